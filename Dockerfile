@@ -1,0 +1,38 @@
+# syntax=docker/dockerfile:1
+
+# ── The binary ──────────────────────────────────────────────────────────────────────────────────────────────────────
+FROM rust:1.95-bookworm AS build
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends cmake \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+
+# Dependencies change seldom and take most of the time: they are built from the manifests and empty sources, in a layer of
+# their own. Every target that a manifest names by path must exist, so those get an empty file too.
+COPY Cargo.toml Cargo.lock ./
+COPY limiter/Cargo.toml limiter/
+RUN mkdir -p src limiter/src \
+ && sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' Cargo.toml | xargs -r -n 1 install -D /dev/null \
+ && touch src/lib.rs limiter/src/lib.rs \
+ && echo 'fn main() {}' > src/main.rs \
+ && cargo build --release --locked --bin sluicegate
+
+# Copied files keep their old dates: without the touch cargo would take the empty sources for the newer ones.
+COPY limiter/src limiter/src
+COPY src src
+COPY conf conf
+RUN find src limiter/src -name '*.rs' -exec touch {} + \
+ && cargo build --release --locked --bin sluicegate \
+ && strip target/release/sluicegate
+
+# ── The image: libc, libgcc, certificates, an ordinary user; no shell ───────────────────────────────────────────────
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /build/target/release/sluicegate /usr/local/bin/sluicegate
+COPY conf/gateway.toml /etc/sluicegate/gateway.toml
+
+# 8080 serves. 9180 is the operator's: it listens on the container's loopback until [admin] address says otherwise.
+EXPOSE 8080 9180
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
+    CMD ["/usr/local/bin/sluicegate", "ping", "--config", "/etc/sluicegate/gateway.toml"]
+ENTRYPOINT ["/usr/local/bin/sluicegate"]
+CMD ["run", "--config", "/etc/sluicegate/gateway.toml"]

@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# What does one request cost the proxy, beside nginx and beside a bare Pingora?
+#
+# wrk sends two loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached)
+# and all refused (429). The figure is the proxy's own CPU time a request, read from /proc, because it is what a busy machine
+# runs out of, and because it hardly depends on how fast the load generator is. Ratios are formed inside a round and only then
+# compared: on a shared machine two rounds differ more than two proxies do.
+#
+# The proxy runs on core 0, origin and wrk elsewhere. Loopback only, a temporary directory, and nothing is ended but what was
+# started here. benches/README.md says how to read the tables.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH="$PATH:/usr/local/sbin:/usr/sbin"
+export LC_ALL=C
+
+rounds=5 seconds=8 connections=32 write=no
+usage() {
+    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--write]   (5 rounds of 8 s; --write updates docs/benchmarks.md)"
+}
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --rounds) rounds=$2 && shift 2 ;;
+    --seconds) seconds=$2 && shift 2 ;;
+    --write) write=yes && shift ;;
+    *) usage >&2 && exit 64 ;;
+    esac
+done
+
+for command in nginx wrk taskset cargo; do
+    command -v "$command" >/dev/null || { echo "edge.sh needs $command; ./dev bench installs it" >&2 && exit 1; }
+done
+cores=$(nproc)
+[ "$cores" -ge 2 ] || { echo "edge.sh needs two cores: one for the proxy, one for origin and wrk" >&2 && exit 1; }
+proxy_core=0 origin_core=1 wrk_core=$((cores > 2 ? 2 : 1))
+
+echo "building the release profile (several minutes the first time)" >&2
+cargo build --release --locked --bin sluicegate --example bare >&2
+release=${CARGO_TARGET_DIR:-target}/release
+
+dir=$(mktemp -d)
+pids=""
+finish() {
+    # At once: a proxy that drains would make us wait for nothing.
+    # shellcheck disable=SC2086 # one word a process
+    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
+    rm -rf "$dir"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+ports=""
+free_port() { # VARIABLE
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        case " $ports " in *" $port "*) continue ;; esac
+        listening "$port" || break
+    done
+    ports="$ports $port"
+    printf -v "$1" %s "$port"
+}
+for name in origin sluicegate admin bare nginx buffered haproxy; do free_port "${name}_port"; done
+
+body=$(printf '%01024d' 0)
+fill() { # TEMPLATE
+    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
+        -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
+        -e "s|{haproxy}|$haproxy_port|g" "benches/edge/$1" >"$dir/$1"
+}
+
+# Starts a process on a core, and waits until it listens. Its process id is left in `started`.
+start() { # NAME CORE PORT COMMAND...
+    local name=$1 core=$2 port=$3 try
+    shift 3
+    # Appending, so that the logs can be emptied between runs.
+    taskset -c "$core" "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
+    started=$!
+    pids="$pids $started"
+    for try in $(seq 100); do
+        listening "$port" && return
+        kill -0 "$started" 2>/dev/null || break
+        sleep 0.1
+    done
+    echo "$name does not listen on $port (try $try):" >&2
+    cat "$dir/$name.err" >&2
+    exit 1
+}
+
+for template in origin.conf nginx.conf sluicegate.toml haproxy.cfg; do fill "$template"; done
+start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
+sluicegate_pid=$started
+start bare $proxy_core "$bare_port" "$release/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+bare_pid=$started
+start nginx $proxy_core "$nginx_port" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
+nginx_pid=$started buffered_pid=$started
+peers="sluicegate bare nginx buffered"
+if command -v haproxy >/dev/null; then
+    start haproxy $proxy_core "$haproxy_port" haproxy -db -f "$dir/haproxy.cfg"
+    haproxy_pid=$started
+    peers="$peers haproxy"
+fi
+
+# CPU time of a process with all its threads, in clock ticks: fields 14 and 15 of stat, counted behind the name.
+ticks() { # PID
+    sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+}
+hertz=$(getconf CLK_TCK)
+
+# One run: appends "round load peer cpu_us rps p50_us p99_us rss_mb" to the results.
+measure() { # ROUND LOAD PEER
+    local round=$1 load=$2 peer=$3 port pid path before after
+    port=${peer}_port pid=${peer}_pid path=/open
+    [ "$load" = admitted ] || path=/closed
+    local url="http://127.0.0.1:${!port}$path"
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d1s "$url" >/dev/null
+    before=$(ticks "${!pid}")
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency "$url" >"$dir/wrk"
+    after=$(ticks "${!pid}")
+    find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
+    local rss
+    rss=$(awk '/^VmRSS/ { printf "%.0f", $2 / 1024 }' "/proc/${!pid}/status")
+    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" '
+        function us(text) { return text ~ /us$/ ? text + 0 : text ~ /ms$/ ? text * 1000 : text * 1000000 }
+        / requests in / { requests = $1 }
+        /^Requests\/sec/ { rps = $2 }
+        /Non-2xx or 3xx/ { refused = $NF }
+        /Socket errors/ { errors = $0 }
+        $1 == "50%" { p50 = us($2) }
+        $1 == "99%" { p99 = us($2) }
+        END {
+            wrong = load == "admitted" ? refused : requests - refused
+            if (requests == 0 || wrong > requests / 1000 || errors != "") {
+                printf "%s, %s: %d of %d answers are not as they should be. %s\n", peer, load, wrong, requests, errors \
+                    > "/dev/stderr"
+                exit 1
+            }
+            printf "%d %s %s %.2f %.0f %.0f %.0f %s\n", round, load, peer, ticks / hertz * 1e6 / requests, rps, p50, p99, rss
+        }' "$dir/wrk" | tee -a "$dir/results" >&2
+}
+
+echo "round load peer cpu_us requests/s p50_us p99_us rss_mb" >&2
+for round in $(seq "$rounds"); do
+    order=$peers
+    # Every other round runs backwards, so that nobody always follows the same neighbour.
+    [ $((round % 2)) -eq 1 ] || order=$(echo "$peers" | tr ' ' '\n' | tac | tr '\n' ' ')
+    for load in admitted refused; do
+        for peer in $order; do
+            # A bare proxy refuses nothing.
+            [ "$load $peer" = "refused bare" ] || measure "$round" "$load" "$peer"
+        done
+    done
+done
+
+report() {
+    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $cores cores," \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
+        "$(nginx -v 2>&1 | sed 's/.*: //'), wrk with $connections connections, $rounds rounds of $seconds s."
+    awk -v peers="$peers" '
+        function median(list, count,    i, j, swap) {
+            for (i = 2; i <= count; i++)
+                for (j = i; j > 1 && list[j - 1] > list[j]; j--) { swap = list[j]; list[j] = list[j - 1]; list[j - 1] = swap }
+            return count == 0 ? "" : count % 2 ? list[(count + 1) / 2] : (list[count / 2] + list[count / 2 + 1]) / 2
+        }
+        # The median over the rounds of one column.
+        function middle(load, peer, column,    list, count, round) {
+            count = 0
+            for (round = 1; round <= rounds; round++) list[++count] = value[round, load, peer, column]
+            return median(list, count)
+        }
+        # The median over the rounds of this peer to that one, each formed inside its round; with the smallest and largest.
+        function ratio(load, peer, other,    list, count, round, half) {
+            count = 0
+            for (round = 1; round <= rounds; round++)
+                list[++count] = value[round, load, peer, "cpu"] / value[round, load, other, "cpu"]
+            half = median(list, count)
+            return sprintf("%.2f (%.2f–%.2f)", half, list[1], list[count])
+        }
+        {
+            rounds = $1; seen[$2, $3] = 1
+            value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rps"] = $5; value[$1, $2, $3, "p50"] = $6
+            value[$1, $2, $3, "p99"] = $7; value[$1, $2, $3, "rss"] = $8
+        }
+        END {
+            title["sluicegate"] = "Sluicegate"; title["bare"] = "bare Pingora"; title["nginx"] = "nginx `limit_req`"
+            title["buffered"] = "nginx, buffered log"; title["haproxy"] = "HAProxy stick table"
+            split("admitted refused", loads, " "); number = split(peers, names, " ")
+            for (l = 1; l <= 2; l++) {
+                load = loads[l]
+                printf "\n**All %s**\n\n", load
+                print "| proxy | CPU µs a request | requests/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) |"
+                print "|---|---|---|---|---|---|---|"
+                for (n = 1; n <= number; n++) if ((load, names[n]) in seen) {
+                    peer = names[n]
+                    printf "| %s | %.1f | %d | %d | %d | %d | %s |\n", title[peer], middle(load, peer, "cpu"), \
+                        middle(load, peer, "rps"), middle(load, peer, "p50"), middle(load, peer, "p99"), \
+                        middle(load, peer, "rss"), peer == "sluicegate" ? "1" : ratio(load, "sluicegate", peer)
+                }
+            }
+        }' "$dir/results"
+}
+
+report | tee "$dir/report"
+if [ "$write" = yes ]; then
+    awk -v report="$dir/report" '
+        /<!-- edge:begin -->/ { print; while ((getline line < report) > 0) print line; inside = 1 }
+        /<!-- edge:end -->/ { inside = 0 }
+        !inside || /<!-- edge:end -->/ { if (!/<!-- edge:begin -->/) print }
+    ' docs/benchmarks.md >"$dir/benchmarks.md"
+    cp "$dir/benchmarks.md" docs/benchmarks.md
+    echo "written to docs/benchmarks.md" >&2
+fi

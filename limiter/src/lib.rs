@@ -1,0 +1,66 @@
+//! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
+//!
+//! A [`Limit`] is one to four [`Rates`] and the counters of all its keys, in a table whose memory is fixed when it is
+//! made. [`decide`] takes what one request asks of up to eight limits and charges all of it or nothing. There is no I/O
+//! here, no clock and no thread: time is an argument, keys come as keyed hashes, and anything that counts can be tested
+//! without waiting.
+//!
+//! # Example
+//! ```
+//! use sluicegate_limiter::{
+//!     Ask, Capacity, Cost, Limit, Outcome, Period, Rate, Rates, Seed, Timestamp, decide,
+//! };
+//!
+//! // At most 2 per 10 s, for up to a thousand clients at the same time.
+//! let rates = Rates::new([Rate::new(2, Period::from_secs(10)?)?])?;
+//! let limit = Limit::new(rates, Capacity::new(1000)?);
+//!
+//! // The seed is a secret: take it from the operating system's random source.
+//! let key = Seed::from_bytes([7; 16]).hasher().part(b"192.0.2.1").finish();
+//! let ask = Ask { limit: &limit, key, cost: Cost::ONE };
+//!
+//! let now = Timestamp::from_secs(1_800_000_000);
+//! assert_eq!(decide(&[ask], now).outcome(), Outcome::Admitted);
+//! assert_eq!(decide(&[ask], now).outcome(), Outcome::Admitted);
+//!
+//! let refused = decide(&[ask], now);
+//! assert_eq!(refused.outcome(), Outcome::Refused { ask: 0, rate: 0 });
+//!
+//! // The wait is true: the window ends in 10 s, half of the next one makes room for one of two.
+//! let wait = refused.retry_after().expect("it was refused");
+//! assert_eq!(wait.as_secs(), 15);
+//! assert_eq!(decide(&[ask], now.saturating_add(wait)).outcome(), Outcome::Admitted);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Where to read on
+//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `sliding_window` how one rate is judged,
+//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
+#![forbid(unsafe_code)]
+
+mod capacity;
+mod cost;
+mod decide;
+mod decision;
+mod key;
+mod limit;
+mod rate;
+mod sliding_window;
+mod sync;
+mod table;
+mod time;
+
+pub use capacity::{Capacity, CapacityError};
+pub use cost::Cost;
+pub use decide::{Ask, decide, peek};
+pub use decision::{Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Verdict};
+pub use key::{KeyHash, KeyHasher, Seed};
+pub use limit::Limit;
+pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
+pub use table::{Occupancy, Tallies};
+pub use time::Timestamp;
+
+/// The README's example, which is tested with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

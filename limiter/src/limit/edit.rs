@@ -1,0 +1,126 @@
+//! Edits a limit in use without forgetting a charge.
+//!
+//! An edit of the counts alone keeps the table: states do not depend on them. Another capacity or another set of
+//! periods needs another table, and requests go on charging the old one while it is copied. So the old counters get a
+//! *successor* first; from then on every charge made in the old is also added to the new; then all that the old counts
+//! is added to the new; then the new limit is returned.
+//!
+//! # Concurrency
+//! A charge writes its words and then looks whether there is a successor. The edit publishes the successor and then
+//! reads the words. All four are SeqCst, so in their one order either the charge comes before the reading, and is
+//! copied, or the look comes after the publishing, and the charge is forwarded. Both may happen: charges that race with
+//! an edit of the structure may count twice, never not at all. Edits of one limit take turns.
+//!
+//! # Limits
+//! A request that still holds the old limit when the new one is in use does not see what was charged only there: for
+//! the time of such a request, both limits' rooms count apart. A request that is refused by another limit after all,
+//! during an edit, may stay charged in the new table.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::capacity::Capacity;
+use crate::cost::Cost;
+use crate::key::KeyHash;
+use crate::rate::{Rate, Rates};
+use crate::sync::Ordering;
+use crate::table::{Change, Charged, Seat};
+use crate::time::Timestamp;
+
+use super::{AnyTable, Counters, Limit, Size, judges, with_table};
+
+impl Limit {
+    /// The limit after an edit of its numbers: whatever was counted still counts.
+    ///
+    /// With the same periods and the same capacity the counters are shared, so that both limits see all charges.
+    /// Otherwise a new table is filled from the old one, which takes about half a second for a million keys and does
+    /// not hold up requests; a rate with a new period goes on from the counts of the next longer old period, or the
+    /// longest, and errs towards refusing for up to two of its periods. Editing a limit that was replaced edits its
+    /// replacement.
+    #[must_use]
+    pub fn edited(&self, rates: Rates, capacity: Capacity, now: Timestamp) -> Self {
+        let mut latest = self;
+        loop {
+            // Held until the copy is complete: a table that is still being filled must not be copied on. The lock
+            // guards no data, so a poisoned one is as good.
+            let turn = latest
+                .counters
+                .edits
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if let Some(next) = latest.counters.successor.get() {
+                drop(turn);
+                latest = next;
+                continue;
+            }
+            if capacity == latest.capacity && same_periods(&rates, &latest.rates) {
+                return Self {
+                    rates,
+                    capacity,
+                    counters: Arc::clone(&latest.counters),
+                };
+            }
+            let table = AnyTable::new(&rates, Size::Keys(capacity), latest.tallies());
+            let next = Self {
+                rates,
+                capacity,
+                counters: Arc::new(Counters::new(table)),
+            };
+            let next = latest.counters.successor.get_or_init(|| next).clone();
+            // SeqCst: see above; after the successor is set, so that who sees the flag finds it.
+            latest.counters.moved.store(true, Ordering::SeqCst);
+            latest.copy_into(&next, now);
+            return next;
+        }
+    }
+
+    fn copy_into(&self, next: &Self, now: Timestamp) {
+        with_table!(&self.counters.table, old => with_table!(&next.counters.table, new => {
+            old.copy_into(&judges(&self.rates, now), new, &judges(&next.rates, now));
+        }));
+    }
+
+    /// Adds a charge that was made at `seat` in the table before this one; where it is counted in this one.
+    pub(super) fn take_over(&self, key: KeyHash, seat: Seat, cost: Cost, now: Timestamp) -> Seat {
+        with_table!(&self.counters.table, table => {
+            let judges = judges(&self.rates, now);
+            match seat {
+                Seat::Slot { .. } => match table.change(key, &judges, Change::Force(cost)) {
+                    Charged::Admitted(_, seat) => seat,
+                    // Force is never refused.
+                    Charged::Refused(_) => seat,
+                },
+                Seat::Overflow(_) => table.force_unseated(key, &judges, cost),
+            }
+        })
+    }
+}
+
+fn same_periods(one: &Rates, other: &Rates) -> bool {
+    one.iter()
+        .map(Rate::period)
+        .eq(other.iter().map(Rate::period))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Period;
+
+    /// Goal: memory goes with the requests that use it. Method: many edits of the structure; all tables but the last
+    /// are gone.
+    #[test]
+    fn a_chain_of_edits_keeps_no_old_table_alive() {
+        let rates = |secs| {
+            Rates::new([Rate::new(5, Period::from_secs(secs).expect("a period")).expect("a rate")])
+                .expect("rates")
+        };
+        let capacity = Capacity::new(10).expect("a capacity");
+        let mut limit = Limit::new(rates(1), capacity);
+        let mut before = Vec::new();
+        for secs in 2..10 {
+            before.push(Arc::downgrade(&limit.counters));
+            limit = limit.edited(rates(secs), capacity, Timestamp::from_secs(1_800_000_000));
+        }
+        assert!(before.iter().all(|counters| counters.upgrade().is_none()));
+    }
+}

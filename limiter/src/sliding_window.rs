@@ -1,0 +1,439 @@
+//! Judges one rate by the approximated sliding window, and packs its state into one word.
+//!
+//! Time is cut into windows of the rate's period P, aligned to the Unix epoch. A word holds what was counted in the
+//! current window and in the one before; `e` into the current window the rate has used
+//!
+//! ```text
+//! used = previous · (P − e) / P + current        and a cost fits iff  used + cost ≤ count
+//! ```
+//!
+//! so the previous window is taken as evenly spread and fades out as the current one passes.
+//!
+//! # The word
+//! ```text
+//! 63           40 39            20 19             0
+//! |   stamp 24   |  previous 20   |   current 20   |
+//! ```
+//! The stamp is the second of the latest charge, a fact that does not depend on the rate's numbers: an edit of the
+//! count keeps the word, and what it says of "previous" and "current" follows from the stamp and the period by index,
+//! never by time since the last request. It counts 1 to 2^24 − 1 and around again (194 days), so the word of a charge
+//! is never 0, and 0 says "never used".
+//!
+//! # Guarantee and error
+//! *Aligned windows are exact.* `current` never exceeds the count, since `cost` fits only if `current + cost ≤ count`.
+//! *Any window of length P* ending `e` into a window covers its last `P − e` of the previous one: it holds at most
+//! `previous + current`, where the latest charge had `previous · (P − e)/P + current ≤ count`. With `previous = count`,
+//! all of it at the very end of its window, that allows `current = count · e/P`, so at most `count · (1 + e/P)` in the
+//! span, just under 2 · count. Twice the count is reached only by a client that times its bursts to window ends; evenly
+//! spread traffic sees no error. GCRA has the same bound; only an exact log has none.
+//!
+//! # Limits
+//! Counts saturate at 2^20 − 1. With P ≤ 31 days < 2^32 ms, `previous · P` and `count · P` stay below 2^52 and their
+//! sum below 2^54: no product overflows 64 bits. Elapsed milliseconds are rounded down, which errs towards refusing by
+//! less than 1 ms.
+//!
+//! A stamp up to one day ahead of now is taken as a clock that stepped back (or a thread with an older reading): the
+//! word is judged in its own window, nothing of which has elapsed. Everything else is past. So a clock that steps back
+//! by more than a day forgets, and a word that nobody touched for 193 to 194 days reads as one from the coming day; the
+//! key it stands for may be refused for that day, which is the price of 24 bits.
+
+use std::time::Duration;
+
+use crate::cost::Cost;
+use crate::decision::{NEVER, Standing};
+use crate::rate::{MAX_COUNT, Period, Rate};
+use crate::time::Timestamp;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: i64 = 1_000_000;
+const MILLIS_PER_SECOND: u64 = 1_000;
+
+const COUNT_BITS: u32 = 20;
+const COUNT_MASK: u64 = MAX_COUNT as u64;
+/// Stamps go round after this many seconds: 2^24 − 1, so that 0 is no stamp.
+const STAMPS: i64 = (1 << 24) - 1;
+/// How far ahead of now a stamp may lie, in seconds, before it is taken as one from the round before: one day.
+const MOST_AHEAD: i64 = 24 * 60 * 60;
+
+const _: () = assert!(MAX_COUNT == (1 << COUNT_BITS) - 1);
+const _: () = assert!(
+    2 * (crate::rate::MAX_PERIOD as i64) < STAMPS - MOST_AHEAD,
+    "what still owes is never taken as ahead"
+);
+
+/// The packed state of one rate for one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Word(u64);
+
+/// The fields of a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Snapshot {
+    /// 1 + (second of the latest charge mod [`STAMPS`]).
+    stamp: u32,
+    /// Counted in the window before the stamp's.
+    previous: u32,
+    /// Counted in the stamp's window.
+    current: u32,
+}
+
+impl Word {
+    /// Never charged.
+    pub(crate) const UNUSED: Self = Self(0);
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    fn snapshot(self) -> Option<Snapshot> {
+        let field = |shift: u32| ((self.0 >> shift) & COUNT_MASK) as u32;
+        (self != Self::UNUSED).then(|| Snapshot {
+            stamp: (self.0 >> (2 * COUNT_BITS)) as u32,
+            previous: field(COUNT_BITS),
+            current: field(0),
+        })
+    }
+
+    fn pack(stamp: u32, previous: u32, current: u32) -> Self {
+        let count = |count: u32| u64::from(count.min(MAX_COUNT));
+        let stamp = u64::from(stamp) << (2 * COUNT_BITS);
+        Self(stamp | count(previous) << COUNT_BITS | count(current))
+    }
+}
+
+/// A word as a moment sees it.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    /// Start of the window it is judged in, in seconds since the epoch.
+    start: i64,
+    previous: u32,
+    current: u32,
+    /// Nanoseconds from the window's start to now; negative when the window is ahead of now.
+    into: i64,
+    /// Of now, or of the word where that is later: stamps never go back.
+    stamp: u32,
+}
+
+impl Window {
+    /// Milliseconds of the window that have passed, rounded down.
+    fn elapsed(&self) -> u64 {
+        (self.into.max(0) / NANOS_PER_MILLI) as u64
+    }
+
+    /// The word of this window with `cost` more.
+    fn charged(&self, cost: Cost) -> Word {
+        Word::pack(
+            self.stamp,
+            self.previous,
+            self.current.saturating_add(cost.get()),
+        )
+    }
+}
+
+/// A rate at a moment: what all judgements of one decision about this rate share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge {
+    rate: Rate,
+    /// Now, in whole seconds since the epoch.
+    second: i64,
+    /// Start of the window that now is in, in seconds since the epoch.
+    start: i64,
+    /// Nanoseconds from that start to now.
+    into: i64,
+    /// The stamp of a charge made now.
+    stamp: u32,
+}
+
+/// The stamp of a second.
+fn stamp_of(second: i64) -> u32 {
+    // Below 2^24.
+    1 + second.rem_euclid(STAMPS) as u32
+}
+
+impl Judge {
+    #[inline]
+    pub(crate) fn new(rate: Rate, now: Timestamp) -> Self {
+        // A u64 of nanoseconds holds 2^35 seconds, a window's start is not after now, and 31 days fit 2^52 ns: no cast
+        // here cuts.
+        let second = now.as_secs();
+        let start = second - second % u64::from(rate.period().as_secs());
+        let into = now.as_nanos() - start * NANOS_PER_SECOND;
+        Self {
+            rate,
+            second: second as i64,
+            start: start as i64,
+            into: into as i64,
+            stamp: stamp_of(second as i64),
+        }
+    }
+
+    pub(crate) fn period(&self) -> Period {
+        self.rate.period()
+    }
+
+    fn period_secs(&self) -> i64 {
+        i64::from(self.rate.period().as_secs())
+    }
+
+    fn period_millis(&self) -> u64 {
+        u64::from(self.rate.period().as_secs()) * MILLIS_PER_SECOND
+    }
+
+    fn count(&self) -> u32 {
+        self.rate.count()
+    }
+
+    /// The second that a stamp means, seen from now: at most [`MOST_AHEAD`] ahead, otherwise past.
+    #[inline]
+    fn second_of(&self, stamp: u32) -> i64 {
+        let behind = match i64::from(self.stamp) - i64::from(stamp) {
+            negative if negative < 0 => negative + STAMPS,
+            behind => behind,
+        };
+        let ahead = STAMPS - behind;
+        if behind != 0 && ahead <= MOST_AHEAD {
+            self.second + ahead
+        } else {
+            self.second - behind
+        }
+    }
+
+    /// Start of the window that a second lies in.
+    fn start_of(&self, second: i64) -> i64 {
+        second - second.rem_euclid(self.period_secs())
+    }
+
+    #[inline]
+    fn window(&self, word: Word) -> Window {
+        let mut window = Window {
+            start: self.start,
+            previous: 0,
+            current: 0,
+            into: self.into,
+            stamp: self.stamp,
+        };
+        let Some(Snapshot {
+            stamp,
+            previous,
+            current,
+        }) = word.snapshot()
+        else {
+            return window;
+        };
+        let charged = self.second_of(stamp);
+        let period = self.period_secs();
+        if charged > self.second {
+            window.stamp = stamp;
+        }
+        if charged >= self.start {
+            (window.previous, window.current) = (previous, current);
+            if charged >= self.start + period {
+                window.start = self.start_of(charged);
+                window.into -= (window.start - self.start) * NANOS_PER_SECOND as i64;
+            }
+        } else if charged >= self.start - period {
+            window.previous = current;
+        }
+        window
+    }
+
+    /// Whether the word may still weigh on a decision. By time only: a word whose charges were undone owes as long as
+    /// any other, so that a state never comes back under another key (invariant 2 of `table`).
+    pub(crate) fn owes(&self, word: Word) -> bool {
+        word.snapshot().is_some_and(|snapshot| {
+            self.second_of(snapshot.stamp) >= self.start - self.period_secs()
+        })
+    }
+
+    /// What has been used, times the period in milliseconds.
+    fn used(&self, window: &Window) -> u64 {
+        let period = self.period_millis();
+        u64::from(window.previous) * (period - window.elapsed())
+            + u64::from(window.current) * period
+    }
+
+    /// Whether `cost` fits now.
+    pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
+        self.has_room(&self.window(word), cost)
+    }
+
+    #[inline]
+    fn has_room(&self, window: &Window, cost: Cost) -> bool {
+        // A cost below 2^32 times a period of at most 2,678,400,000 ms is below 2^63.4; with 2^54 more it still fits 64
+        // bits.
+        let period = self.period_millis();
+        self.used(window) + u64::from(cost.get()) * period <= u64::from(self.count()) * period
+    }
+
+    /// The word after a charge of `cost`, if it fits.
+    #[must_use]
+    #[inline]
+    pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
+        let window = self.window(word);
+        self.has_room(&window, cost).then(|| window.charged(cost))
+    }
+
+    /// The word after a charge of `cost` whether it fits or not; counts saturate.
+    #[must_use]
+    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+        self.window(word).charged(cost)
+    }
+
+    /// Where a charge that left `charged` was counted: the start of its window. An undo needs it.
+    #[must_use]
+    pub(crate) fn window_of(&self, charged: Word) -> i64 {
+        self.window(charged).start
+    }
+
+    /// The word without a charge of `cost` in the window that starts at `window`; `None` when that window counts no
+    /// more, be it that time went on, be it that the word belongs to another key by now.
+    #[must_use]
+    pub(crate) fn undo(&self, word: Word, window: i64, cost: Cost) -> Option<Word> {
+        let Snapshot {
+            stamp,
+            previous,
+            current,
+        } = word.snapshot()?;
+        let start = self.start_of(self.second_of(stamp));
+        if start == window {
+            Some(Word::pack(
+                stamp,
+                previous,
+                current.saturating_sub(cost.get()),
+            ))
+        } else if start - self.period_secs() == window {
+            Some(Word::pack(
+                stamp,
+                previous.saturating_sub(cost.get()),
+                current,
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and
+    /// stays.
+    #[must_use]
+    pub(crate) fn undo_forced(&self, word: Word, window: i64, cost: Cost) -> Option<Word> {
+        let before = word.snapshot()?;
+        let after = self.undo(word, window, cost)?.snapshot()?;
+        let kept = |before, after| if before == MAX_COUNT { before } else { after };
+        Some(Word::pack(
+            before.stamp,
+            kept(before.previous, after.previous),
+            kept(before.current, after.current),
+        ))
+    }
+
+    /// The one of two words that has used less by now.
+    #[must_use]
+    pub(crate) fn lighter(&self, [one, other]: [Word; 2]) -> Word {
+        if self.used(&self.window(one)) <= self.used(&self.window(other)) {
+            one
+        } else {
+            other
+        }
+    }
+
+    /// How the rate stands where the least used of `words` counts; `refused` is the cost that it did not admit.
+    #[inline]
+    pub(crate) fn standing<const N: usize>(
+        &self,
+        words: [Word; N],
+        refused: Option<Cost>,
+    ) -> Standing {
+        let windows = words.map(|word| self.window(word));
+        let remaining = windows
+            .iter()
+            .map(|window| self.remaining(window))
+            .max()
+            .unwrap_or(0);
+        let awaited = match refused {
+            Some(cost) => cost.get(),
+            None => remaining + 1,
+        };
+        let least = |wait: fn(&Self, &Window, u32) -> Duration| {
+            windows
+                .iter()
+                .map(|window| wait(self, window, awaited))
+                .min()
+                .unwrap_or(Duration::ZERO)
+        };
+        let next_free = if refused.is_none() && remaining >= self.count() {
+            Duration::ZERO
+        } else {
+            least(Self::wait)
+        };
+        Standing {
+            rate: self.rate,
+            remaining,
+            next_free,
+            reset: least(|judge, window, _| judge.reset(window)),
+        }
+    }
+
+    /// Whole units that fit now: `count − current − ⌈previous · (P − e) / P⌉`.
+    fn remaining(&self, window: &Window) -> u32 {
+        u64::from(self.count()).saturating_sub(self.units(window)) as u32
+    }
+
+    /// What has been used, in whole units, rounded up.
+    fn units(&self, window: &Window) -> u64 {
+        match window.previous {
+            // Most keys ask within one window; a division is what a decision's arithmetic costs.
+            0 => u64::from(window.current),
+            _ => self.used(window).div_ceil(self.period_millis()),
+        }
+    }
+
+    /// How long until `cost` fits.
+    ///
+    /// In this window it fits from the `e` on where `previous · (P − e) ≤ (count − current − cost) · P`. If the right
+    /// side is negative it fits in no part of this window; in the next one `current` is the previous count, and the
+    /// current count is zero.
+    #[inline]
+    fn wait(&self, window: &Window, cost: u32) -> Duration {
+        let (count, period) = (self.count(), self.period_millis());
+        if cost > count {
+            return NEVER;
+        }
+        let fading = |previous: u32, room: u32| match previous {
+            0 => 0,
+            // Both factors fit 2^52; the quotient is cut at P, where `previous` weighs nothing any more.
+            _ => period - period.min(u64::from(room) * period / u64::from(previous)),
+        };
+        let at = match (count - cost).checked_sub(window.current) {
+            Some(room) => fading(window.previous, room),
+            None => period + fading(window.current, count - cost),
+        };
+        if at <= window.elapsed() {
+            return Duration::ZERO;
+        }
+        Self::until(at, window)
+    }
+
+    /// How long until nothing is used any more.
+    fn reset(&self, window: &Window) -> Duration {
+        let windows = match (window.previous, window.current) {
+            (0, 0) => return Duration::ZERO,
+            (_, 0) => 1,
+            _ => 2,
+        };
+        Self::until(windows * self.period_millis(), window)
+    }
+
+    /// The time from now to `millis` after the window's start.
+    #[inline]
+    fn until(millis: u64, window: &Window) -> Duration {
+        let nanos = millis as i64 * NANOS_PER_MILLI - window.into;
+        Duration::from_nanos(nanos.max(0) as u64)
+    }
+}
+
+mod moving;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Examples of the formulas, and the ends of every range; the oracle in tests/ does the rest.
+
+use super::*;
+use crate::rate::{MAX_PERIOD, Period};
+
+/// A moment at which windows of 10 s begin, somewhere in a round of stamps.
+const START: u64 = 1_800_000_000;
+
+fn judge_of(count: u32, secs: u32, now: Timestamp) -> Judge {
+    let period = Period::from_secs(secs).expect("a period");
+    Judge::new(Rate::new(count, period).expect("a rate"), now)
+}
+
+/// A rate of 10 per 10 s, `millis` after START.
+fn judge(millis: u64) -> Judge {
+    judge_of(
+        10,
+        10,
+        Timestamp::from_secs(START).saturating_add(Duration::from_millis(millis)),
+    )
+}
+
+fn cost(units: u32) -> Cost {
+    Cost::new(units).expect("a cost")
+}
+
+/// The word of a key that took `units` when `judge` judged.
+fn charged(judge: Judge, units: u32) -> Word {
+    judge.force(Word::UNUSED, cost(units))
+}
+
+/// Goal: the formula. Method: 8 units in one window, what is left 0, 5 and 10 s into the next.
+#[test]
+fn the_previous_window_fades_out() {
+    let word = charged(judge(9_000), 8);
+    let left = |millis| judge(millis).standing([word], None).remaining;
+    assert_eq!(
+        [
+            left(9_000),
+            left(10_000),
+            left(15_000),
+            left(19_999),
+            left(20_000)
+        ],
+        [2, 2, 6, 9, 10]
+    );
+    assert!(judge(15_000).fits(word, cost(6)) && !judge(15_000).fits(word, cost(7)));
+}
+
+/// Goal: true waits. Method: a full window; when one unit fits again, when ten do, and one millisecond before.
+#[test]
+fn a_wait_ends_at_the_first_moment_that_admits() {
+    let word = charged(judge(1_000), 10);
+    let wait = |units| judge(1_000).standing([word], Some(cost(units))).next_free;
+    // The window ends in 9 s; a tenth of the next one frees a tenth of ten.
+    assert_eq!(wait(1), Duration::from_secs(10));
+    assert_eq!(wait(10), Duration::from_secs(19));
+    assert_eq!(wait(11), NEVER);
+    assert!(!judge(10_999).fits(word, cost(1)) && judge(11_000).fits(word, cost(1)));
+    assert_eq!(
+        judge(1_000).standing([word], None).reset,
+        Duration::from_secs(19)
+    );
+}
+
+/// Goal: the documented worst case is real and not exceeded. Method: a burst at the end of a window, then as much as is
+/// admitted as early as it is.
+#[test]
+fn timed_bursts_come_close_to_twice_the_count_and_never_reach_it() {
+    let mut word = charged(judge(9_999), 10);
+    let mut within = 10;
+    for millis in 10_000..19_999 {
+        while let Some(next) = judge(millis).charge(word, Cost::ONE) {
+            word = next;
+            within += 1;
+        }
+    }
+    assert_eq!(within, 19);
+}
+
+/// Goal: an undo finds its charge, or finds that it counts no more. Method: undo in the same window, the next, and the
+/// one after.
+#[test]
+fn an_undo_subtracts_where_the_charge_was_counted() {
+    let first = judge(0);
+    let one = charged(first, 4);
+    let window = first.window_of(one);
+    let undone = |millis: u64, word| judge(millis).undo(word, window, cost(4));
+    assert_eq!(
+        first
+            .standing([undone(0, one).expect("it counts")], None)
+            .remaining,
+        10
+    );
+    let later = judge(10_000).force(one, cost(2));
+    let rest = undone(10_000, later).expect("it still counts as previous");
+    assert_eq!(judge(10_000).standing([rest], None).remaining, 8);
+    assert_eq!(
+        undone(20_000, charged(judge(20_000), 2)),
+        None,
+        "two windows on it counts no more, or is another key's"
+    );
+    assert_eq!(undone(0, Word::UNUSED), None);
+}
+
+/// Goal: what is undone still owes, by time. Method: a word whose counts are zero again, through two windows.
+#[test]
+fn a_word_owes_for_two_windows_whatever_it_counts() {
+    let first = judge(9_999);
+    let word = charged(first, 1);
+    let word = first
+        .undo(word, first.window_of(word), Cost::ONE)
+        .expect("it counts");
+    assert!(judge(19_999).owes(word) && !judge(20_000).owes(word));
+    assert!(!judge(0).owes(Word::UNUSED));
+}
+
+/// Goal: saturated counts stay honest. Method: force past the ceiling, then undo both ways.
+#[test]
+fn a_count_at_its_ceiling_is_not_lowered_by_a_forced_undo() {
+    let now = judge(0);
+    let full = now.force(charged(now, MAX_COUNT - 1), cost(u32::MAX));
+    assert_eq!(
+        now.undo_forced(full, now.window_of(full), cost(5)),
+        Some(full)
+    );
+    assert!(!judge_of(MAX_COUNT, 10, Timestamp::from_secs(START)).fits(full, Cost::ONE));
+}
+
+/// Goal: a clock that steps back keeps counts for a day. Method: a full word seen from a minute, a day and more than a
+/// day earlier.
+#[test]
+fn a_clock_that_steps_back_by_up_to_a_day_forgets_nothing() {
+    const DAY: u64 = 24 * 60 * 60;
+    let word = charged(judge(0), 10);
+    let seen = |back: u64| judge_of(10, 10, Timestamp::from_secs(START - back));
+    for back in [1, 60, DAY] {
+        assert!(!seen(back).fits(word, Cost::ONE) && seen(back).owes(word));
+        let wait = seen(back).standing([word], Some(Cost::ONE)).next_free;
+        assert_eq!(
+            wait,
+            Duration::from_secs(back + 11),
+            "until a tenth of the window after the word's"
+        );
+    }
+    assert!(seen(DAY + 1).fits(word, cost(10)) && !seen(DAY + 1).owes(word));
+    assert_eq!(
+        seen(5)
+            .force(word, Cost::ONE)
+            .snapshot()
+            .map(|word| word.stamp),
+        word.snapshot().map(|word| word.stamp)
+    );
+}
+
+/// Goal: stamps go round without a trace. Method: charges on both sides of the turn, and the silence after which a word
+/// reads as one to come.
+#[test]
+fn the_turn_of_the_stamps_is_no_event() {
+    let turn = (START / STAMPS as u64 + 1) * STAMPS as u64;
+    let at = |second: u64| judge_of(10, 10, Timestamp::from_secs(second));
+    for second in turn - 12..turn + 12 {
+        let word = charged(at(second), 3);
+        assert_ne!(word, Word::UNUSED, "no charge reads as never used");
+        assert_eq!(at(second).standing([word], None).remaining, 7);
+        assert!(at(second + 9).owes(word) && !at(second + 20).owes(word));
+        assert!(!at(second + (STAMPS - MOST_AHEAD) as u64 - 1).owes(word));
+        assert!(
+            at(second + (STAMPS - MOST_AHEAD) as u64).owes(word),
+            "the documented price of 24 bits"
+        );
+    }
+}
+
+/// Goal: no arithmetic overflows. Method: the largest and smallest of everything together.
+#[test]
+fn the_ends_of_every_range_are_judged() {
+    for nanos in [0, 1, 999_999_999, u64::MAX - 1, u64::MAX] {
+        for (count, secs) in [
+            (1, 1),
+            (1, MAX_PERIOD),
+            (MAX_COUNT, 1),
+            (MAX_COUNT, MAX_PERIOD),
+        ] {
+            let now = judge_of(count, secs, Timestamp::from_nanos(nanos));
+            let full = charged(now, MAX_COUNT);
+            for bits in [
+                0,
+                full.bits(),
+                u64::MAX,
+                1,
+                1 << 40,
+                full.bits() | 0xFF_FFFF_FFFF,
+            ] {
+                let word = Word::from_bits(bits);
+                for units in [1, MAX_COUNT, u32::MAX] {
+                    assert_eq!(
+                        now.charge(word, cost(units)).is_some(),
+                        now.fits(word, cost(units))
+                    );
+                    let standing = now.standing([word, full], Some(cost(units)));
+                    assert!(standing.next_free <= NEVER && standing.remaining <= count);
+                    let _ = now.undo(word, now.window_of(word), cost(units));
+                }
+            }
+        }
+    }
+}
+
+/// Goal: nothing is lost when words are joined or change their period. Method: charges in neighbouring windows, and a
+/// conversion both ways.
+#[test]
+fn words_that_are_joined_or_converted_count_no_less() {
+    let now = judge(12_000);
+    let (old, new) = (charged(judge(9_000), 3), charged(judge(11_000), 4));
+    let sum = now.sum(old, new);
+    assert_eq!(sum, now.sum(new, old));
+    assert_eq!(now.used_units(sum), 7, "4 and 3 · 0.8, rounded up");
+    assert_eq!(now.used_units(now.larger(old, charged(judge(9_500), 2))), 3);
+    for secs in [2, 5, 60, 3600] {
+        let other = judge_of(100, secs, Timestamp::from_secs(START + 12));
+        assert_eq!(other.used_units(other.convert(new, &now)), 4);
+        assert!(other.used_units(other.convert(sum, &now)) >= 7);
+    }
+}

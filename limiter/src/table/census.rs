@@ -1,0 +1,115 @@
+//! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
+
+use crate::sliding_window::{Judge, Word};
+use crate::sync::{AtomicU64, Ordering};
+
+use super::layout::Bucket;
+use super::newcomer::settled_owner;
+use super::tag::Owner;
+use super::{Place, Table};
+
+/// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
+const SAMPLE: usize = 131_072;
+
+/// How full a limit's table is, at a moment; of a large table a sample was looked at and the rest extrapolated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Slots whose key still owes something.
+    pub live: u64,
+    /// Slots in all.
+    pub slots: u64,
+    /// Units of cost that count together in overflow words for the rate with the longest period; 0 as long as every key
+    /// has a slot.
+    pub in_overflow: u64,
+}
+
+/// What happened to newcomers since the limit was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// Newcomers admitted while every slot they could use owed something.
+    pub admitted_in_overflow: u64,
+    /// Newcomers refused then.
+    pub refused_in_overflow: u64,
+    /// Slots taken over from a key that owed nothing any more.
+    pub slots_reused: u64,
+}
+
+/// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
+#[repr(align(128))]
+pub(super) struct Counts {
+    admitted_in_overflow: AtomicU64,
+    refused_in_overflow: AtomicU64,
+    slots_reused: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn new(before: Tallies) -> Self {
+        Self {
+            admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
+            refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
+            slots_reused: AtomicU64::new(before.slots_reused),
+        }
+    }
+
+    pub(super) fn admitted_in_overflow(&self) {
+        self.admitted_in_overflow.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refused_in_overflow(&self) {
+        self.refused_in_overflow.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn reused(&self) {
+        self.slots_reused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<const K: usize> Table<K> {
+    pub(crate) fn tallies(&self) -> Tallies {
+        Tallies {
+            admitted_in_overflow: self.counts.admitted_in_overflow.load(Ordering::Relaxed),
+            refused_in_overflow: self.counts.refused_in_overflow.load(Ordering::Relaxed),
+            slots_reused: self.counts.slots_reused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How full the table is at the judges' moment.
+    pub(crate) fn occupancy(&self, judges: &[Judge; K]) -> Occupancy {
+        let buckets = self.memory.buckets();
+        // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
+        let step = buckets.div_ceil(SAMPLE);
+        let (mut looked, mut live, mut units) = (0, 0, 0);
+        for home in (0..buckets).step_by(step) {
+            let bucket = self.memory.bucket(home);
+            looked += 1;
+            live += (0..Bucket::<K>::SLOTS)
+                .filter(|slot| self.is_live(home, *slot, judges))
+                .count() as u64;
+            let row = Word::from_bits(bucket.overflow(K - 1).load(Ordering::Relaxed));
+            units += judges[K - 1].used_units(row);
+        }
+        let extrapolated =
+            |sampled: u64| (u128::from(sampled) * buckets as u128 / looked.max(1)) as u64;
+        // Every unit counts in two buckets.
+        let in_overflow = extrapolated(units).div_ceil(2);
+        Occupancy {
+            live: extrapolated(live),
+            slots: self.memory.slots() as u64,
+            in_overflow,
+        }
+    }
+
+    fn is_live(&self, home: usize, slot: usize, judges: &[Judge; K]) -> bool {
+        let place = Place {
+            bucket: self.memory.bucket(home),
+            home,
+            slot,
+        };
+        // A slot may change hands meanwhile: a census is an estimate.
+        settled_owner(place.tag()) != Owner::Nobody
+            && judges
+                .iter()
+                .zip(place.words())
+                .any(|(judge, word)| judge.owes(word))
+    }
+}

@@ -1,0 +1,185 @@
+//! Lays buckets out in flat memory: which word of which cache line is what.
+//!
+//! A bucket of a limit with K rates is a lock, an overflow word a rate, and S slots of a tag with its K state words
+//! side by side:
+//!
+//! ```text
+//! | lock | overflow × K | tag state × K | tag state × K | … |
+//! ```
+//!
+//! | rates K | bytes a bucket | slots S | keys a slot | bytes a key and rate | without a slot, of 10^6 keys at capacity 10^6 |
+//! |---|---|---|---|---|---|
+//! | 1 | 128 | 7 | 0.70 | 26.1 | 5 |
+//! | 2 | 256 | 9 | 0.76 | 18.7 | 1 |
+//! | 3 | 256 | 7 | 0.70 | 17.4 | 5 |
+//! | 4 | 256 | 5 | 0.58 | 22.1 | 7 |
+//!
+//! The load, keys a slot, is what keeps fewer than 1 of 100,000 keys out when all keys of a capacity are alive
+//! (`examples/loads.rs` measures it). Wide buckets buy that: with two choices of 3 slots, one cache line, the same
+//! takes 64 bytes a key and rate, and at 32 bytes 0.6 % of the keys would share a counter. With few buckets chance
+//! weighs more, so every table gets [`SPARE_BUCKETS`] on top.
+//!
+//! A bucket has two or four cache lines, but a known key costs mostly one: tag and states are neighbours, and each key
+//! begins its search at a slot of its own ([`order`](Memory::order)), where it was seated if that was free. Alignment
+//! to 128 bytes keeps a bucket of one rate in one pair of lines, which the prefetcher of x86 fetches together; the
+//! compiler grants it without `unsafe`.
+
+use crate::capacity::Capacity;
+use crate::rate::MAX_RATES;
+use crate::sync::{AtomicU64, Ordering};
+
+use super::tag::Tag;
+
+/// Words of two cache lines of 64 bytes.
+#[cfg(not(loom))]
+const PAIR_WORDS: usize = 16;
+/// Two slots a bucket of one rate and three of two rates: loom's time grows with every word that is looked at.
+#[cfg(loom)]
+const PAIR_WORDS: usize = 6;
+/// Buckets that a table has beyond what its load asks for: a simulation of tables for up to 64 keys keeps all but 1 key
+/// of 10^6 apart.
+const SPARE_BUCKETS: u64 = 8;
+/// Most slots of a bucket, whatever the number of rates.
+pub(super) const MOST_SLOTS: usize = 9;
+
+/// Two cache lines, aligned to their size.
+#[repr(align(128))]
+struct Pair([AtomicU64; PAIR_WORDS]);
+
+impl Pair {
+    fn zeroed() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+/// The memory of a table: a fixed number of buckets of K rates.
+pub(super) struct Memory<const K: usize> {
+    pairs: Box<[Pair]>,
+    buckets: usize,
+}
+
+impl<const K: usize> Memory<K> {
+    /// Buckets for a capacity, at the load that keeps its keys apart.
+    pub(super) fn buckets_for(capacity: Capacity) -> usize {
+        let slots = (capacity.keys() * 100).div_ceil(Bucket::<K>::LOAD_PERCENT);
+        let buckets = slots.div_ceil(Bucket::<K>::SLOTS as u64) + SPARE_BUCKETS;
+        // A capacity has at most 2^30 keys; where that does not fit the address space, the allocation below fails and
+        // says so.
+        usize::try_from(buckets).unwrap_or(usize::MAX)
+    }
+
+    /// Memory of `buckets` buckets, at least one, all of it touched: a page that is granted at its first write would be
+    /// granted in the middle of a flood.
+    pub(super) fn new(buckets: usize) -> Self {
+        let buckets = buckets.max(1);
+        let count = buckets * Bucket::<K>::PAIRS;
+        let pairs: Box<[Pair]> = (0..count).map(|_| Pair::zeroed()).collect();
+        for Pair(words) in &pairs {
+            // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
+            // written here. Relaxed: the table is not shared yet.
+            words[0].store(std::hint::black_box(0), Ordering::Relaxed);
+        }
+        Self { pairs, buckets }
+    }
+
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.buckets * Bucket::<K>::SLOTS
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.pairs)
+    }
+
+    /// The bucket at `index`, below [`buckets`](Self::buckets).
+    #[inline]
+    pub(super) fn bucket(&self, index: usize) -> Bucket<'_, K> {
+        let first = index * Bucket::<K>::PAIRS;
+        Bucket {
+            pairs: &self.pairs[first..first + Bucket::<K>::PAIRS],
+        }
+    }
+
+    /// The two buckets that a key may live in; the first has the lock that its newcomers take.
+    ///
+    /// They follow from the tag alone, so that a table can be rebuilt from its slots. They may be one and the same:
+    /// rarely, unless the table is tiny.
+    pub(super) fn homes(&self, tag: Tag) -> [usize; 2] {
+        tag.points().map(|point| scale(point, self.buckets))
+    }
+
+    /// The buckets of `homes`, each once, with their place among the two.
+    pub(super) fn distinct(homes: [usize; 2]) -> impl Iterator<Item = (usize, usize)> + Clone {
+        let count = if homes[0] == homes[1] { 1 } else { 2 };
+        homes.into_iter().take(count).enumerate()
+    }
+
+    /// The slots of a bucket in the order in which `tag` looks for its own and for a free one.
+    #[inline]
+    pub(super) fn order(tag: Tag) -> impl Iterator<Item = usize> + Clone {
+        let slots = Bucket::<K>::SLOTS;
+        let first = scale(tag.lot(), slots);
+        (first..first + slots).map(move |step| if step < slots { step } else { step - slots })
+    }
+}
+
+/// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
+fn scale(point: u64, n: usize) -> usize {
+    // The product is below n · 2^64, so the quotient is below n.
+    ((u128::from(point) * n as u128) >> 64) as usize
+}
+
+/// One bucket.
+#[derive(Clone, Copy)]
+pub(super) struct Bucket<'t, const K: usize> {
+    pairs: &'t [Pair],
+}
+
+impl<'t, const K: usize> Bucket<'t, K> {
+    const PAIRS: usize = if K == 1 { 1 } else { 2 };
+    const FIRST_OVERFLOW: usize = 1;
+    const FIRST_SLOT: usize = Self::FIRST_OVERFLOW + K;
+    const SLOT_WORDS: usize = 1 + K;
+
+    /// Keys that have a slot of their own.
+    pub(super) const SLOTS: usize =
+        (Self::PAIRS * PAIR_WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
+
+    const RATES_KNOWN: () = assert!(K >= 1 && K <= MAX_RATES && Self::SLOTS <= MOST_SLOTS);
+
+    /// Keys per hundred slots; see the table above.
+    const LOAD_PERCENT: u64 = match K {
+        1 | 3 => 70,
+        2 => 76,
+        _ => 58,
+    };
+
+    #[inline]
+    fn word(&self, index: usize) -> &'t AtomicU64 {
+        const { Self::RATES_KNOWN };
+        &self.pairs[index / PAIR_WORDS].0[index % PAIR_WORDS]
+    }
+
+    /// Held by the newcomer that may seat keys whose first bucket this is; 0 is free.
+    pub(super) fn lock(&self) -> &'t AtomicU64 {
+        self.word(0)
+    }
+
+    /// What newcomers without a slot used of rate `rate`.
+    pub(super) fn overflow(&self, rate: usize) -> &'t AtomicU64 {
+        self.word(Self::FIRST_OVERFLOW + rate)
+    }
+
+    /// Whose slot it is.
+    pub(super) fn tag(&self, slot: usize) -> &'t AtomicU64 {
+        self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS)
+    }
+
+    /// What that key used of rate `rate`.
+    pub(super) fn state(&self, slot: usize, rate: usize) -> &'t AtomicU64 {
+        self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS + 1 + rate)
+    }
+}

@@ -1,0 +1,291 @@
+//! Holds the counters of one limit: a table of fixed size that many threads charge without a lock.
+//!
+//! A key has a slot, a tag and one state word a rate, in one of two buckets that its tag names. A known key is found,
+//! judged and charged by compare-and-swap (`known`); a refusal writes nothing. A newcomer takes over a slot that owes
+//! nothing (`newcomer`), so there is no sweeper; if every slot of both buckets owes, it is counted together with others
+//! in the buckets' overflow words (`overflow`).
+//!
+//! # Invariants
+//! 1. *A key has at most one slot.* Claims for a key happen under the lock of its first bucket, after a search of both
+//!    buckets that waits out every slot that is changing hands.
+//! 2. *A state never comes back under another key.* A slot is claimed only when each word owes nothing, and that is by
+//!    time: now is two windows or more past the word's stamp. The words it gets are stamped now, and stamps never go
+//!    back, an undo included. So a compare-and-swap whose expected word was read under a tag can only succeed under
+//!    that tag: no ABA. (A stamp repeats after 194 days; a thread would have to sleep between two of its instructions
+//!    for as long.)
+//! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. Whoever
+//!    changes word 0 first has the slot: if the claim loses, it puts the tag back and has written nothing; if the
+//!    charge loses, it looks its key up again.
+//! 4. *A charged slot stays.* Once a charge has written word 0, the slot owes for at least one more window of that
+//!    rate. Should the thread sleep longer than that between two words and the slot go to another key meanwhile, it
+//!    sees the other tag and starts over: what it charged has expired.
+//! 5. *Overflow never under-counts.* A newcomer without a slot adds its cost to both its buckets' words, so each counts
+//!    at least what the key used; a slot that it gets later begins with the smaller of the two.
+//! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing.
+//!
+//! # Concurrency
+//! Known keys are lock-free: a compare-and-swap fails only because another thread's succeeded. Newcomers of one bucket
+//! take turns, for a few cache lines' time. Reading a slot is tag, words, tag again: the words belong to the tag if
+//! both readings agree and are not busy, for a claim sets the busy bit before it writes a word (the readers' Acquire on
+//! words pairs with the claim's writes of them). Writes are SeqCst where a successor must see them or be told of them;
+//! `limit::edit` has that argument. On x86 this costs nothing on top.
+
+mod census;
+mod known;
+mod layout;
+mod moving;
+mod newcomer;
+mod overflow;
+mod tag;
+
+use crate::capacity::Capacity;
+use crate::cost::Cost;
+use crate::decision::{Counted, Decision};
+use crate::key::KeyHash;
+use crate::sliding_window::{Judge, Word};
+use crate::sync::{AtomicU64, Ordering, pause};
+
+use census::Counts;
+pub use census::{Occupancy, Tallies};
+use layout::{Bucket, Memory};
+use tag::{Owner, Tag};
+
+/// The counters of a limit with K rates.
+pub(crate) struct Table<const K: usize> {
+    memory: Memory<K>,
+    counts: Counts,
+}
+
+/// What a key's state is, and where it was read.
+#[derive(Clone, Copy)]
+pub(crate) enum State<const K: usize> {
+    /// In a slot of its own.
+    Own([Word; K]),
+    /// In the overflow words of its buckets, of which the smaller counts.
+    Shared([[Word; 2]; K], Counted),
+}
+
+/// Where a charge was made.
+#[derive(Clone, Copy)]
+pub(crate) enum Seat {
+    /// In this slot.
+    Slot { bucket: usize, slot: usize },
+    /// In the overflow words of these buckets.
+    Overflow([usize; 2]),
+}
+
+/// What came of a charge.
+pub(crate) enum Charged<const K: usize> {
+    /// Made; the state includes it.
+    Admitted(State<K>, Seat),
+    /// Not made, and nothing written.
+    Refused(State<K>),
+}
+
+/// What is to be done to a key's words.
+#[derive(Clone, Copy)]
+pub(crate) enum Change<'c, const K: usize> {
+    /// Take this cost if it fits.
+    Charge(Cost),
+    /// Take this cost, fit or not.
+    Force(Cost),
+    /// Add what these words count.
+    Absorb(&'c [Word; K]),
+}
+
+impl<const K: usize> Change<'_, K> {
+    /// The next word of rate `rate`; `None` when the change is refused.
+    fn apply(&self, judge: &Judge, rate: usize, word: Word) -> Option<Word> {
+        match self {
+            Self::Charge(cost) => judge.charge(word, *cost),
+            Self::Force(_) | Self::Absorb(_) => Some(self.force(judge, rate, word)),
+        }
+    }
+
+    /// The next word of rate `rate`, whatever it counts.
+    fn force(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+        match self {
+            Self::Charge(cost) | Self::Force(cost) => judge.force(word, *cost),
+            Self::Absorb(words) => judge.sum(word, words[rate]),
+        }
+    }
+
+    /// The words after the change; `None` when any rate refuses it.
+    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Option<[Word; K]> {
+        let mut next = *words;
+        for (rate, judge) in judges.iter().enumerate() {
+            next[rate] = self.apply(judge, rate, words[rate])?;
+        }
+        Some(next)
+    }
+}
+
+impl<const K: usize> State<K> {
+    /// The decision that this state means: of a charge that was `made`, or about a `cost` that was not taken.
+    pub(crate) fn decision(&self, judges: &[Judge; K], asked: Asked) -> Decision {
+        let counted = match self {
+            Self::Own(_) => Counted::Alone,
+            Self::Shared(_, counted) => *counted,
+        };
+        let mut decision = Decision::new(counted);
+        for (rate, judge) in judges.iter().enumerate() {
+            match self {
+                Self::Own(words) => judge.push_standing([words[rate]], asked, &mut decision),
+                Self::Shared(rows, _) => judge.push_standing(rows[rate], asked, &mut decision),
+            }
+        }
+        decision
+    }
+}
+
+/// What a decision is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked {
+    /// A charge that was made.
+    Taken,
+    /// A cost that was not taken.
+    Wanted(Cost),
+}
+
+impl Judge {
+    fn push_standing<const N: usize>(&self, words: [Word; N], asked: Asked, into: &mut Decision) {
+        match asked {
+            Asked::Wanted(cost) if !words.iter().any(|word| self.fits(*word, cost)) => {
+                into.push_refusing(self.standing(words, Some(cost)));
+            }
+            _ => into.push(self.standing(words, None)),
+        }
+    }
+}
+
+impl<const K: usize> Table<K> {
+    pub(crate) fn new(capacity: Capacity, before: Tallies) -> Self {
+        Self::with_buckets(Memory::<K>::buckets_for(capacity), before)
+    }
+
+    /// A table of `buckets` buckets, at least one.
+    pub(crate) fn with_buckets(buckets: usize, before: Tallies) -> Self {
+        Self {
+            memory: Memory::new(buckets),
+            counts: Counts::new(before),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// What `key` used. Writes nothing.
+    pub(crate) fn peek(&self, key: KeyHash, judges: &[Judge; K]) -> State<K> {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        let mut turn = 0;
+        loop {
+            match self.find(tag, homes) {
+                Found::At(place) => {
+                    if let Some(words) = place.read(tag) {
+                        return State::Own(words);
+                    }
+                }
+                Found::Nowhere => return self.unseated(tag, homes, judges),
+                Found::Hidden => pause(&mut turn),
+            }
+        }
+    }
+
+    /// Makes a change to what `key` used, unless it is refused.
+    pub(crate) fn change(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        change: Change<'_, K>,
+    ) -> Charged<K> {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        // Each turn means that another thread claimed this very slot or seated this very key since the search: the
+        // system as a whole went on.
+        loop {
+            let charged = match self.find(tag, homes) {
+                Found::At(place) => self.change_known(place, tag, judges, change),
+                Found::Nowhere
+                    if let Some(refusal) = self.refuse_newcomer(tag, homes, judges, change) =>
+                {
+                    Some(refusal)
+                }
+                Found::Nowhere | Found::Hidden => self.change_newcomer(tag, homes, judges, change),
+            };
+            if let Some(charged) = charged {
+                return charged;
+            }
+        }
+    }
+
+    /// Looks for the slot of `tag`.
+    fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
+        let mut found = Found::Nowhere;
+        let wanted = tag.bits();
+        for (_, home) in Memory::<K>::distinct(homes) {
+            let bucket = self.memory.bucket(home);
+            for slot in Memory::<K>::order(tag) {
+                // Acquire: pairs with the claim's release of the tag, so that its words are seen.
+                let bits = bucket.tag(slot).load(Ordering::Acquire);
+                if bits == wanted {
+                    return Found::At(Place { bucket, home, slot });
+                }
+                if Owner::of(bits) == Owner::Changing {
+                    found = Found::Hidden;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What a search came to.
+enum Found<'t, const K: usize> {
+    /// The key's slot.
+    At(Place<'t, K>),
+    /// It has none.
+    Nowhere,
+    /// It has none, unless one that is changing hands goes back to it.
+    Hidden,
+}
+
+/// One slot.
+#[derive(Clone, Copy)]
+struct Place<'t, const K: usize> {
+    bucket: Bucket<'t, K>,
+    home: usize,
+    slot: usize,
+}
+
+impl<'t, const K: usize> Place<'t, K> {
+    fn seat(&self) -> Seat {
+        Seat::Slot {
+            bucket: self.home,
+            slot: self.slot,
+        }
+    }
+
+    fn tag(&self) -> &'t AtomicU64 {
+        self.bucket.tag(self.slot)
+    }
+
+    fn state(&self, rate: usize) -> &'t AtomicU64 {
+        self.bucket.state(self.slot, rate)
+    }
+
+    /// The words, whoever they belong to.
+    fn words(&self) -> [Word; K] {
+        // Acquire: pairs with the writes of a claim, whose busy bit the next load of the tag then sees.
+        std::array::from_fn(|rate| Word::from_bits(self.state(rate).load(Ordering::Acquire)))
+    }
+
+    /// The words of `tag`; `None` if the slot is not, or not for sure, its own.
+    fn read(&self, tag: Tag) -> Option<[Word; K]> {
+        let words = self.words();
+        // The caller saw the tag before, so words between two equal tags are the tag's; the load is after them since
+        // theirs are Acquire.
+        (self.tag().load(Ordering::Acquire) == tag.bits()).then_some(words)
+    }
+}

@@ -1,0 +1,161 @@
+//! Copies what a table counts into its successor, which has another number of buckets, other rates, or both.
+//!
+//! Works for any two layouts because a key's buckets follow from its tag: slots are charged into the new table one by
+//! one, as if their keys came in. Overflow words have no keys; those of old bucket `b` go to every new bucket that
+//! takes keys from the same part of the hashes.
+
+use crate::cost::Cost;
+use crate::key::KeyHash;
+use crate::sliding_window::{Judge, Word};
+use crate::sync::Ordering;
+
+use super::known::revise;
+use super::layout::Bucket;
+use super::newcomer::settled_owner;
+use super::tag::{Owner, Tag};
+use super::{Change, Found, Place, Seat, Table};
+
+/// For each rate of the new table, which rate of the old one it goes on from: the one with its period, else the next
+/// longer, else the longest.
+fn origins<const K: usize, const N: usize>(old: &[Judge; K], new: &[Judge; N]) -> [usize; N] {
+    std::array::from_fn(|rate| {
+        let wanted = new[rate].period();
+        old.iter()
+            .position(|judge| judge.period() >= wanted)
+            .unwrap_or(K - 1)
+    })
+}
+
+impl<const K: usize> Table<K> {
+    /// Adds everything that this table counts to `new`. Charges made meanwhile are the caller's concern.
+    pub(crate) fn copy_into<const N: usize>(
+        &self,
+        old_judges: &[Judge; K],
+        new: &Table<N>,
+        judges: &[Judge; N],
+    ) {
+        let origins = origins(old_judges, judges);
+        let converted = |words: [Word; K]| -> [Word; N] {
+            std::array::from_fn(|rate| {
+                judges[rate].convert(words[origins[rate]], &old_judges[origins[rate]])
+            })
+        };
+        // Overflow words first: a key that is seated in the new table inherits from them.
+        for home in 0..new.memory.buckets() {
+            let mut rows = [Word::UNUSED; N];
+            for old_home in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
+                let bucket = self.memory.bucket(old_home);
+                // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
+                let old = std::array::from_fn(|rate| {
+                    Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst))
+                });
+                let old = converted(old);
+                // The largest, not the sum: each word counts at least what any of its own keys used, and no more is
+                // asked of the new one.
+                rows = std::array::from_fn(|rate| judges[rate].larger(rows[rate], old[rate]));
+            }
+            for (rate, row) in rows
+                .into_iter()
+                .enumerate()
+                .filter(|(_, row)| *row != Word::UNUSED)
+            {
+                // Added: the new word may count charges already that the old one does not.
+                revise(new.memory.bucket(home).overflow(rate), |word| {
+                    Some(judges[rate].sum(word, row))
+                });
+            }
+        }
+        for home in 0..self.memory.buckets() {
+            for slot in 0..Bucket::<K>::SLOTS {
+                let Some((key, words)) = self.settled(home, slot) else {
+                    continue;
+                };
+                if old_judges
+                    .iter()
+                    .zip(&words)
+                    .any(|(judge, word)| judge.owes(*word))
+                {
+                    new.change(key, judges, Change::Absorb(&converted(words)));
+                }
+            }
+        }
+    }
+
+    /// Whose slot it is and what it counts; `None` if it is nobody's.
+    fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
+        let place = Place {
+            bucket: self.memory.bucket(home),
+            home,
+            slot,
+        };
+        // Another round means that the slot went to another key: rare, and never twice within two windows.
+        loop {
+            let Owner::Key(tag) = settled_owner(place.tag()) else {
+                return None;
+            };
+            // SeqCst, as for the overflow words.
+            let words = std::array::from_fn(|rate| {
+                Word::from_bits(place.state(rate).load(Ordering::SeqCst))
+            });
+            if place.tag().load(Ordering::SeqCst) == tag.bits() {
+                return Some((tag.key(), words));
+            }
+        }
+    }
+
+    /// Takes `cost` for a key that was charged in the overflow words of the table before this one.
+    ///
+    /// It is not seated here: until the words of that table are copied, it would not inherit from them.
+    pub(crate) fn force_unseated(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Seat {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        let change = Change::Force(cost);
+        // As in `change`: another round means that another thread seated or unseated this key.
+        loop {
+            if let Found::At(place) = self.find(tag, homes) {
+                if self.change_known(place, tag, judges, change).is_some() {
+                    return place.seat();
+                }
+            } else if self.change_overflow_unless_seated(tag, homes, judges, change) {
+                return Seat::Overflow(homes);
+            }
+        }
+    }
+}
+
+/// The buckets of a table with `others` that take keys from the part of the hashes that bucket `home` of `buckets` has.
+fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
+    let point = |home: usize| home as u128 * others as u128;
+    let first = point(home) / buckets as u128;
+    let end = point(home + 1).div_ceil(buckets as u128);
+    // Both at most `others`.
+    first as usize..end as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlapping;
+
+    /// Goal: no old bucket is forgotten, whatever the sizes. Method: every pair of sizes up to 40, ends against
+    /// neighbours.
+    #[test]
+    fn parts_of_the_hashes_cover_each_other() {
+        for buckets in 1..40 {
+            for others in 1..40 {
+                assert_eq!(overlapping(0, buckets, others).start, 0);
+                assert_eq!(overlapping(buckets - 1, buckets, others).end, others);
+                for home in 1..buckets {
+                    let (before, here) = (
+                        overlapping(home - 1, buckets, others),
+                        overlapping(home, buckets, others),
+                    );
+                    assert!(
+                        here.start <= before.end
+                            && here.start + 1 >= before.end
+                            && !here.is_empty()
+                    );
+                }
+            }
+        }
+    }
+}

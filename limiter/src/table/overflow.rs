@@ -1,0 +1,71 @@
+//! Counts newcomers that find no slot, together: two rows of counters, of which the smaller decides.
+//!
+//! Each bucket has one word a rate. A newcomer is counted in the words of both its buckets, and is admitted if the one
+//! that used less has room: that is a count-min sketch of two rows. Each word counts at least what any of its keys used
+//! (invariant 5), so nobody passes uncounted; it may count others too, so it errs towards refusing.
+//!
+//! # Concurrency
+//! A key comes here under the lock of its first bucket, so it does not race with itself. Other keys may add between the
+//! reading and the adding; they are other keys, so no limit is exceeded by it.
+
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::sliding_window::{Judge, Word};
+use crate::sync::Ordering;
+
+use super::known::revise;
+use super::layout::Memory;
+use super::{Change, Charged, Seat, State, Table};
+
+impl<const K: usize> Table<K> {
+    /// The overflow words of both buckets, one pair a rate.
+    pub(super) fn rows(&self, homes: [usize; 2]) -> [[Word; 2]; K] {
+        let buckets = homes.map(|home| self.memory.bucket(home));
+        // Acquire: orders these loads before what the caller reads next; the words themselves are whole facts.
+        std::array::from_fn(|rate| {
+            buckets.map(|bucket| Word::from_bits(bucket.overflow(rate).load(Ordering::Acquire)))
+        })
+    }
+
+    /// Makes a change that the smaller words admitted to both.
+    pub(super) fn change_overflow(
+        &self,
+        homes: [usize; 2],
+        judges: &[Judge; K],
+        change: Change<'_, K>,
+    ) -> Charged<K> {
+        let mut rows = [[Word::UNUSED; 2]; K];
+        for (rate, judge) in judges.iter().enumerate() {
+            for (row, home) in Memory::<K>::distinct(homes) {
+                let word = self.memory.bucket(home).overflow(rate);
+                let written = revise(word, |word| Some(change.force(judge, rate, word)));
+                rows[rate][row] = written.unwrap_or(Word::UNUSED);
+            }
+            if homes[0] == homes[1] {
+                rows[rate][1] = rows[rate][0];
+            }
+        }
+        Charged::Admitted(
+            State::Shared(rows, Counted::InOverflow),
+            Seat::Overflow(homes),
+        )
+    }
+
+    /// Takes back a charge of `cost` made in the windows that start at `windows`, a row a rate.
+    pub(super) fn undo_overflow(
+        &self,
+        homes: [usize; 2],
+        judges: &[Judge; K],
+        windows: &[[i64; 2]; K],
+        cost: Cost,
+    ) {
+        for (rate, judge) in judges.iter().enumerate().rev() {
+            for (row, home) in Memory::<K>::distinct(homes) {
+                let word = self.memory.bucket(home).overflow(rate);
+                revise(word, |word| {
+                    judge.undo_forced(word, windows[rate][row], cost)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Names the key that a slot belongs to: 63 bits of its hash, and one bit for "changing hands".
+
+use crate::key::KeyHash;
+
+/// A key's name in a table: never 0, never with the busy bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag(u64);
+
+/// Set while a claim is under way; the other bits name the newcomer.
+const BUSY: u64 = 1;
+
+/// What a tag word says of its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// Nobody ever had it.
+    Nobody,
+    /// It belongs to this key.
+    Key(Tag),
+    /// A newcomer is claiming it; it may still go back to whom it belonged to.
+    Changing,
+}
+
+impl Tag {
+    pub(super) fn of(key: KeyHash) -> Self {
+        match key.bits() & !BUSY {
+            // The one hash in 2^63 that would mean "nobody".
+            0 => Self(2),
+            bits => Self(bits),
+        }
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// A hash that has this tag.
+    pub(super) const fn key(self) -> KeyHash {
+        KeyHash::from_bits(self.0)
+    }
+
+    pub(super) const fn busy(self) -> u64 {
+        self.0 | BUSY
+    }
+
+    /// Where the key's two buckets lie among all points: the hash itself, and the hash stirred.
+    pub(super) const fn points(self) -> [u64; 2] {
+        [self.0, self.stirred()]
+    }
+
+    /// What the key's search in a bucket begins with: bits that the buckets hardly depend on.
+    pub(super) const fn lot(self) -> u64 {
+        self.0.rotate_left(32)
+    }
+
+    /// The finaliser of SplitMix64: a permutation in which every bit depends on every other.
+    const fn stirred(self) -> u64 {
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+}
+
+impl Owner {
+    pub(super) const fn of(bits: u64) -> Self {
+        match bits {
+            0 => Self::Nobody,
+            bits if bits & BUSY != 0 => Self::Changing,
+            bits => Self::Key(Tag(bits)),
+        }
+    }
+
+    /// The tag word that says so, where it can be put back.
+    pub(super) const fn bits(self) -> u64 {
+        match self {
+            Self::Nobody => 0,
+            Self::Key(tag) => tag.bits(),
+            Self::Changing => BUSY,
+        }
+    }
+}

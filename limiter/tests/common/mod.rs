@@ -1,0 +1,74 @@
+//! Short spellings for the tests.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::time::Duration;
+
+use sluicegate_limiter::{
+    Ask, Capacity, Cost, Decision, KeyHash, Limit, Outcome, Period, Rate, Rates, Seed, Timestamp,
+    Verdict, decide,
+};
+
+/// A moment in the middle of nowhere, at the start of a window of any period that divides 10 hours.
+pub(crate) const START: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+pub(crate) fn rate(count: u32, secs: u32) -> Rate {
+    Rate::new(count, Period::from_secs(secs).expect("a period")).expect("a rate")
+}
+
+pub(crate) fn rates(numbers: &[(u32, u32)]) -> Rates {
+    Rates::new(numbers.iter().map(|(count, secs)| rate(*count, *secs))).expect("rates")
+}
+
+/// `count` rates that all admit `units` in the windows that START begins.
+pub(crate) fn alike(count: u32, units: u32) -> Rates {
+    Rates::new((1..=count).map(|rank| rate(units, 600 * rank))).expect("rates")
+}
+
+pub(crate) fn capacity(keys: u64) -> Capacity {
+    Capacity::new(keys).expect("a capacity")
+}
+
+pub(crate) fn limit(numbers: &[(u32, u32)], keys: u64) -> Limit {
+    Limit::new(rates(numbers), capacity(keys))
+}
+
+pub(crate) fn key(number: u64) -> KeyHash {
+    Seed::from_bytes([3; 16])
+        .hasher()
+        .part(&number.to_le_bytes())
+        .finish()
+}
+
+pub(crate) fn cost(units: u32) -> Cost {
+    Cost::new(units).expect("a cost")
+}
+
+pub(crate) fn after(millis: u64) -> Timestamp {
+    START.saturating_add(Duration::from_millis(millis))
+}
+
+pub(crate) fn ask(limit: &Limit, number: u64) -> Ask<'_> {
+    Ask {
+        limit,
+        key: key(number),
+        cost: Cost::ONE,
+    }
+}
+
+/// Asks one limit for one unit.
+pub(crate) fn take(limit: &Limit, number: u64, now: Timestamp) -> Verdict {
+    decide(&[ask(limit, number)], now)
+}
+
+pub(crate) fn admits(limit: &Limit, number: u64, now: Timestamp) -> bool {
+    take(limit, number, now).outcome() == Outcome::Admitted
+}
+
+pub(crate) fn peek(limit: &Limit, number: u64, now: Timestamp) -> Decision {
+    limit.peek(key(number), Cost::ONE, now)
+}
+
+/// What is left of the first rate.
+pub(crate) fn left(limit: &Limit, number: u64, now: Timestamp) -> u32 {
+    peek(limit, number, now).standings()[0].remaining
+}

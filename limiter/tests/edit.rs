@@ -1,0 +1,210 @@
+//! C4: an edit of a limit in use forgets no charge.
+
+mod common;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+
+use common::{START, admits, after, capacity, cost, key, left, limit, peek, rates};
+use sluicegate_limiter::{Ask, Counted, Limit, Outcome, decide};
+
+/// Goal: numbers change, counts do not. Method: raise and lower the count; both handles see all charges.
+#[test]
+fn an_edit_of_the_counts_keeps_one_set_of_counters() {
+    let five = limit(&[(5, 60)], 100);
+    for _ in 0..5 {
+        assert!(admits(&five, 1, START));
+    }
+    let eight = five.edited(rates(&[(8, 60)]), capacity(100), START);
+    assert_eq!(left(&eight, 1, START), 3);
+    assert!(admits(&eight, 1, START));
+    let two = eight.edited(rates(&[(2, 60)]), capacity(100), START);
+    assert!(!admits(&two, 1, START) && !admits(&five, 1, START));
+    assert_eq!(left(&eight, 1, START), 2);
+}
+
+/// Goal: a reload loop refills nothing. Method: the same numbers over and over, with a request between.
+#[test]
+fn a_loop_of_edits_refills_nothing() {
+    let mut limit = limit(&[(5, 60)], 100);
+    let mut passed = 0;
+    for round in 0..100 {
+        limit = limit.edited(rates(&[(5, 60)]), capacity(100 + round % 2), START);
+        passed += u32::from(admits(&limit, 1, START));
+    }
+    assert_eq!(passed, 5);
+}
+
+/// Goal: another capacity, the same counts. Method: larger and smaller tables, known keys before and after.
+#[test]
+fn an_edit_of_the_capacity_copies_every_count() {
+    for (from, to) in [(1000, 50_000), (1000, 1000), (50_000, 1000), (300, 30)] {
+        let old = limit(&[(5, 60), (9, 600)], from);
+        for number in 0..300 {
+            for _ in 0..number % 6 {
+                admits(&old, number, START);
+            }
+        }
+        let new = old.edited(rates(&[(5, 60), (9, 600)]), capacity(to), START);
+        assert_eq!(new.capacity(), capacity(to));
+        for number in 0..300 {
+            let (before, after) = (peek(&old, number, START), peek(&new, number, START));
+            // Without a slot a key may look fuller than it is, never emptier.
+            for (before, after) in before.standings().iter().zip(after.standings()) {
+                assert!(after.remaining <= before.remaining);
+            }
+            if after.counted() == Counted::Alone && to >= 1000 && before.counted() == Counted::Alone
+            {
+                assert_eq!(before, after);
+            }
+        }
+    }
+}
+
+/// Goal: other periods go on from what was counted. Method: rates come, go and change; what was used is used.
+#[test]
+fn an_edit_of_the_periods_goes_on_from_the_nearest_count() {
+    let old = limit(&[(10, 60)], 100);
+    for _ in 0..7 {
+        assert!(admits(&old, 1, START));
+    }
+    for numbers in [
+        &[(10, 30)][..],
+        &[(10, 3600)],
+        &[(10, 60), (10, 600)],
+        &[(10, 1), (10, 60), (10, 120), (10, 240)],
+    ] {
+        let new = old.edited(rates(numbers), capacity(100), START);
+        let remaining: Vec<u32> = peek(&new, 1, START)
+            .standings()
+            .iter()
+            .map(|rate| rate.remaining)
+            .collect();
+        assert_eq!(remaining, vec![3; numbers.len()]);
+        assert_eq!(left(&new, 2, START), 10, "others have used nothing");
+    }
+}
+
+/// Goal: newcomers without a slot are not forgotten. Method: a full table, its overflow, and an edit that makes room.
+#[test]
+fn an_edit_takes_the_overflow_along() {
+    let old = Limit::with_buckets(rates(&[(3, 60)]), 1);
+    let overflowing: Vec<u64> = (0..40)
+        .filter(|number| {
+            while admits(&old, *number, START) {}
+            peek(&old, *number, START).counted() == Counted::InOverflow
+        })
+        .collect();
+    assert!(overflowing.len() >= 30);
+    for keys in [1, 10, 100_000] {
+        let new = old.edited(rates(&[(3, 60)]), capacity(keys), START);
+        assert!((0..40).all(|number| !admits(&new, number, START)));
+        assert_eq!(
+            new.tallies().admitted_in_overflow,
+            old.tallies().admitted_in_overflow
+        );
+    }
+}
+
+/// Goal: who still holds the old limit is heard. Method: an edit, then charges on the old one, in slots and in
+/// overflow, over two generations.
+#[test]
+fn charges_on_a_replaced_limit_reach_its_successors() {
+    let old = limit(&[(10, 60)], 100);
+    let newer = old.edited(rates(&[(10, 60)]), capacity(200), START);
+    let newest = newer.edited(rates(&[(10, 60), (10, 600)]), capacity(200), START);
+    assert!(admits(&old, 1, START));
+    assert_eq!(
+        [
+            left(&old, 1, START),
+            left(&newer, 1, START),
+            left(&newest, 1, START)
+        ],
+        [9, 9, 9]
+    );
+    let same = old.edited(rates(&[(4, 60), (10, 600)]), capacity(200), START);
+    assert_eq!(
+        left(&same, 1, START),
+        3,
+        "an edit of the oldest edits the newest"
+    );
+
+    let full = Limit::with_buckets(rates(&[(10, 60)]), 1);
+    assert!((0..7).all(|number| admits(&full, number, START)));
+    let roomy = full.edited(rates(&[(10, 60)]), capacity(1000), START);
+    assert!(admits(&full, 9, START));
+    assert_eq!(left(&roomy, 9, START), 9);
+    assert!(admits(&roomy, 9, START) && admits(&full, 9, START));
+    assert!(left(&roomy, 9, START) <= 7, "with a slot of its own by now");
+}
+
+/// Goal: no charge is lost in a copy that races with it. Method: threads charge what they last saw while the structure
+/// is edited again and again; the last limit counts at least what passed.
+#[test]
+fn charges_that_race_with_edits_are_counted_at_least_once() {
+    const KEYS: usize = 50;
+    let shapes: [(&[(u32, u32)], u64); 3] = [
+        (&[(1_000_000, 3600)], 100),
+        (&[(1_000_000, 3600), (1_000_000, 7200)], 400),
+        (&[(1_000_000, 3600)], 30),
+    ];
+    let current = Mutex::new(limit(shapes[0].0, shapes[0].1));
+    let held = || {
+        current
+            .lock()
+            .expect("no thread panics while it holds the lock")
+            .clone()
+    };
+    let passed: Vec<AtomicU32> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            let (held, passed, done) = (&held, &passed, &done);
+            scope.spawn(move || {
+                let mut turn = thread;
+                while !done.load(Ordering::Relaxed) {
+                    let limit = held();
+                    for _ in 0..20 {
+                        turn += 1;
+                        let ask = Ask {
+                            limit: &limit,
+                            key: key((turn % KEYS) as u64),
+                            cost: cost(1),
+                        };
+                        if decide(&[ask], after(turn as u64 % 1000)).outcome() == Outcome::Admitted
+                        {
+                            passed[turn % KEYS].fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+        // Until there was plenty of both.
+        let requests = || {
+            passed
+                .iter()
+                .map(|passed| passed.load(Ordering::Relaxed))
+                .sum::<u32>()
+        };
+        for edit in 1.. {
+            if edit > 300 && requests() > 300_000 {
+                break;
+            }
+            let (numbers, keys) = shapes[edit % shapes.len()];
+            let next = held().edited(rates(numbers), capacity(keys), START);
+            *current
+                .lock()
+                .expect("no thread panics while it holds the lock") = next;
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let last = held();
+    for (number, passed) in passed.iter().enumerate() {
+        let used = 1_000_000 - left(&last, number as u64, after(1000));
+        assert!(
+            used >= passed.load(Ordering::Relaxed),
+            "key {number}: {used} counted, {passed:?} passed"
+        );
+    }
+}

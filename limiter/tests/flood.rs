@@ -1,0 +1,133 @@
+//! C3: what happens at the bound. More keys than fit make nobody's count go down, pass uncounted or take memory.
+
+mod common;
+
+use common::{START, admits, after, alike, capacity, left, limit, peek, rates};
+use sluicegate_limiter::{Counted, Judgement, Limit};
+
+/// Goal: no count goes down in a flood, least of all the flooder's own. Method: known clients at all stages of their
+/// limit, then a hundred times the capacity in new keys, each asking more often than it may.
+#[test]
+fn a_flood_of_new_keys_makes_no_count_go_down() {
+    const UNITS: u32 = 5;
+    for count in 1..=4 {
+        let limit = Limit::new(alike(count, UNITS), capacity(200));
+        let bytes = limit.bytes();
+        for client in 0..100 {
+            for _ in 0..client % (u64::from(UNITS) + 1) {
+                assert!(admits(&limit, client, START));
+            }
+        }
+        let before: Vec<u32> = (0..100).map(|client| left(&limit, client, START)).collect();
+        for flooder in 1000..21_000 {
+            let passed = (0..UNITS + 2)
+                .filter(|_| admits(&limit, flooder, START))
+                .count();
+            assert!(passed <= UNITS as usize, "nobody passes uncounted");
+            assert!(
+                !admits(&limit, flooder, START),
+                "who was refused stays refused"
+            );
+        }
+        // Clients that had asked before keep their slots; the others are newcomers now, and share.
+        for client in (0..100).filter(|client| client % (u64::from(UNITS) + 1) != 0) {
+            assert_eq!(left(&limit, client, START), before[client as usize]);
+            assert_eq!(peek(&limit, client, START).counted(), Counted::Alone);
+        }
+        let still_refused = (1000..21_000).all(|flooder| !admits(&limit, flooder, START));
+        assert!(still_refused);
+        assert_eq!(limit.bytes(), bytes);
+        let tallies = limit.tallies();
+        assert!(tallies.admitted_in_overflow > 0 && tallies.refused_in_overflow > 0);
+        assert!(limit.occupancy(START).in_overflow > 0);
+    }
+}
+
+/// Goal: C1 up to the capacity. Method: a million new keys at once in a table for a million.
+#[test]
+fn a_million_keys_fit_a_capacity_of_a_million() {
+    const KEYS: u64 = 1_000_000;
+    let limit = limit(&[(5, 600)], KEYS);
+    assert!(
+        (0..KEYS).all(|number| admits(&limit, number, START)),
+        "none is refused"
+    );
+    let tallies = limit.tallies();
+    assert!(tallies.admitted_in_overflow < KEYS / 100_000, "{tallies:?}");
+    let occupancy = limit.occupancy(START);
+    assert!(
+        occupancy.live.abs_diff(KEYS) < KEYS / 100,
+        "extrapolated from a sample: {occupancy:?}"
+    );
+    assert!(limit.bytes() as u64 <= 32 * KEYS);
+}
+
+/// Goal: small capacities hold what they say. Method: every capacity up to 64 with as many keys, over many sets of
+/// keys.
+#[test]
+fn small_tables_keep_their_keys_apart() {
+    for keys in (1..=64).step_by(3) {
+        for count in 1..=4 {
+            let limit = Limit::new(alike(count, 3), capacity(keys));
+            for set in 0..20 {
+                // Far enough apart that nothing of the set before is owed.
+                let now = after(set * 10_000_000);
+                assert!((0..keys).all(|number| admits(&limit, set * 1000 + number, now)));
+            }
+            assert_eq!(
+                limit.tallies().admitted_in_overflow,
+                0,
+                "{keys} keys, {count} rates"
+            );
+        }
+    }
+}
+
+/// Goal: slots that owe nothing are reused, and only those. Method: the flood goes on for windows; a newcomer after it
+/// finds room again.
+#[test]
+fn room_comes_back_when_what_was_owed_is_past() {
+    let limit = limit(&[(1, 10)], 10);
+    assert!(
+        (0..1000)
+            .filter(|number| admits(&limit, *number, START))
+            .count()
+            >= 10
+    );
+    assert_eq!(
+        peek(&limit, 5000, after(19_999)).counted(),
+        Counted::InOverflow
+    );
+    assert_eq!(peek(&limit, 5000, after(20_000)).counted(), Counted::Alone);
+    assert_eq!(limit.occupancy(after(20_000)).live, 0);
+    assert!(admits(&limit, 5000, after(20_000)));
+    assert!(limit.tallies().slots_reused > 0);
+}
+
+/// Goal: invariant 5, a slot is no fresh limit. Method: a key uses its limit in overflow, then asks where a slot is
+/// free but its overflow still weighs.
+#[test]
+fn a_key_that_gets_a_slot_takes_what_it_used_in_overflow_along() {
+    let limit = Limit::with_buckets(rates(&[(10, 10)]), 1);
+    // Seven slots whose keys asked in the first window; the eighth key asks in the second one, in overflow.
+    assert!((0..7).all(|number| admits(&limit, number, after(0))));
+    assert!((0..10).all(|_| admits(&limit, 8, after(10_000))));
+    assert_eq!(
+        peek(&limit, 8, after(10_000)).counted(),
+        Counted::InOverflow
+    );
+    // In the third window the seven owe nothing, and the overflow of the second weighs in full.
+    let decision = peek(&limit, 8, after(20_000));
+    assert_eq!(
+        (decision.counted(), decision.outcome()),
+        (Counted::Alone, Judgement::Refused { rate: 0 })
+    );
+    assert!(!admits(&limit, 8, after(20_000)));
+    // Half of it later there is room for five, in a slot of its own.
+    assert_eq!(
+        (0..10).filter(|_| admits(&limit, 8, after(25_000))).count(),
+        5
+    );
+    assert_eq!(peek(&limit, 8, after(25_000)).counted(), Counted::Alone);
+    assert_eq!(limit.occupancy(after(25_000)).live, 1);
+}

@@ -1,0 +1,196 @@
+//! The packed transitions under every interleaving, as loom explores them.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p sluicegate-limiter --release --test loom`. A bucket has two slots for
+//! one rate then.
+#![cfg(loom)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{admits, after, ask, left, peek, rates};
+use loom::thread;
+use sluicegate_limiter::{Counted, Limit, Outcome, decide};
+
+/// Windows of the one rate that most of these tests use.
+const PERIOD_MILLIS: u64 = 10_000;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    loom::model(model);
+}
+
+/// Runs both at once; what each says.
+fn both<T: Send + 'static>(
+    one: impl FnOnce() -> T + Send + 'static,
+    other: impl FnOnce() -> T,
+) -> (T, T) {
+    let thread = thread::spawn(one);
+    let here = other();
+    (thread.join().expect("the other thread ends"), here)
+}
+
+/// Goal: invariants 2 and 3, no charge is lost when a slot changes hands. Method: a newcomer wants the slot of a key
+/// that owes nothing while that key comes back; both have used all that they may, wherever they were seated.
+#[test]
+fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)) && admits(&limit, 2, after(0)));
+        let now = after(2 * PERIOD_MILLIS);
+        // The other slot owes again, so the old key's is the only one to claim.
+        assert!(admits(&limit, 2, now));
+        let theirs = Arc::clone(&limit);
+        let (newcomer, old) = both(move || admits(&theirs, 3, now), || admits(&limit, 1, now));
+        // One of them found no slot; it shares a counter with nobody else, so it is admitted unless it came second in
+        // overflow.
+        assert!(newcomer || old);
+        assert!(!admits(&limit, 1, now) && !admits(&limit, 3, now) && !admits(&limit, 2, now));
+    });
+}
+
+/// Goal: invariant 1 while a claim fails. Method: a key that owes nothing comes back twice at once while a newcomer
+/// with another lock wants its slot.
+///
+/// The numbers are chosen by their hashes: both buckets are open to the old key and to the newcomer, each has its lock
+/// in the other's; the filler makes the old key's bucket the emptier one, where the newcomer looks at the old key's
+/// slot first.
+#[test]
+fn a_slot_that_is_changing_hands_may_go_back_to_its_key() {
+    const OLD: u64 = 1;
+    const FILLER: u64 = 10;
+    const NEWCOMER: u64 = 12;
+    // Three threads without a bound take too long. What breaks if nobody waits for the failing claim needs two
+    // preemptions.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.max_branches = 10_000;
+    builder.check(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(2, 10)]), 2));
+        assert!(admits(&limit, OLD, after(0)));
+        let now = after(2 * PERIOD_MILLIS);
+        assert!(admits(&limit, FILLER, now));
+        let threads = [NEWCOMER, OLD].map(|number| {
+            let limit = Arc::clone(&limit);
+            thread::spawn(move || admits(&limit, number, now))
+        });
+        let here = admits(&limit, OLD, now);
+        let [_, there] = threads.map(|thread| thread.join().expect("the thread ends"));
+        let later = (0..3).filter(|_| admits(&limit, OLD, now)).count();
+        assert_eq!(usize::from(here) + usize::from(there) + later, 2);
+    });
+}
+
+/// Goal: as above with two rates, where a claim writes two words. Method: the old key's short rate owes nothing either.
+#[test]
+fn a_claim_of_two_words_and_a_charge_do_not_lose_each_other() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10), (2, 20)]), 1));
+        assert!(
+            [1, 2, 4]
+                .into_iter()
+                .all(|number| admits(&limit, number, after(0)))
+        );
+        let now = after(4 * PERIOD_MILLIS);
+        assert!(admits(&limit, 2, now) && admits(&limit, 4, now));
+        let theirs = Arc::clone(&limit);
+        both(move || admits(&theirs, 3, now), || admits(&limit, 1, now));
+        assert!(!admits(&limit, 1, now) && !admits(&limit, 3, now));
+    });
+}
+
+/// Goal: invariant 1, one slot a key. Method: one new key from two threads, room for one request.
+#[test]
+fn two_newcomers_of_one_key_share_a_slot() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        let theirs = Arc::clone(&limit);
+        let (one, other) = both(
+            move || admits(&theirs, 1, after(0)),
+            || admits(&limit, 1, after(0)),
+        );
+        assert!(one != other);
+        assert_eq!(limit.occupancy(after(0)).live, 1);
+    });
+}
+
+/// Goal: a late refusal leaves no trace. Method: two requests over two limits, the second of which has room for one; an
+/// undo runs beside a charge.
+#[test]
+fn a_charge_and_an_undo_do_not_lose_each_other() {
+    explore(|| {
+        let limits = Arc::new([
+            Limit::with_buckets(rates(&[(3, 10)]), 1),
+            Limit::with_buckets(rates(&[(2, 10)]), 1),
+        ]);
+        let asks = |limits: &[Limit; 2]| {
+            decide(&[ask(&limits[0], 1), ask(&limits[1], 1)], after(0)).outcome()
+        };
+        assert_eq!(asks(&limits), Outcome::Admitted);
+        let theirs = Arc::clone(&limits);
+        let (one, other) = both(move || asks(&theirs), || asks(&limits));
+        let admitted = [one, other]
+            .iter()
+            .filter(|outcome| **outcome == Outcome::Admitted)
+            .count() as u32;
+        assert_eq!(admitted, 1);
+        assert_eq!(
+            (left(&limits[0], 1, after(0)), left(&limits[1], 1, after(0))),
+            (2 - admitted, 1 - admitted)
+        );
+    });
+}
+
+/// Goal: all rates of a limit or none. Method: two requests of a known key, the second rate has room for one.
+#[test]
+fn two_rates_of_a_known_key_are_charged_together() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(3, 10), (2, 20)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let theirs = Arc::clone(&limit);
+        let (one, other) = both(
+            move || admits(&theirs, 1, after(0)),
+            || admits(&limit, 1, after(0)),
+        );
+        assert!(one != other);
+        let remaining: Vec<u32> = peek(&limit, 1, after(0))
+            .standings()
+            .iter()
+            .map(|rate| rate.remaining)
+            .collect();
+        assert_eq!(remaining, [1, 0]);
+    });
+}
+
+/// Goal: invariant 5, a key in overflow is counted exactly. Method: no slot is free; one key from two threads, room for
+/// one request.
+#[test]
+fn a_key_in_overflow_does_not_race_with_itself() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)) && admits(&limit, 2, after(0)));
+        let theirs = Arc::clone(&limit);
+        let (one, other) = both(
+            move || admits(&theirs, 3, after(0)),
+            || admits(&limit, 3, after(0)),
+        );
+        assert!(one != other);
+        assert_eq!(peek(&limit, 3, after(0)).counted(), Counted::InOverflow);
+    });
+}
+
+/// Goal: no count is lost when keys of two buckets want the same slot. Method: two newcomers, one free slot between
+/// them.
+#[test]
+fn two_newcomers_for_one_slot_are_both_counted() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let theirs = Arc::clone(&limit);
+        let (one, other) = both(
+            move || admits(&theirs, 2, after(0)),
+            || admits(&limit, 3, after(0)),
+        );
+        assert!(one && other);
+        assert!(!admits(&limit, 2, after(0)) && !admits(&limit, 3, after(0)));
+    });
+}

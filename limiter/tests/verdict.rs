@@ -1,0 +1,129 @@
+//! What a verdict says, and the bounds that it promises over time.
+
+mod common;
+mod oracle;
+
+use std::time::Duration;
+
+use common::{START, admits, after, ask, cost, key, left, limit, take};
+use oracle::SlidingLog;
+use proptest::prelude::*;
+use sluicegate_limiter::{Ask, Judgement, Limit, MAX_ASKS, NEVER, Outcome, decide, peek};
+
+/// Goal: the cap on asks has a policy, and it is not to let pass. Method: none, the most, and one more.
+#[test]
+fn more_asks_than_fit_are_refused_and_none_is_admitted() {
+    let one = limit(&[(100, 60)], 10);
+    assert_eq!(decide(&[], START).outcome(), Outcome::Admitted);
+    assert_eq!(
+        decide(&[ask(&one, 1); MAX_ASKS], START).outcome(),
+        Outcome::Admitted
+    );
+    let verdict = decide(&[ask(&one, 1); MAX_ASKS + 1], START);
+    assert_eq!(
+        verdict.outcome(),
+        Outcome::Refused {
+            ask: MAX_ASKS,
+            rate: 0
+        }
+    );
+    assert_eq!(
+        (verdict.decisions().len(), verdict.retry_after()),
+        (MAX_ASKS, Some(NEVER))
+    );
+    assert_eq!(left(&one, 1, START), 100 - MAX_ASKS as u32);
+}
+
+/// Goal: the refusal that is named is the one to wait for, and all limits are reported. Method: a limit with room
+/// between two that are full.
+#[test]
+fn the_rate_with_the_longest_wait_is_named() {
+    let short = limit(&[(1, 2)], 10);
+    let roomy = limit(&[(9, 60)], 10);
+    let long = limit(&[(2, 5), (1, 60)], 10);
+    assert!(admits(&short, 1, START) && admits(&long, 1, START));
+    let asks = [ask(&short, 1), ask(&roomy, 1), ask(&long, 1)];
+    let verdict = decide(&asks, START);
+    assert_eq!(verdict.outcome(), Outcome::Refused { ask: 2, rate: 1 });
+    assert_eq!(verdict.retry_after(), Some(Duration::from_secs(120)));
+    let outcomes: Vec<Judgement> = verdict
+        .decisions()
+        .iter()
+        .map(|decision| decision.outcome())
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            Judgement::Refused { rate: 0 },
+            Judgement::Admitted,
+            Judgement::Refused { rate: 1 }
+        ]
+    );
+    assert_eq!(
+        verdict.decisions()[1].standings()[0].remaining,
+        9,
+        "nothing was charged"
+    );
+    assert_eq!(peek(&asks, START), verdict);
+    assert_eq!(
+        decide(&asks, after(119_999)).outcome(),
+        Outcome::Refused { ask: 2, rate: 1 }
+    );
+    assert_eq!(decide(&asks, after(120_000)).outcome(), Outcome::Admitted);
+}
+
+/// Goal: a cost that can never pass is refused without a slot. Method: one more than the count.
+#[test]
+fn a_cost_above_the_count_waits_for_ever_and_takes_no_slot() {
+    let limit = limit(&[(5, 60)], 10);
+    let verdict = decide(
+        &[Ask {
+            limit: &limit,
+            key: key(1),
+            cost: cost(6),
+        }],
+        START,
+    );
+    assert_eq!(verdict.retry_after(), Some(NEVER));
+    assert_eq!(limit.occupancy(START).live, 0);
+}
+
+/// Goal: who watches is not seen. Method: a thousand peeks at new keys.
+#[test]
+fn a_peek_writes_nothing() {
+    let limit: Limit = limit(&[(5, 60)], 10);
+    for number in 0..1000 {
+        let decision = common::peek(&limit, number, START);
+        assert_eq!(
+            (decision.outcome(), decision.standings()[0].remaining),
+            (Judgement::Admitted, 5)
+        );
+    }
+    assert_eq!(limit.occupancy(START).live, 0);
+}
+
+proptest! {
+    /// Goal: the documented guarantee. Method: random arrivals, every admission in an exact log; no aligned window
+    /// holds more than the count, no window at all holds twice the count.
+    #[test]
+    fn the_count_holds_in_aligned_windows_and_twice_the_count_is_never_reached(
+        count in 1u32..20,
+        secs in 1u32..5,
+        steps in prop::collection::vec((0u64..700, 1usize..30), 1..80),
+    ) {
+        let limit = limit(&[(count, secs)], 10);
+        let mut log = SlidingLog::default();
+        let mut millis = 0;
+        for (step, burst) in steps {
+            millis += step;
+            for _ in 0..burst {
+                if take(&limit, 1, after(millis)).outcome() == Outcome::Admitted {
+                    log.push(after(millis), 1);
+                }
+            }
+        }
+        prop_assert!(log.most_aligned(secs) <= u64::from(count));
+        let span = Duration::from_secs(u64::from(secs));
+        prop_assert!(log.most_within(span) < 2 * u64::from(count));
+    }
+}

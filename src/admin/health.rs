@@ -1,0 +1,26 @@
+//! Tells a load balancer whether to send requests here.
+//!
+//! `/healthz` says that the process lives, and nothing else: a failing origin is no reason to restart a gateway. `/readyz`
+//! turns to 503 as soon as the process drains, so that a load balancer leaves before the listeners close.
+
+use http::StatusCode;
+
+use super::view::Readiness;
+use super::{Page, TEXT};
+
+/// The page of `/readyz`.
+pub(super) fn ready(readiness: Readiness) -> Page {
+    match readiness {
+        Readiness::Ready => Page::new(StatusCode::OK, TEXT, &b"ready"[..]),
+        Readiness::Starting => Page::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            &b"starting: no configuration is in use yet"[..],
+        ),
+        Readiness::Draining => Page::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            &b"draining: requests in flight end, new ones go elsewhere"[..],
+        ),
+    }
+}

@@ -1,0 +1,99 @@
+//! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
+
+use super::view::{AdminView, Health, LimitView};
+use crate::record::exposition::{self, Family};
+
+/// The text of `/metrics`.
+pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
+    let mut families = exposition::families(view.recorder());
+    families.extend(limits(&view.limits()));
+    families.extend(configuration(view));
+    families.push(origins(view));
+    exposition::text(families)
+}
+
+fn limits(limits: &[LimitView]) -> [Family; 6] {
+    let each = |mut family: Family, value: fn(&LimitView) -> u64| {
+        for limit in limits {
+            family.push(&[("limit", &*limit.name)], value(limit));
+        }
+        family
+    };
+    [
+        each(
+            Family::gauge("sluicegate_limit_keys", "Keys that owe something, sampled."),
+            |limit| limit.keys,
+        ),
+        each(
+            Family::gauge(
+                "sluicegate_limit_slots",
+                "Keys that fit in the limit's table.",
+            ),
+            |limit| limit.slots,
+        ),
+        each(
+            Family::gauge(
+                "sluicegate_limit_bytes",
+                "Memory of the limit's table, in bytes.",
+            ),
+            |limit| limit.bytes,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_overflow_decisions_total",
+                "Decisions over keys that were counted together because the table was full: raise capacity.",
+            ),
+            |limit| limit.overflow_decisions,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_overflow_refused_total",
+                "Those of them that refused.",
+            ),
+            |limit| limit.overflow_refused,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_slots_reused_total",
+                "Slots given to another key once their own owed nothing.",
+            ),
+            |limit| limit.slots_reused,
+        ),
+    ]
+}
+
+fn configuration(view: &dyn AdminView) -> [Family; 2] {
+    let configuration = view.configuration();
+    let success = configuration
+        .last_reload
+        .is_none_or(|reload| reload.result.is_ok());
+    [
+        Family::gauge(
+            "sluicegate_config_generation",
+            "Which configuration is in use: 1 is the first.",
+        )
+        .series(&[], configuration.generation),
+        Family::gauge(
+            "sluicegate_config_last_reload_success",
+            "0 after a reload that was refused, else 1.",
+        )
+        .series(&[], success),
+    ]
+}
+
+fn origins(view: &dyn AdminView) -> Family {
+    let mut up = Family::gauge(
+        "sluicegate_origin_server_up",
+        "Whether requests are sent to a server of an origin.",
+    );
+    for origin in view.origins() {
+        for server in &origin.servers {
+            let address = server.address.to_string();
+            up.push(
+                &[("origin", &*origin.name), ("server", &address)],
+                server.health == Health::Up,
+            );
+        }
+    }
+    up
+}

@@ -1,0 +1,180 @@
+//! Writes `/status`: the whole state of the gateway that an operator asks for first, as JSON.
+//!
+//! The shape is documented in `docs/operations.md`; fields are added, never renamed.
+
+use http::StatusCode;
+use serde::Serialize;
+use sluicegate_limiter::Timestamp;
+
+use super::view::{AdminView, ConfigurationView, Health, LimitView, OriginView};
+use super::{JSON, Page, advice};
+use crate::record::access_log::Tallies;
+use crate::record::rfc3339;
+
+/// The page of `/status`.
+pub(super) fn page(view: &dyn AdminView) -> Page {
+    let times = view.times();
+    let status = Status {
+        version: env!("CARGO_PKG_VERSION"),
+        started: rfc3339::format(times.started),
+        uptime: times.now.saturating_since(times.started).as_secs(),
+        configuration: Configuration::of(view.configuration()),
+        routes: view.routes(),
+        requests_in_flight: view.recorder().metrics.requests_in_flight(),
+        limits: view.limits().into_iter().map(Limit::of).collect(),
+        origins: view.origins().into_iter().map(Origin::of).collect(),
+        access_log: AccessLog::of(view.recorder().log.tallies()),
+    };
+    match serde_json::to_vec_pretty(&status) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            Page::new(StatusCode::OK, JSON, body)
+        }
+        Err(error) => {
+            log::error!("admin: the status cannot be written: {error}");
+            Page::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                JSON,
+                &br#"{"error":"the status cannot be written"}"#[..],
+            )
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Status {
+    version: &'static str,
+    started: String,
+    uptime: u64,
+    configuration: Configuration,
+    routes: usize,
+    requests_in_flight: u64,
+    limits: Vec<Limit>,
+    origins: Vec<Origin>,
+    access_log: AccessLog,
+}
+
+#[derive(Serialize)]
+struct Configuration {
+    file: Option<String>,
+    generation: u64,
+    loaded_at: Option<String>,
+    last_reload: Option<Reload>,
+    pending_restart: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Reload {
+    at: String,
+    result: &'static str,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Limit {
+    name: String,
+    key: String,
+    rates: Vec<String>,
+    capacity: u64,
+    keys: u64,
+    slots: u64,
+    bytes: u64,
+    load: f64,
+    slots_reused: u64,
+    overflow: Overflow,
+}
+
+#[derive(Serialize)]
+struct Overflow {
+    active: bool,
+    decisions: u64,
+    refused: u64,
+    advice: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Origin {
+    name: String,
+    servers: Vec<Server>,
+}
+
+#[derive(Serialize)]
+struct Server {
+    address: String,
+    healthy: bool,
+}
+
+#[derive(Serialize)]
+struct AccessLog {
+    lines: u64,
+    dropped: u64,
+    write_errors: u64,
+}
+
+impl Configuration {
+    fn of(view: ConfigurationView) -> Self {
+        let time = |at: Timestamp| rfc3339::format(at);
+        Self {
+            file: view.file.map(|file| file.display().to_string()),
+            generation: view.generation,
+            loaded_at: view.loaded_at.map(time),
+            last_reload: view.last_reload.map(|reload| Reload {
+                at: time(reload.at),
+                result: if reload.result.is_ok() {
+                    "ok"
+                } else {
+                    "failed"
+                },
+                error: reload.result.err(),
+            }),
+            pending_restart: view.pending_restart,
+        }
+    }
+}
+
+impl Limit {
+    fn of(view: LimitView) -> Self {
+        // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
+        let load = view.keys as f64 / view.capacity.keys() as f64;
+        Self {
+            name: view.name.to_string(),
+            rates: view.rates.iter().map(ToString::to_string).collect(),
+            capacity: view.capacity.keys(),
+            keys: view.keys,
+            slots: view.slots,
+            bytes: view.bytes,
+            load: (load * 1_000.0).round() / 1_000.0,
+            slots_reused: view.slots_reused,
+            overflow: Overflow {
+                active: view.overflow_active,
+                decisions: view.overflow_decisions,
+                refused: view.overflow_refused,
+                advice: advice::capacity(&view),
+            },
+            key: view.key,
+        }
+    }
+}
+
+impl Origin {
+    fn of(view: OriginView) -> Self {
+        let servers = view.servers.iter().map(|server| Server {
+            address: server.address.to_string(),
+            healthy: server.health == Health::Up,
+        });
+        Self {
+            name: view.name.to_string(),
+            servers: servers.collect(),
+        }
+    }
+}
+
+impl AccessLog {
+    fn of(tallies: Tallies) -> Self {
+        Self {
+            lines: tallies.lines,
+            dropped: tallies.dropped,
+            write_errors: tallies.write_errors,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What the admin endpoints need to know of the running gateway, as plain values.
+//!
+//! The gateway implements [`AdminView`] in one place; the endpoints see neither snapshots nor pools, and can be tested
+//! without a server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sluicegate_limiter::{Capacity, Limit, Rates, Timestamp};
+
+use crate::config::rules::Name;
+use crate::record::Recorder;
+
+/// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
+pub trait AdminView: Send + Sync {
+    /// `[admin] token_file`'s content, where there is one.
+    fn token(&self) -> Option<Arc<str>>;
+    /// Whether new requests are welcome.
+    fn readiness(&self) -> Readiness;
+    /// When the process started, and now.
+    fn times(&self) -> Times;
+    /// The configuration in use.
+    fn configuration(&self) -> ConfigurationView;
+    /// Every limit, sampled now.
+    fn limits(&self) -> Vec<LimitView>;
+    /// Every origin.
+    fn origins(&self) -> Vec<OriginView>;
+    /// How many routes there are.
+    fn routes(&self) -> usize;
+    /// What requests are counted by.
+    fn recorder(&self) -> &Recorder;
+}
+
+/// Whether new requests are welcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Yes.
+    Ready,
+    /// No configuration is in use yet.
+    Starting,
+    /// The process is about to end.
+    Draining,
+}
+
+/// Two moments of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// When it started.
+    pub started: Timestamp,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// The configuration in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationView {
+    /// Its file; `None` where it is built in, as in the demo.
+    pub file: Option<PathBuf>,
+    /// 1 for the first, one more for each that replaced it; 0 before the first.
+    pub generation: u64,
+    /// Since when it is in use; `None` before the first.
+    pub loaded_at: Option<Timestamp>,
+    /// The last attempt to replace it; `None` when there was none.
+    pub last_reload: Option<ReloadView>,
+    /// Keys that the file changed and that only a restart applies, such as `server.threads`.
+    pub pending_restart: Vec<String>,
+}
+
+/// An attempt to replace the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReloadView {
+    /// When.
+    pub at: Timestamp,
+    /// What came of it, or why it was refused.
+    pub result: Result<(), String>,
+}
+
+/// A limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitView {
+    /// Its name.
+    pub name: Name,
+    /// Its key as one would write it in the configuration.
+    pub key: String,
+    /// Its rates.
+    pub rates: Rates,
+    /// Keys that it is made for.
+    pub capacity: Capacity,
+    /// Keys that owe something.
+    pub keys: u64,
+    /// Keys that fit in its table.
+    pub slots: u64,
+    /// Memory of its table.
+    pub bytes: u64,
+    /// Whether some key is counted together with others at the moment.
+    pub overflow_active: bool,
+    /// Decisions made over keys that were counted together, since the limit exists.
+    pub overflow_decisions: u64,
+    /// Those of them that refused.
+    pub overflow_refused: u64,
+    /// Slots given to another key after their own owed nothing any more.
+    pub slots_reused: u64,
+}
+
+impl LimitView {
+    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration.
+    #[must_use]
+    pub fn sample(name: &Name, key: String, limit: &Limit, now: Timestamp) -> Self {
+        let occupancy = limit.occupancy(now);
+        let tallies = limit.tallies();
+        Self {
+            name: Arc::clone(name),
+            key,
+            rates: limit.rates().clone(),
+            capacity: limit.capacity(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            bytes: limit.bytes() as u64,
+            overflow_active: occupancy.in_overflow > 0,
+            overflow_decisions: tallies
+                .admitted_in_overflow
+                .saturating_add(tallies.refused_in_overflow),
+            overflow_refused: tallies.refused_in_overflow,
+            slots_reused: tallies.slots_reused,
+        }
+    }
+}
+
+/// An origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginView {
+    /// Its name.
+    pub name: Name,
+    /// Its servers, as configured.
+    pub servers: Vec<ServerView>,
+}
+
+/// A server of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerView {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Whether requests are sent to it.
+    pub health: Health,
+}
+
+/// Whether requests are sent to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Yes: its checks succeed, or there are none.
+    Up,
+    /// No: its checks fail.
+    Down,
+}

@@ -1,0 +1,69 @@
+//! Owns every hard cap of the process: what a client or an origin can grow, how far, and what happens there.
+//!
+//! Each constant names its unit, the reason for its size, and the policy at the bound. Caps that an operator may set live
+//! in the configuration; these are the ones nobody needs to turn.
+
+use std::time::Duration;
+
+/// Elements of a forwarded chain that are looked at, from the right.
+///
+/// Real chains have fewer than ten hops; 64 leaves room and keeps the walk below a few microseconds. At the bound the walk
+/// ends, and the client is the last hop reached.
+pub const FORWARDED_ELEMENTS: usize = 64;
+
+/// Bytes of a forwarded chain that are looked at, from the right.
+///
+/// 64 elements of 128 bytes: a `Forwarded` element with `for`, `by`, `host` and `proto` is about 100 bytes. At the bound the
+/// walk ends, and the client is the last hop reached.
+pub const FORWARDED_BYTES: usize = 8 * 1024;
+
+/// Bytes of one node name in a forwarded chain, with brackets and port.
+///
+/// The longest address, `[` 45 `]:65535`, has 53. A longer one is malformed and ends the walk.
+pub const FORWARDED_NODE_BYTES: usize = 64;
+
+/// Segments of a path pattern, which is how deep the trie of the routes can be.
+///
+/// It bounds the recursion of a look-up. The deepest public APIs use about 15. A request may have more segments: these are
+/// left to tails. A pattern with more keeps its first 128 and takes anything behind them, so that no limit gets lost.
+pub const PATH_SEGMENTS: usize = 128;
+
+/// Bytes of a host without its port.
+///
+/// RFC 1035 §2.3.4 gives names 255 bytes. A longer one is malformed: the request is answered with 400.
+pub const HOST_BYTES: usize = 255;
+
+/// Bytes of a request body that are read after a refusal so that the connection stays usable. What is larger is left unread and the
+/// connection closed: reading a 10 MB upload only to refuse it would make a refusal dear.
+pub const DRAIN_BYTES: usize = 16 * 1024;
+
+/// How long a refusal waits for those bytes: enough for a body that was sent together with its head, too little to be of use to a
+/// slow sender. Then the connection is closed after the answer.
+pub const DRAIN_TIME: Duration = Duration::from_millis(20);
+
+/// Bytes that are discarded after the answer before the connection closes; then it is reset.
+pub const LINGER_BYTES: usize = 256 * 1024;
+
+/// How long a closing connection discards them; then it is reset.
+pub const LINGER_TIME: Duration = Duration::from_millis(500);
+
+/// Idle connections to origins kept in all. Pingora's default of 128 a thread is too few for many origins; what is over it is closed.
+pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
+
+/// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
+pub const MAX_TRIES: u8 = 6;
+
+/// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
+pub const HEAD_READ: usize = 4 * 1024;
+
+/// Bytes of answers to repeated refused requests that are gathered before they are written. Then the connection writes first.
+pub const REPEAT_ANSWERS: usize = 8 * 1024;
+
+/// Header fields of a repeated refused request; one with more goes to the proxy.
+pub const REPEAT_FIELDS: usize = 64;
+
+/// How long the end of the process waits for the access log: a disk that hangs may not hold up a shutdown. Then the lines are lost.
+pub const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
+pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,174 @@
+//! `sluicegate demo`: an origin and a gateway in one process, to see a limit at work.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use http::Response;
+use pingora::apps::http_app::ServeHttp;
+use pingora::protocols::http::ServerSession;
+use pingora::services::listening::Service;
+
+use super::{FAILED, tell};
+use crate::config;
+use crate::record::live_view::Colour;
+use crate::record::{AccessLog, Recorder};
+use crate::server::{self, StartError};
+
+/// Runs until Ctrl-C.
+pub(super) fn demo() -> u8 {
+    match Demo::prepare() {
+        Ok(demo) => demo.run(),
+        Err(error) => {
+            tell(&format_args!("sluicegate: {error}"));
+            FAILED
+        }
+    }
+}
+
+struct Demo {
+    directory: PathBuf,
+    gateway: SocketAddr,
+    origin: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Demo {
+    fn prepare() -> std::io::Result<Self> {
+        let directory =
+            std::env::temp_dir().join(format!("sluicegate-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&directory)?;
+        let demo = Self {
+            directory,
+            gateway: free_address(8080)?,
+            origin: free_address(3000)?,
+            admin: free_address(9180)?,
+        };
+        std::fs::write(demo.file(), demo.configuration())?;
+        Ok(demo)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("gateway.toml")
+    }
+
+    fn configuration(&self) -> String {
+        let Self {
+            gateway,
+            origin,
+            admin,
+            ..
+        } = self;
+        format!(
+            r#"# The demo of Sluicegate. Edit and save this file while it runs: the rules are reloaded, the counters stay.
+
+[[listener]]
+address = "{gateway}"
+
+[admin]
+address = "{admin}"
+
+[origin.app]
+servers = ["{origin}"]
+
+[limit.otp]
+key   = "client.ip"
+rates = ["5 per 10s"]
+
+[[route]]
+path    = "/auth/sendOTP"
+methods = ["POST"]
+limits  = ["otp"]
+origin  = "app"
+
+[[route]]
+path   = "/*"
+origin = "app"
+"#
+        )
+    }
+
+    fn run(&self) -> u8 {
+        let file = self.file();
+        let rules = match config::load(&file) {
+            Ok(loaded) => loaded.rules,
+            Err(problems) => {
+                tell(&problems);
+                return FAILED;
+            }
+        };
+        self.introduce(&file);
+        let mut origin = Service::new("demo origin".to_owned(), DemoOrigin::default());
+        origin.add_tcp(&self.origin.to_string());
+        origin.threads = Some(1);
+        let Err(error) = AccessLog::live(Colour::of_stdout())
+            .map_err(StartError::AccessLog)
+            .and_then(|log| {
+                let recorder = Recorder {
+                    metrics: Arc::default(),
+                    log,
+                };
+                server::serve(&file, rules, recorder, |server| {
+                    server.add_service(origin);
+                })
+            });
+        tell(&format_args!("sluicegate: {error}"));
+        FAILED
+    }
+
+    fn introduce(&self, file: &Path) {
+        let Self { gateway, admin, .. } = self;
+        tell(&format_args!(
+            "Sluicegate stands at http://{gateway} before an origin, and lets each client POST /auth/sendOTP 5 times in 10 s.
+
+Try in another terminal:
+
+    curl -i -X POST http://{gateway}/auth/sendOTP
+    for i in $(seq 8); do curl -s -o /dev/null -w '%{{http_code}}\\n' -X POST http://{gateway}/auth/sendOTP; done
+    curl -i http://{gateway}/
+
+The rules are in {file}; edit them while this runs.
+Metrics and status: http://{admin}/metrics and http://{admin}/status. Ctrl-C stops.
+",
+            file = file.display()
+        ));
+    }
+}
+
+/// `port` on the loopback, or any other if it is taken.
+fn free_address(port: u16) -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?
+        .local_addr()
+}
+
+/// Sends no SMS, but counts what it would have sent.
+#[derive(Default)]
+struct DemoOrigin {
+    sent: AtomicU64,
+}
+
+#[async_trait]
+impl ServeHttp for DemoOrigin {
+    async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+        let body = if session.req_header().uri.path() == "/auth/sendOTP" {
+            // Relaxed: a number to show, publishes nothing.
+            let sent = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+            format!("SMS number {sent} sent\n")
+        } else {
+            "hello from the origin\n".to_owned()
+        };
+        let mut response = Response::new(body.into_bytes());
+        let length = response.body().len();
+        response
+            .headers_mut()
+            .insert(http::header::CONTENT_LENGTH, length.into());
+        response.headers_mut().insert(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static("text/plain; charset=utf-8"),
+        );
+        response
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line: one file a command.
+
+mod check;
+mod demo;
+mod ping;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Done.
+const SUCCESS: u8 = 0;
+/// It failed for a reason outside the configuration.
+const FAILED: u8 = 1;
+/// Bad configuration or usage; EX_USAGE of sysexits.h.
+const USAGE: u8 = 64;
+
+/// An L7 reverse proxy and edge gateway that decides, per route and per client, how much may pass.
+#[derive(Parser)]
+#[command(name = "sluicegate", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway; SIGHUP or a change of the file reloads, SIGUSR1 reopens the access log, SIGTERM drains.
+    Run {
+        /// The configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Say everything that is wrong with a configuration, and what to write instead.
+    Check {
+        /// The configuration.
+        file: PathBuf,
+    },
+    /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
+    Demo,
+    /// Ask a running gateway whether it lives; for health checks of containers.
+    Ping {
+        /// The configuration that it runs with.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+}
+
+/// Parses the arguments of the process and carries out the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let code = match Arguments::try_parse() {
+        Ok(arguments) => match arguments.command {
+            Command::Run { config } => run::run(&config),
+            Command::Check { file } => check::check(&file),
+            Command::Demo => demo::demo(),
+            Command::Ping { config } => ping::ping(&config),
+        },
+        Err(message) => {
+            // Help and version are no errors. A closed terminal is nobody's to tell.
+            let _ = message.print();
+            if message.use_stderr() { USAGE } else { SUCCESS }
+        }
+    };
+    ExitCode::from(code)
+}
+
+/// Writes a line for the operator to the standard error.
+#[expect(
+    clippy::print_stderr,
+    reason = "the command line talks to its operator"
+)]
+fn tell(message: &dyn std::fmt::Display) {
+    eprintln!("{message}");
+}
+
+/// Logs to the standard error; `SLUICEGATE_LOG` sets the level, `info` unless told.
+fn start_process_log() {
+    let environment = env_logger::Env::new().filter_or(
+        "SLUICEGATE_LOG",
+        "info,pingora=warn,pingora_core=warn,pingora_proxy=warn",
+    );
+    // Only fails when a logger is installed already, which then logs.
+    let _ = env_logger::Builder::from_env(environment).try_init();
+}

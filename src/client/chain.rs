@@ -1,0 +1,266 @@
+//! Takes a forwarded chain apart, from the right.
+//!
+//! Cutting starts at the right end because that end was written by hops that are trusted: it is well formed, so each cut is
+//! sound whatever stands to its left. Read from the left, one stray quote in a forged part would swallow the commas behind it
+//! and with them the honest elements.
+
+use std::iter::Rev;
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::{HeaderName, HeaderValue, ValueIter};
+
+use super::node;
+use crate::bounds;
+
+/// What a double quote means in a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quotes {
+    /// A byte like any other: `X-Forwarded-For`.
+    Plain,
+    /// It encloses text in which a comma does not separate: `Forwarded`.
+    Delimit,
+}
+
+/// The elements of all fields of this name, last field first, each from its right end, within the bounds.
+pub(super) fn elements<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    quotes: Quotes,
+) -> Elements<'a> {
+    Elements {
+        fields: headers.get_all(name).iter().rev(),
+        rest: None,
+        quotes,
+        elements_left: bounds::FORWARDED_ELEMENTS,
+        bytes_left: bounds::FORWARDED_BYTES,
+    }
+}
+
+/// See [`elements`].
+#[derive(Debug)]
+pub(super) struct Elements<'a> {
+    fields: Rev<ValueIter<'a, HeaderValue>>,
+    /// What is left of the current field; `None` before the first and between two.
+    rest: Option<&'a [u8]>,
+    quotes: Quotes,
+    elements_left: usize,
+    bytes_left: usize,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.elements_left = self.elements_left.checked_sub(1)?;
+        let rest = match self.rest.take() {
+            Some(rest) => rest,
+            None => self.fields.next()?.as_bytes(),
+        };
+        let unseen = rest.len().saturating_sub(self.bytes_left);
+        let element = match last_comma(&rest[unseen..], self.quotes) {
+            Some(comma) => {
+                self.rest = Some(&rest[..unseen + comma]);
+                &rest[unseen + comma + 1..]
+            }
+            None if unseen == 0 => rest,
+            // The element goes on beyond the bytes that may be looked at.
+            None => {
+                self.elements_left = 0;
+                return None;
+            }
+        };
+        // Its separator counts too, be it a comma or the end of a field.
+        self.bytes_left = self.bytes_left.saturating_sub(element.len() + 1);
+        Some(element)
+    }
+}
+
+/// The last comma that separates.
+fn last_comma(text: &[u8], quotes: Quotes) -> Option<usize> {
+    if quotes == Quotes::Plain {
+        return text.iter().rposition(|&byte| byte == b',');
+    }
+    let mut quoted = false;
+    for (at, &byte) in text.iter().enumerate().rev() {
+        match byte {
+            b'"' => {
+                // RFC 9110 §5.6.4: a backslash quotes what follows it, so an odd run of them makes this quote part of the text.
+                let escapes = text[..at]
+                    .iter()
+                    .rev()
+                    .take_while(|&&byte| byte == b'\\')
+                    .count();
+                quoted ^= escapes % 2 == 0;
+            }
+            b',' if !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads the `for` parameter of one element of `Forwarded`.
+///
+/// RFC 7239 §4: pairs of a token and a token or a quoted string, separated by semicolons, names in any case, each at most
+/// once. `None` when the element breaks that, has no `for`, or names a hop by something other than an address. Unquoted values
+/// may hold `:`, `[` and `]`, which the grammar wants quoted and common proxies do not quote.
+pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let mut rest = node::trim_blanks(element);
+    let mut told = None;
+    while let Some(&first) = rest.first() {
+        if matches!(first, b';' | b' ' | b'\t') {
+            rest = &rest[1..];
+            continue;
+        }
+        let (name, after) = rest.split_at(rest.iter().position(|&byte| !is_token(byte))?);
+        let value = after.strip_prefix(b"=")?;
+        let (value, after) = Value::take(value)?;
+        rest = node::trim_blanks(after);
+        if name.is_empty() || rest.first().is_some_and(|&byte| byte != b';') {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"for") && told.replace(value).is_some() {
+            return None;
+        }
+    }
+    told?.node()
+}
+
+/// A parameter's value as it was sent.
+enum Value<'a> {
+    Bare(&'a [u8]),
+    /// Without the quotes, with its escapes.
+    Quoted(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    /// Splits a value from what follows it.
+    fn take(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let Some(inner) = text.strip_prefix(b"\"") else {
+            let end = text
+                .iter()
+                .position(|&byte| !is_bare(byte))
+                .unwrap_or(text.len());
+            let (value, after) = text.split_at(end);
+            return (!value.is_empty()).then_some((Self::Bare(value), after));
+        };
+        let mut escaped = false;
+        for (at, &byte) in inner.iter().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => return Some((Self::Quoted(&inner[..at]), &inner[at + 1..])),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn node(&self) -> Option<IpAddr> {
+        let text = match self {
+            Self::Bare(text) => return node::parse(text),
+            Self::Quoted(text) => text,
+        };
+        let mut plain = [0; bounds::FORWARDED_NODE_BYTES];
+        let mut length = 0;
+        let mut bytes = text.iter();
+        while let Some(&byte) = bytes.next() {
+            let byte = if byte == b'\\' { *bytes.next()? } else { byte };
+            *plain.get_mut(length)? = byte;
+            length += 1;
+        }
+        node::parse(&plain[..length])
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn is_bare(byte: u8) -> bool {
+    is_token(byte) || matches!(byte, b':' | b'[' | b']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_for_parameter_is_read_as_rfc_7239_writes_it() {
+        for (element, address) in [
+            ("for=192.0.2.43", "192.0.2.43"),
+            ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", "192.0.2.60"),
+            (" by=203.0.113.43 ; FOR=192.0.2.60 ", "192.0.2.60"),
+            ("host=\"a;for=6.6.6.6\";for=\"192.0.2.60:80\"", "192.0.2.60"),
+            ("for=\"\\1\\9\\2.0.2.60\"", "192.0.2.60"),
+            (";;for=192.0.2.60;", "192.0.2.60"),
+            ("for=192.0.2.60:80", "192.0.2.60"),
+            ("for=[2001:db8::1]", "2001:db8::1"),
+        ] {
+            assert_eq!(
+                forwarded_for(element.as_bytes()),
+                Some(address.parse().unwrap()),
+                "{element}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_element_that_breaks_the_grammar_names_nobody() {
+        for element in [
+            "",
+            ";",
+            "for",
+            "for=",
+            "for=unknown",
+            "for=_hidden",
+            "for=\"1.2.3.4",
+            "for=\"1.2.3.4\\\"",
+            "for=1.2.3.4\"",
+            "for=\"\"",
+            "for = 1.2.3.4",
+            "=1.2.3.4",
+            "by=1.2.3.4",
+            "for=1.2.3.4;for=1.2.3.4",
+            "for=1.2.3.4 by=x",
+            "for=\"1.2.3.4\"x",
+            "1.2.3.4",
+            "for=1.2.3.4;x",
+            "x for=1.2.3.4",
+        ] {
+            assert_eq!(forwarded_for(element.as_bytes()), None, "{element}");
+        }
+    }
+
+    #[test]
+    fn elements_are_cut_at_commas_outside_quotes_from_the_right() {
+        let mut headers = HeaderMap::new();
+        headers.append("forwarded", HeaderValue::from_static("a, b=\"x,\\\"y\", c"));
+        headers.append("forwarded", HeaderValue::from_static("d"));
+        let found: Vec<&[u8]> =
+            elements(&headers, &http::header::FORWARDED, Quotes::Delimit).collect();
+        assert_eq!(found, [b"d".as_slice(), b" c", b" b=\"x,\\\"y\"", b"a"]);
+    }
+
+    #[test]
+    fn a_chain_is_looked_at_within_its_bounds() {
+        let mut headers = HeaderMap::new();
+        let name = http::header::FORWARDED;
+        headers.append(&name, HeaderValue::from_str(&"a,".repeat(10_000)).unwrap());
+        assert_eq!(
+            elements(&headers, &name, Quotes::Plain).count(),
+            bounds::FORWARDED_ELEMENTS
+        );
+        headers.insert(
+            &name,
+            HeaderValue::from_str(&format!("{},b", "a".repeat(10_000))).unwrap(),
+        );
+        assert_eq!(
+            elements(&headers, &name, Quotes::Plain).collect::<Vec<_>>(),
+            [b"b"]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Decides who is asking: the one address that a request is counted under.
+//!
+//! The connection's peer is believed, nobody else, unless the operator trusts that peer by CIDR. Then the chain that it
+//! sent is read from the right, because every hop appends: the rightmost address was seen by the peer itself, the next by
+//! the hop before it. The walk goes on for as long as the hops are trusted and ends at the first that is not. What stands to
+//! the left of that was written by someone whom nobody vouches for, and is never looked at.
+//!
+//! # Invariants
+//!
+//! 1. From a peer that is not trusted, no header changes the answer.
+//! 2. Nothing to the left of the first untrusted or malformed element changes the answer.
+//! 3. One field with many elements and many fields with one each are the same chain.
+//! 4. IPv4-mapped IPv6 addresses are folded to IPv4 before they are compared or returned, so that a client has one counter
+//!    whichever family the listener's socket has.
+//!
+//! # Limits
+//!
+//! The walk looks at [`FORWARDED_ELEMENTS`](crate::bounds::FORWARDED_ELEMENTS) elements and
+//! [`FORWARDED_BYTES`](crate::bounds::FORWARDED_BYTES) bytes at most, and never allocates.
+
+mod chain;
+mod node;
+pub mod prefix;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::{FORWARDED, HeaderName};
+use ipnet::IpNet;
+
+pub use self::prefix::{Prefix, PrefixBits, prefix};
+use crate::config::rules::{ClientRules, ForwardedSource};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// The address to count under, never an IPv4-mapped one.
+    pub address: IpAddr,
+    /// Where it was read.
+    pub source: Source,
+}
+
+/// Where a client's address was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// It is the other end of the connection.
+    Connection,
+    /// A trusted hop told it.
+    Forwarded,
+}
+
+/// Finds the client of a request that `peer` sent with these headers.
+///
+/// A chain whose rightmost element is malformed, obfuscated (`unknown`, `_hidden`) or empty says nothing: the answer is the
+/// peer. In the middle of a chain such an element ends the walk, and the answer is the last hop before it. When every hop is
+/// trusted the leftmost is the client. A single-value header counts only when it occurs once and holds one address.
+#[must_use]
+pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> Client {
+    let peer = peer.to_canonical();
+    let trusted = rules.trusted_proxies.as_slice();
+    if !is_trusted(peer, trusted) {
+        return Client {
+            address: peer,
+            source: Source::Connection,
+        };
+    }
+    let told = match &rules.forwarded {
+        ForwardedSource::XForwardedFor => {
+            let elements = chain::elements(headers, &X_FORWARDED_FOR, chain::Quotes::Plain);
+            last_hop(elements.map(node::parse), trusted)
+        }
+        ForwardedSource::Forwarded => {
+            let elements = chain::elements(headers, &FORWARDED, chain::Quotes::Delimit);
+            last_hop(elements.map(chain::forwarded_for), trusted)
+        }
+        ForwardedSource::SingleValue(name) => only_address(headers, name),
+    };
+    match told {
+        Some(address) => Client {
+            address,
+            source: Source::Forwarded,
+        },
+        None => Client {
+            address: peer,
+            source: Source::Connection,
+        },
+    }
+}
+
+/// Walks hops from the nearest to the farthest; `None` stands for one that cannot be read.
+fn last_hop(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[IpNet]) -> Option<IpAddr> {
+    let mut reached = None;
+    for hop in hops {
+        let Some(address) = hop else { break };
+        reached = Some(address);
+        if !is_trusted(address, trusted) {
+            break;
+        }
+    }
+    reached
+}
+
+fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    node::parse(value.as_bytes())
+}
+
+/// Whether a folded address is in one of the operator's networks, which may themselves be written as IPv4-mapped.
+fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|network| match (address, network) {
+        (IpAddr::V4(address), IpNet::V4(network)) => network.contains(&address),
+        (IpAddr::V6(address), IpNet::V6(network)) => network.contains(&address),
+        // `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` speaks of IPv6 only.
+        (IpAddr::V4(address), IpNet::V6(network)) => {
+            network.prefix_len() >= 96 && network.contains(&address.to_ipv6_mapped())
+        }
+        (IpAddr::V6(_), IpNet::V4(_)) => false,
+    })
+}

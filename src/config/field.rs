@@ -1,0 +1,253 @@
+//! Reads one value: says what it should be, what was got, and what to write instead.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::de::{DeInteger, DeValue};
+
+use super::problem::Mistake;
+use super::report::{Place, Placed, Report};
+use super::section::Section;
+use super::units::{self, Bytes, Span};
+
+/// Characters of a value that a message repeats.
+const SHOWN: usize = 60;
+
+/// One value while it is read.
+pub(super) struct Field<'d> {
+    pub(super) report: &'d Report<'d>,
+    /// `limit.otp.rates`
+    pub(super) place: Place,
+    /// `limit.NAME.rates`
+    pub(super) generic: String,
+    pub(super) key: &'static str,
+    /// A right value, as TOML.
+    pub(super) example: &'static str,
+    pub(super) value: &'d DeValue<'d>,
+}
+
+impl<'d> Field<'d> {
+    /// Reports that this value cannot be used.
+    pub(super) fn refuse<T>(
+        &self,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Option<T> {
+        self.report.error(&self.place, message, advice);
+        None
+    }
+
+    /// Reports a mistake that a pure parser found.
+    pub(super) fn mistaken<T>(&self, mistake: Mistake) -> Option<T> {
+        let advice = mistake.advice.unwrap_or_else(|| self.advice());
+        self.refuse(mistake.message, advice)
+    }
+
+    /// What to write where nothing better is known.
+    pub(super) fn advice(&self) -> String {
+        format!("write {} = {}", self.key, self.example)
+    }
+
+    /// The value with its place.
+    pub(super) fn placed<T>(&self, value: T) -> Placed<T> {
+        Placed {
+            value,
+            place: self.place.clone(),
+        }
+    }
+
+    /// A string.
+    pub(super) fn text(&self) -> Option<&'d str> {
+        match self.value {
+            DeValue::String(text) => Some(text),
+            _ => self.unexpected("a string"),
+        }
+    }
+
+    /// What `parse` makes of a string.
+    pub(super) fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Result<T, Mistake>) -> Option<T> {
+        match parse(self.text()?) {
+            Ok(value) => Some(value),
+            Err(mistake) => self.mistaken(mistake),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&self) -> Option<bool> {
+        match self.value {
+            DeValue::Boolean(value) => Some(*value),
+            _ => self.unexpected("true or false"),
+        }
+    }
+
+    /// A whole number.
+    pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        match self.value {
+            DeValue::Integer(integer) => self.integer_in_range(integer, range, |n| n),
+            _ => self.unexpected("a whole number"),
+        }
+    }
+
+    /// A duration: `"1h30m"`.
+    pub(super) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
+        match self.value {
+            DeValue::Integer(integer) => {
+                let got = describe(self.value);
+                let seconds = bare(&integer.to_string());
+                let instead = format!("give its unit: {} = \"{seconds}s\"", self.key);
+                self.refuse(format!("expected a duration, got {got}"), instead)
+            }
+            DeValue::String(text) => {
+                let duration = self.parsed(units::duration)?;
+                self.in_range(duration, range, quoted(text), |d| Span(*d))
+            }
+            _ => self.unexpected("a duration"),
+        }
+    }
+
+    /// A number of bytes: `"100MiB"`, or an integer.
+    pub(super) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        match self.value {
+            DeValue::Integer(integer) => self.integer_in_range(integer, range, Bytes),
+            DeValue::String(text) => {
+                let size = self.parsed(units::size)?;
+                self.in_range(size, range, quoted(text), |n| Bytes(*n))
+            }
+            _ => self.unexpected("a size"),
+        }
+    }
+
+    /// The elements of a list, at least one.
+    pub(super) fn list(&self) -> Option<Vec<Field<'d>>> {
+        match self.value {
+            DeValue::Array(elements) if elements.is_empty() => {
+                self.refuse("the list is empty", self.advice())
+            }
+            _ => self.elements(),
+        }
+    }
+
+    /// The elements of a list, or none.
+    pub(super) fn elements(&self) -> Option<Vec<Field<'d>>> {
+        let elements = match self.value {
+            DeValue::Array(elements) => elements,
+            DeValue::String(text) => {
+                let message = format!("expected a list, got {}", describe(self.value));
+                return self.refuse(message, format!("write {} = [{}]", self.key, quoted(text)));
+            }
+            _ => return self.unexpected("a list"),
+        };
+        let element = |(index, element): (usize, &'d toml::Spanned<DeValue<'d>>)| Field {
+            report: self.report,
+            place: self
+                .place
+                .inside(&format!("[{index}]"), Some(element.span())),
+            generic: format!("{}[]", self.generic),
+            key: self.key,
+            example: self.example,
+            value: element.get_ref(),
+        };
+        Some(elements.iter().enumerate().map(element).collect())
+    }
+
+    /// A table.
+    pub(super) fn section(&self) -> Option<Section<'d>> {
+        match self.value {
+            DeValue::Table(table) => Some(Section::new(
+                self.report,
+                self.place.clone(),
+                self.generic.clone(),
+                Some(table),
+            )),
+            _ => self.unexpected("a table"),
+        }
+    }
+
+    /// Reports a value of another type.
+    pub(super) fn unexpected<T>(&self, expected: &str) -> Option<T> {
+        let got = describe(self.value);
+        self.refuse(format!("expected {expected}, got {got}"), self.advice())
+    }
+
+    fn in_range<T: PartialOrd, S: Display>(
+        &self,
+        value: T,
+        range: RangeInclusive<T>,
+        got: impl Display,
+        show: impl Fn(&T) -> S,
+    ) -> Option<T> {
+        let advice = if value < *range.start() {
+            format!("the least is {}", show(range.start()))
+        } else if value > *range.end() {
+            format!("the most is {}", show(range.end()))
+        } else {
+            return Some(value);
+        };
+        self.refuse(format!("{got} is out of range"), advice)
+    }
+
+    /// An integer of TOML, which may be negative or longer than 64 bits.
+    fn integer_in_range<S: Display>(
+        &self,
+        integer: &DeInteger<'_>,
+        range: RangeInclusive<u64>,
+        show: impl Fn(u64) -> S,
+    ) -> Option<u64> {
+        let (text, radix) = (integer.as_str(), integer.radix());
+        let got = bare(&integer.to_string());
+        let digits = text.trim_start_matches(['+', '-']);
+        if !digits.chars().all(|digit| digit.is_digit(radix)) {
+            // The parser of TOML leaves the digits to who reads them.
+            return self.refuse(format!("{got} is not a whole number"), self.advice());
+        }
+        let beyond = if text.starts_with('-') {
+            i128::MIN
+        } else {
+            i128::MAX
+        };
+        let value = i128::from_str_radix(text, radix).unwrap_or(beyond);
+        let range = i128::from(*range.start())..=i128::from(*range.end());
+        let narrow = |value: i128| u64::try_from(value).ok();
+        let value = self.in_range(value, range, got, |bound| {
+            show(narrow(*bound).unwrap_or_default())
+        })?;
+        narrow(value)
+    }
+}
+
+/// Every element of a list read; `None` if one was wrong, after all of them were looked at.
+pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<T>> {
+    let values: Vec<Option<T>> = values.into_iter().collect();
+    values.into_iter().collect()
+}
+
+/// A value as a message names it.
+pub(super) fn describe(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the string {}", quoted(text)),
+        DeValue::Integer(integer) => format!("the integer {}", bare(&integer.to_string())),
+        DeValue::Float(float) => format!("the float {}", bare(float.as_str())),
+        DeValue::Boolean(value) => value.to_string(),
+        DeValue::Datetime(_) => "a date or time".to_owned(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// A text in quotes, without control characters, and shortened.
+pub(super) fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// A text without quotes, else as in [`quoted`].
+fn bare(text: &str) -> String {
+    shortened(text).escape_debug().to_string()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,222 @@
+//! Reads a whole configuration: text in, rules or problems out.
+//!
+//! The order is: syntax, then each table by itself, then what the tables say about each other. No step stops the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::de::DeTable;
+
+use super::overlap;
+use super::problem::{Problem, Problems, Severity};
+use super::references::{self, Defined};
+use super::report::{Place, Report};
+use super::rules::Rules;
+use super::section::Section;
+use super::source::Source;
+use super::surroundings::{Surroundings, System};
+use super::syntax;
+use super::tables::route::Route;
+use super::tables::{admin, client, limit, listener, log, origin, route, server};
+
+/// A configuration that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// What the operator wrote.
+    pub rules: Rules,
+    /// What was hardly intended.
+    pub warnings: Problems,
+}
+
+/// Reads a configuration file.
+///
+/// Relative paths in it begin at its directory. Names of servers are resolved now, which blocks.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load(path: &Path) -> Result<Loaded, Problems> {
+    let name = path.display().to_string();
+    let unreadable = |message: String, advice: &str, line, column| {
+        Problems::new(vec![Problem {
+            severity: Severity::Error,
+            file: Arc::from(&*name),
+            line,
+            column,
+            key_path: String::new(),
+            message,
+            advice: advice.to_owned(),
+            excerpt: None,
+        }])
+    };
+    let bytes = std::fs::read(path).map_err(|error| {
+        let advice = "name a TOML file that the user who runs the gateway may read";
+        unreadable(format!("the file cannot be read: {error}"), advice, 1, 1)
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
+        let source = Source::new(&name, &text);
+        let advice = "save the file as UTF-8, which TOML is";
+        let (line, column) = (source.line(valid), source.column(valid));
+        unreadable(
+            "the file is not UTF-8 from here on".to_owned(),
+            advice,
+            line,
+            column,
+        )
+    })?;
+    parse(&name, &text)
+}
+
+/// Reads a configuration from its text; `file_name` is what problems call it, and relative paths begin at its directory.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+///
+/// # Example
+///
+/// ```
+/// let text = r#"
+/// [[listener]]
+/// address = "0.0.0.0:8080"
+///
+/// [[route]]
+/// path = "/*"
+/// origin = "app"
+///
+/// [origin.app]
+/// servers = ["127.0.0.1"]
+/// "#;
+/// let problems = sluicegate::config::parse("gateway.toml", text).expect_err("a port is missing");
+/// assert!(problems.to_string().starts_with(
+///     "gateway.toml:10:12: origin.app.servers[0]: \"127.0.0.1\" has no port; write \"127.0.0.1:80\""
+/// ));
+/// ```
+pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Problems> {
+    parse_in(file_name, text, &System)
+}
+
+/// Reads a configuration as [`parse`] does, on a machine that answers as `surroundings` do.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub fn parse_in(
+    file_name: &str,
+    text: &str,
+    surroundings: &dyn Surroundings,
+) -> Result<Loaded, Problems> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let report = Report::new(Source::new(file_name, text), surroundings);
+    let faults = syntax::faults(&report.source, errors);
+    let rules = walk(table.get_ref(), file_name, &report);
+    let problems = report.finish(faults);
+    match rules {
+        Some(rules) if problems.count(Severity::Error) == 0 => Ok(Loaded {
+            rules,
+            warnings: problems,
+        }),
+        _ => Err(problems),
+    }
+}
+
+/// Every key that the tables written in `text` can have, whether it is written or not: `limit.NAME.rates`, `route[].path`.
+#[must_use]
+pub fn known_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<String> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let report = Report::new(Source::new("", text), surroundings);
+    walk(table.get_ref(), "", &report);
+    report.known()
+}
+
+/// Reads every table; `None` when the rules cannot be made, which was reported then.
+fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rules> {
+    let base = Path::new(file_name).parent().unwrap_or(Path::new(""));
+    let root = Section::root(report, table);
+    let server = server::read(root.section("server", "{ threads = 4 }"));
+    let listener_sections = root.repeated("listener", listener::EXAMPLE);
+    let no_listener = listener_sections.is_empty();
+    let listeners = listener::read(listener_sections);
+    let client = client::read(root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }"));
+    let admin = admin::read(
+        root.section("admin", "{ address = \"127.0.0.1:9180\" }"),
+        base,
+    );
+    let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
+    let origins = root.named("origin", origin::EXAMPLE);
+    let limits = root.named("limit", limit::EXAMPLE);
+    let defined = Defined {
+        limits: places(&limits),
+        origins: places(&origins),
+    };
+    let origins: BTreeMap<_, _> = origins
+        .into_iter()
+        .filter_map(|(name, section)| Some((name, origin::read(section)?)))
+        .collect();
+    let limits: BTreeMap<_, _> = limits
+        .into_iter()
+        .filter_map(|(name, section)| Some((name, limit::read(section)?)))
+        .collect();
+    let routes: Vec<Route> = root
+        .repeated("route", route::EXAMPLE)
+        .into_iter()
+        .map(route::read)
+        .collect();
+    for (key, is_missing, example) in [
+        ("listener", no_listener, listener::EXAMPLE),
+        ("route", routes.is_empty(), route::EXAMPLE),
+    ] {
+        if is_missing && !table.contains_key(key) {
+            let place = Place::file().inside(key, None);
+            report.absent(
+                &place,
+                format!("there is no {key}"),
+                format!("write [[{key}]] {example}"),
+            );
+        }
+    }
+    root.finish();
+
+    listener::check_distinct(&listeners, report);
+    if let Some(admin) = &admin {
+        admin::check_apart(admin, &listeners, report);
+    }
+    references::check_defined(&routes, &defined, report);
+    references::check_route_names(&routes, report);
+    overlap::check(&routes, report);
+    if let Some(client) = &client {
+        references::check_trust(client, &limits, &routes, report);
+    }
+
+    // With no error every table was read, so nothing below is left out.
+    if report.has_errors() {
+        return None;
+    }
+    references::check_used(&routes, &defined, report);
+    Some(Rules {
+        server: server?,
+        listeners: listeners
+            .into_iter()
+            .map(|listener| listener.value)
+            .collect(),
+        client: client?.rules,
+        admin: admin?.value,
+        log: log?,
+        origins,
+        limits,
+        routes: routes
+            .into_iter()
+            .map(|route| route.rules)
+            .collect::<Option<_>>()?,
+    })
+}
+
+fn places(sections: &[(super::rules::Name, Section<'_>)]) -> BTreeMap<super::rules::Name, Place> {
+    sections
+        .iter()
+        .map(|(name, section)| (name.clone(), section.place.clone()))
+        .collect()
+}

@@ -1,0 +1,34 @@
+//! From text to rules: what the operator wrote becomes typed values, or a list of everything that is wrong with it.
+//!
+//! [`parse`] reads TOML into a tree that knows where everything stands; `tables` walks it, one file a table; `field` and
+//! `section` turn what is written into values and record every problem; `references` and `overlap` judge the tables together.
+//! What comes out, [`rules::Rules`], is not checked again by anybody.
+//!
+//! # Errors
+//!
+//! All problems of a file are reported at once, each with its place, its reason and what to write instead; see [`Problems`].
+//! A bad value never becomes a default.
+
+mod field;
+mod file;
+mod host;
+mod key;
+mod overlap;
+mod pattern;
+mod problem;
+mod rates;
+mod references;
+mod report;
+pub mod rules;
+mod section;
+mod source;
+mod suggest;
+mod surroundings;
+mod syntax;
+mod tables;
+mod units;
+pub mod watch;
+
+pub use self::file::{Loaded, known_keys, load, parse, parse_in};
+pub use self::problem::{Problem, Problems, Severity};
+pub use self::surroundings::{Surroundings, System};

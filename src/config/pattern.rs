@@ -1,0 +1,286 @@
+//! Owns how path patterns are written: `/auth/sendOTP`, `/users/{id}`, `/static/*`.
+//!
+//! Text is kept in the normal form that requests are compared in, that of [`crate::route::path`]. A pattern that no request
+//! in normal form could equal is an error, because a limit on it would never be asked.
+//!
+//! `/` is one empty segment, and so is the end of `/a/`.
+
+use std::sync::Arc;
+
+use super::field::quoted;
+use super::problem::Mistake;
+use super::rules::{PathPattern, Segment, Tail};
+use crate::bounds::PATH_SEGMENTS;
+use crate::route::path;
+
+/// Most bytes: a longer path is no request that a server takes.
+const BYTES: usize = 4096;
+
+/// A path pattern.
+pub(super) fn pattern(text: &str) -> Result<PathPattern, Mistake> {
+    let shown = quoted(text);
+    let Some(path) = text.strip_prefix('/') else {
+        let message = format!("{shown} does not begin with a slash");
+        return Err(Mistake::with_advice(
+            message,
+            format!("write {}", quoted(&slashed(text))),
+        ));
+    };
+    for (mark, what) in [('?', "query"), ('#', "fragment")] {
+        if let Some((before, _)) = text.split_once(mark) {
+            let message = format!("{shown} has a {what}, which paths are matched without");
+            return Err(Mistake::with_advice(
+                message,
+                format!("write {}", quoted(before)),
+            ));
+        }
+    }
+    if text.len() > BYTES {
+        return Err(Mistake::with_advice(
+            format!("a pattern of {} bytes is too long", text.len()),
+            format!("the most is {BYTES}; end it earlier with /*"),
+        ));
+    }
+    let (path, tail) = match path.strip_suffix('*') {
+        Some("") => (None, Tail::Any),
+        Some(before) if before.ends_with('/') => (before.strip_suffix('/'), Tail::Any),
+        _ => (Some(path), Tail::Exact),
+    };
+    let mut segments = Vec::new();
+    let mut pieces = path.into_iter().flat_map(|path| path.split('/')).peekable();
+    while let Some(piece) = pieces.next() {
+        let is_last = pieces.peek().is_none() && tail == Tail::Exact;
+        segments.push(segment(text, piece, is_last, &segments)?);
+    }
+    if segments.len() > PATH_SEGMENTS {
+        return Err(Mistake::with_advice(
+            format!("{} segments are too many", segments.len()),
+            format!("the most is {PATH_SEGMENTS}; end it earlier with /*"),
+        ));
+    }
+    Ok(PathPattern {
+        text: text.into(),
+        segments,
+        tail,
+    })
+}
+
+fn segment(
+    pattern: &str,
+    piece: &str,
+    is_last: bool,
+    before: &[Segment],
+) -> Result<Segment, Mistake> {
+    let wrong = |what: String, advice: String| {
+        Err(Mistake::with_advice(
+            format!("{} {what}", quoted(pattern)),
+            advice,
+        ))
+    };
+    match piece {
+        "" if is_last => return Ok(Segment::Literal("".into())),
+        "" => {
+            let merged = slashed(pattern);
+            return wrong(
+                "has an empty segment, and requests lose theirs".to_owned(),
+                format!("write {}", quoted(&merged)),
+            );
+        }
+        "." | ".." => {
+            return wrong(
+                format!("has the segment {piece:?}, which is resolved in requests"),
+                "write the path that it leads to".to_owned(),
+            );
+        }
+        _ => {}
+    }
+    if let Some(name) = piece
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+    {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(allowed) {
+            return wrong(
+                format!("has a parameter {piece:?} that is no name"),
+                "write 1 to 64 of the characters a-z A-Z 0-9 _ - in braces: {id}".to_owned(),
+            );
+        }
+        let same =
+            |earlier: &Segment| matches!(earlier, Segment::Parameter(other) if **other == *name);
+        if before.iter().any(same) {
+            return wrong(
+                format!("has the parameter {{{name}}} twice"),
+                format!("give the second a name of its own, such as {{{name}2}}"),
+            );
+        }
+        return Ok(Segment::Parameter(Arc::from(name)));
+    }
+    if piece.contains(['{', '}']) {
+        return wrong(
+            "has braces within a segment".to_owned(),
+            "a parameter is a whole segment: write /users/{id}, or %7B and %7D for braces"
+                .to_owned(),
+        );
+    }
+    if piece.contains('*') {
+        return wrong(
+            "has a `*` that is not its whole last segment".to_owned(),
+            "write /prefix/* for all that follows, /a/{any}/b for any one segment, or %2A for a star"
+                .to_owned(),
+        );
+    }
+    match literal(piece) {
+        Ok(text) => Ok(Segment::Literal(text.into())),
+        Err((what, advice)) => wrong(what, advice),
+    }
+}
+
+/// The normal form of a segment's text, or why no request has it, with what to write.
+fn literal(piece: &str) -> Result<String, (String, String)> {
+    for (at, byte) in piece.bytes().enumerate() {
+        match byte {
+            b'%' => check_escape(piece.get(at..at + 3).unwrap_or_default())?,
+            b';' | b'\\' | 0..=0x1f | 0x7f => {
+                let character = char::from(byte);
+                return Err((
+                    format!(
+                        "has the character {character:?}, which requests are never matched with"
+                    ),
+                    "leave it out: what follows a ; is cut, and backslashes are refused".to_owned(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    path::literal(piece).map_err(|_| {
+        let message = format!("has the segment {piece:?}, which no request has");
+        (
+            message,
+            "write it as it is sent, for example /caf%C3%A9".to_owned(),
+        )
+    })
+}
+
+/// Whether an escape in a pattern can be in a request, and has to be one.
+fn check_escape(escape: &str) -> Result<(), (String, String)> {
+    let digits = escape.get(1..).filter(|digits| digits.len() == 2);
+    let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
+        let message = "has a `%` that is not followed by two hexadecimal digits";
+        return Err((
+            message.to_owned(),
+            "write %25 for a percent sign".to_owned(),
+        ));
+    };
+    match byte {
+        b'/' | b'\\' | 0..=0x1f | 0x7f => Err((
+            format!("has the escape {escape}, which requests are never matched with"),
+            "leave it out: who sends it gets another reading of the path, or an error".to_owned(),
+        )),
+        // RFC 3986 §3.3: what a segment holds plainly. A star stays, because plain it would be a tail.
+        plain if plain.is_ascii_alphanumeric() || b"-._~!$&'()+,=:@".contains(&plain) => {
+            let character = char::from(plain);
+            Err((
+                format!("has the escape {escape} for {character:?}, which needs none"),
+                format!("write {character} instead"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A text as a path with single slashes: what was probably meant.
+fn slashed(text: &str) -> String {
+    let mut path = String::from("/");
+    for character in text.chars() {
+        if character != '/' || !path.ends_with('/') {
+            path.push(character);
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> String {
+        match pattern(text) {
+            Ok(pattern) => {
+                let segments = pattern.segments.iter().map(|segment| match segment {
+                    Segment::Literal(text) => format!("/{text}"),
+                    Segment::Parameter(name) => format!("/<{name}>"),
+                });
+                let tail = if pattern.tail == Tail::Any { "+" } else { "" };
+                format!("{}{tail}", segments.collect::<String>())
+            }
+            Err(mistake) => format!(
+                "{}; {}",
+                mistake.message,
+                mistake.advice.unwrap_or_default()
+            ),
+        }
+    }
+
+    /// Goal: segments, parameters and tails mean what the rules say. Method: one pattern of each kind.
+    #[test]
+    fn a_pattern_is_segments_and_perhaps_a_tail() {
+        assert_eq!(read("/"), "/");
+        assert_eq!(read("/*"), "+");
+        assert_eq!(read("/a"), "/a");
+        assert_eq!(read("/a/"), "/a/");
+        assert_eq!(read("/a/*"), "/a+");
+        assert_eq!(read("/users/{id}/posts/{post}"), "/users/<id>/posts/<post>");
+        assert_eq!(read("/{tenant}/*"), "/<tenant>+");
+    }
+
+    /// Goal: a pattern equals the requests that mean it. Method: characters that requests carry encoded.
+    #[test]
+    fn text_is_kept_in_normal_form() {
+        assert_eq!(read("/café"), "/caf%C3%A9");
+        assert_eq!(read("/caf%c3%a9"), "/caf%C3%A9");
+        assert_eq!(read("/a b"), "/a%20b");
+        assert_eq!(read("/%7Bid%7D"), "/%7Bid%7D");
+        assert_eq!(read("/glob%2A"), "/glob*");
+        assert_eq!(read("/@me:all"), "/@me:all");
+    }
+
+    /// Goal: what no request could equal is refused. Method: one pattern of each kind.
+    #[test]
+    fn patterns_that_match_nothing_are_refused() {
+        assert_eq!(
+            read("auth"),
+            "\"auth\" does not begin with a slash; write \"/auth\""
+        );
+        assert!(read("/a?b=1").ends_with("write \"/a\""));
+        assert!(read("/a#b").ends_with("write \"/a\""));
+        assert!(read("/a//b").ends_with("write \"/a/b\""));
+        assert!(read("//").ends_with("write \"/\""));
+        assert!(read("/a//*").ends_with("write \"/a/*\""));
+        assert!(read("/%61").ends_with("write a instead"));
+        for wrong in [
+            "", "*", "/./a", "/a/..", "/a*", "/*/b", "/**", "/{}", "/x{id}", "/{a}/{a}", "/{a b}",
+            "/%", "/%zz", "/%2f", "/a%00", "/a\\b", "/a;b", "/%é",
+        ] {
+            assert!(pattern(wrong).is_err(), "{wrong}");
+        }
+        assert!(pattern(&"/a".repeat(129)).is_err());
+        assert!(pattern(&"/a".repeat(128)).is_ok());
+    }
+
+    proptest! {
+        /// Goal: nothing an operator writes stops the process, and text is always in normal form. Method: arbitrary patterns.
+        #[test]
+        fn every_text_is_a_pattern_in_normal_form_or_a_mistake(text in "/([a-z%{}*/.é;]|%[0-9a-f]{2}){0,12}") {
+            if let Ok(pattern) = pattern(&text) {
+                for segment in &pattern.segments {
+                    let Segment::Literal(text) = segment else { continue };
+                    let again = if text.is_empty() { Ok(String::new()) } else { path::literal(text) };
+                    prop_assert_eq!(again.as_deref(), Ok(&**text));
+                }
+            }
+        }
+    }
+}

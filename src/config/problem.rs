@@ -1,0 +1,150 @@
+//! Owns what the operator is told: a problem with its place, its reason and what to write instead.
+//!
+//! A problem is complete in itself, with the line that it is about, so that it can be kept, sorted and shown without the file.
+//! One line of it, its `Display`, suits a log; the drawing of all of them, that of [`Problems`], suits a terminal.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::source::Excerpt;
+
+/// Whether a configuration with this problem can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, but it hardly means what was intended.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Whether the file can be used all the same.
+    pub severity: Severity,
+    /// The file's name, as it was given.
+    pub file: Arc<str>,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// `limit.otp.rates[0]`, elements counted from 0; empty where the text is not TOML or the file is meant as a whole.
+    pub key_path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub advice: String,
+    /// The line it is about; `None` where nothing is written.
+    pub(super) excerpt: Option<Excerpt>,
+}
+
+/// Everything that is wrong with a file, in the order of the places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+/// Why a text is not the value it should be: what a pure parser says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mistake {
+    /// What is wrong with the text.
+    pub(super) message: String,
+    /// What to write instead; where the parser knows nothing better, the example of the field is shown.
+    pub(super) advice: Option<String>,
+}
+
+impl Mistake {
+    /// A mistake that the field's example answers.
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            advice: None,
+        }
+    }
+
+    /// A mistake with what to write instead.
+    pub(super) fn with_advice(message: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}
+
+impl Problems {
+    /// The problems, brought into the order of their places.
+    pub(super) fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|problem| (problem.line, problem.column, problem.severity));
+        Self(problems)
+    }
+
+    /// The problems, in the order of their places.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.0.iter()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// How many there are of one severity.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> usize {
+        self.iter()
+            .filter(|problem| problem.severity == severity)
+            .count()
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(into, "{}:{}:{}: ", self.file, self.line, self.column)?;
+        if self.severity == Severity::Warning {
+            into.write_str("warning: ")?;
+        }
+        if !self.key_path.is_empty() {
+            write!(into, "{}: ", self.key_path)?;
+        }
+        write!(into, "{}; {}", self.message, self.advice)
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in self {
+            writeln!(into, "{problem}")?;
+            if let Some(excerpt) = &problem.excerpt {
+                excerpt.draw(problem.line, into)?;
+            }
+            writeln!(into)?;
+        }
+        let counts = [(Severity::Error, "error"), (Severity::Warning, "warning")]
+            .map(|(severity, noun)| (self.count(severity), noun));
+        let mut said = counts.iter().filter(|(count, _)| *count > 0).peekable();
+        if said.peek().is_none() {
+            into.write_str("no problems")?;
+        }
+        for (at, (count, noun)) in said.enumerate() {
+            let (comma, plural) = (["", ", "][at.min(1)], ["s", ""][usize::from(*count == 1)]);
+            write!(into, "{comma}{count} {noun}{plural}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}

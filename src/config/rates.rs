@@ -1,0 +1,261 @@
+//! Owns how rates are written: `"5 per 10m"`, `"20 per minute"`.
+//!
+//! Periods are whole seconds, since the `RateLimit` fields cannot say less to a client, and counts are what a packed state holds.
+
+use sluicegate_limiter::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
+
+use super::field::{Field, all, quoted};
+use super::problem::Mistake;
+use super::units::{self, Span};
+
+/// Most rates of a limit.
+const MOST: usize = sluicegate_limiter::MAX_RATES;
+
+/// One rate.
+pub(super) fn rate(text: &str) -> Result<Rate, Mistake> {
+    let wrong = || {
+        Mistake::with_advice(
+            format!("{} is not a rate", quoted(text)),
+            "write a count and a period: \"5 per 10s\", \"20 per minute\", \"1000 per 1h\"",
+        )
+    };
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let &[count, "per", period] = words.as_slice() else {
+        return Err(slashed(text).unwrap_or_else(wrong));
+    };
+    if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let secs = period_secs(count, period)?;
+    let period = Period::from_secs(secs).map_err(|_| {
+        let longest = Span(std::time::Duration::from_secs(MAX_PERIOD.into()));
+        let message = format!("the period of {} is out of range", quoted(text));
+        Mistake::with_advice(message, format!("the least is 1s, the most {longest}"))
+    })?;
+    let count: u32 = count.parse().unwrap_or(u32::MAX);
+    if count == 0 {
+        return Err(Mistake::with_advice(
+            "a rate of 0 would admit nothing",
+            "to block a route, give it respond = { status = 403 } instead of an origin",
+        ));
+    }
+    Rate::new(count, period).map_err(|_| {
+        let message = format!("the count of {} is out of range", quoted(text));
+        Mistake::with_advice(
+            message,
+            format!("the most is {MAX_COUNT}; choose a shorter period"),
+        )
+    })
+}
+
+/// The `rates` of a limit: up to four, in any order, with distinct periods.
+pub(super) fn rates(field: &Field<'_>) -> Option<Rates> {
+    let elements = field.list()?;
+    if elements.len() > MOST {
+        let message = format!("{} rates are too many", elements.len());
+        field.refuse::<()>(message, format!("keep the {MOST} that matter"));
+    }
+    let read = all(elements
+        .iter()
+        .map(|element| element.parsed(rate).map(|rate| element.placed(rate))))?;
+    let mut distinct = true;
+    for (at, rate) in read.iter().enumerate() {
+        let same = |earlier: &&_| {
+            let earlier: &super::report::Placed<Rate> = earlier;
+            earlier.value.period() == rate.value.period()
+        };
+        if let Some(earlier) = read[..at].iter().find(same) {
+            let least = earlier.value.count().min(rate.value.count());
+            let period = Span(std::time::Duration::from_secs(
+                rate.value.period().as_secs().into(),
+            ));
+            field.report.error(
+                &rate.place,
+                format!("there is a rate per {period} already"),
+                format!("keep the one that counts: \"{least} per {period}\""),
+            );
+            distinct = false;
+        }
+    }
+    if !distinct || elements.len() > MOST {
+        return None;
+    }
+    for rate in &read {
+        let mut others = read.iter().filter(|other| other.place != rate.place);
+        let why = others.find_map(|other| Some((other, pointless(&rate.value, &other.value)?)));
+        if let Some((other, why)) = why {
+            let (rate_text, other) = (show(&rate.value), show(&other.value));
+            field.report.warning(
+                &rate.place,
+                format!("{rate_text} is pointless beside {other}: {why}"),
+                "leave it out, or lower its count",
+            );
+        }
+    }
+    match Rates::new(read.iter().map(|rate| rate.value)) {
+        Ok(rates) => Some(rates),
+        Err(error) => field.refuse(error.to_string(), field.advice()),
+    }
+}
+
+/// Why the first rate refuses nothing that the second admits.
+fn pointless(rate: &Rate, other: &Rate) -> Option<&'static str> {
+    let (count, secs) = (u64::from(rate.count()), rate.period().as_secs());
+    let (others, other_secs) = (u64::from(other.count()), other.period().as_secs());
+    if secs < other_secs {
+        return (count >= others).then_some("the longer period admits no more in all");
+    }
+    // In a period as long as several of the other's, the other admits its count in each of them, begun ones included.
+    let most = others * u64::from(secs.div_ceil(other_secs));
+    (secs > other_secs && count >= most).then_some("the shorter period never lets so many through")
+}
+
+fn show(rate: &Rate) -> String {
+    let period = Span(std::time::Duration::from_secs(
+        rate.period().as_secs().into(),
+    ));
+    format!("\"{} per {period}\"", rate.count())
+}
+
+/// `5/s` and `5 per 10 seconds` are what other programs take.
+fn slashed(text: &str) -> Option<Mistake> {
+    let words = text.replace(['/', '-'], " ").replace(" per ", " ");
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let (count, number, unit) = match *words.as_slice() {
+        [count, unit] => (count, "1", unit),
+        [count, number, unit] => (count, number, unit),
+        _ => return None,
+    };
+    let (count, rest) = units::digits(count)?;
+    let (number, more) = units::digits(number)?;
+    let letter = unit
+        .chars()
+        .next()
+        .filter(|letter| "smhd".contains(*letter))?;
+    if !rest.is_empty() || !more.is_empty() || unit.starts_with("ms") {
+        return None;
+    }
+    Some(Mistake::with_advice(
+        format!("{} is not a rate", quoted(text)),
+        format!("write \"{count} per {number}{letter}\""),
+    ))
+}
+
+/// Whole seconds of `10s`, `1h30m` or `minute`.
+fn period_secs(count: &str, period: &str) -> Result<u32, Mistake> {
+    let secs = match period {
+        "second" => 1,
+        "minute" => 60,
+        "hour" => 3_600,
+        "day" => 86_400,
+        _ => {
+            let duration = units::duration(period).map_err(|_| {
+                Mistake::with_advice(
+                    format!("{} is not a period", quoted(period)),
+                    "write \"10s\", \"5m\", \"1h30m\", or one of second, minute, hour, day",
+                )
+            })?;
+            if duration.subsec_nanos() != 0 {
+                return Err(Mistake::with_advice(
+                    format!("the period {} is not whole seconds", quoted(period)),
+                    format!("scale both: {}", scaled(count, duration.as_millis())),
+                ));
+            }
+            duration.as_secs()
+        }
+    };
+    Ok(u32::try_from(secs).unwrap_or(u32::MAX))
+}
+
+/// The same rate over whole seconds: the count times as many as make up full seconds.
+fn scaled(count: &str, millis: u128) -> String {
+    let times = (1..=1000)
+        .find(|times| (millis * times).is_multiple_of(1000))
+        .unwrap_or(1000);
+    match count.parse::<u128>() {
+        Ok(count) if count > 0 && count < 1 << 20 => {
+            format!(
+                "\"{} per {}s\"",
+                count * times,
+                (millis * times / 1000).max(1)
+            )
+        }
+        _ => "\"10 per 1s\"".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        match rate(text) {
+            Ok(rate) => format!("{} in {}", rate.count(), rate.period().as_secs()),
+            Err(mistake) => format!(
+                "{}; {}",
+                mistake.message,
+                mistake.advice.unwrap_or_default()
+            ),
+        }
+    }
+
+    /// Goal: a rate reads as a person would read it. Method: every spelling that is taken.
+    #[test]
+    fn a_rate_is_a_count_per_period() {
+        assert_eq!(said("5 per 3s"), "5 in 3");
+        assert_eq!(said("20 per 1m"), "20 in 60");
+        assert_eq!(said("20 per minute"), "20 in 60");
+        assert_eq!(said("1 per second"), "1 in 1");
+        assert_eq!(said("1 per 1h30m"), "1 in 5400");
+        assert_eq!(said("1048575 per 31d"), "1048575 in 2678400");
+        assert_eq!(said(" 7  per hour "), "7 in 3600");
+    }
+
+    /// Goal: what other programs take is answered with how it is written here. Method: their spellings.
+    #[test]
+    fn other_spellings_are_answered_with_the_right_one() {
+        assert_eq!(said("5/s"), "\"5/s\" is not a rate; write \"5 per 1s\"");
+        assert_eq!(
+            said("10/minute"),
+            "\"10/minute\" is not a rate; write \"10 per 1m\""
+        );
+        assert_eq!(
+            said("5 per 10 seconds"),
+            "\"5 per 10 seconds\" is not a rate; write \"5 per 10s\""
+        );
+        assert!(said("5 per 500ms").ends_with("scale both: \"10 per 1s\""));
+        assert!(said("3 per 1500ms").ends_with("scale both: \"6 per 3s\""));
+        assert!(said("0 per 1s").contains("respond = { status = 403 }"));
+        assert!(said("1048576 per 1d").contains("the most is 1048575"));
+        assert!(said("1 per 32d").contains("the most 31d"));
+        assert!(said("1 per 0s").contains("the least is 1s"));
+        assert!(said("99999999999999999999 per 1s").contains("out of range"));
+        for wrong in [
+            "",
+            "per",
+            "5",
+            "5 per",
+            "five per 1s",
+            "-5 per 1s",
+            "5 per 1.5s",
+            "5 per 1s per 1m",
+        ] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// Goal: only what can never refuse is called pointless. Method: pairs on both sides of the line.
+    #[test]
+    fn a_rate_is_pointless_when_another_refuses_first() {
+        let pointless = |a, b| pointless(&rate(a).unwrap(), &rate(b).unwrap()).is_some();
+        assert!(pointless("600 per 600s", "10 per 10s"));
+        assert!(!pointless("10 per 10s", "600 per 600s"));
+        assert!(!pointless("599 per 600s", "10 per 10s"));
+        assert!(pointless("20 per 1s", "20 per 1m"));
+        assert!(!pointless("5 per 3s", "20 per 1m") && !pointless("20 per 1m", "5 per 3s"));
+        assert!(
+            !pointless("16 per 15s", "10 per 10s"),
+            "two windows of ten begin in fifteen seconds"
+        );
+    }
+}

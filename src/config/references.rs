@@ -1,0 +1,137 @@
+//! Judges what the tables say about each other: names that are used and not defined, and the reverse.
+//!
+//! What is unused is asked last, and only of a file without errors: a slip in what uses it would be told twice.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::field::quoted;
+use super::report::{Place, Placed, Report};
+use super::rules::{KeyPart, LimitRules, Name};
+use super::section::is_name;
+use super::suggest;
+use super::tables::client::Client;
+use super::tables::route::Route;
+
+/// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
+/// are all misspelt the rest would take minutes.
+const GUESSES: usize = 20;
+
+/// The names that are defined, whether or not their tables could be read.
+pub(super) struct Defined {
+    pub(super) limits: BTreeMap<Name, Place>,
+    pub(super) origins: BTreeMap<Name, Place>,
+}
+
+/// Reports names that routes use and nobody defines.
+pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+    let limits = routes
+        .iter()
+        .flat_map(|route| route.limits.iter().flatten());
+    let limits = limits.map(|name| ("limit", name, &defined.limits));
+    let origins = routes.iter().filter_map(|route| route.origin.as_ref());
+    let origins = origins.map(|name| ("origin", name, &defined.origins));
+    let undefined = limits
+        .chain(origins)
+        .filter(|(_, name, defined)| !defined.contains_key(&name.value));
+    for (at, (kind, name, defined)) in undefined.enumerate() {
+        let candidates = defined.keys().map(|name| &**name);
+        let meant = if at < GUESSES {
+            suggest::nearest(&name.value, candidates)
+        } else {
+            None
+        };
+        let advice = match meant {
+            Some(meant) => format!("did you mean \"{meant}\"?"),
+            None if is_name(&name.value) => format!("define it with [{kind}.{}]", name.value),
+            None => format!("write the name of one, as in [{kind}.NAME]"),
+        };
+        let message = format!("there is no {kind} {}", quoted(&name.value));
+        report.absent(&name.place, message, advice);
+    }
+}
+
+/// Warns about definitions that no route uses.
+pub(super) fn check_used(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+    let limits = routes
+        .iter()
+        .flat_map(|route| route.limits.iter().flatten());
+    let origins = routes.iter().filter_map(|route| route.origin.as_ref());
+    let names = |names: &mut dyn Iterator<Item = &Placed<Name>>| -> BTreeSet<Name> {
+        names.map(|name| name.value.clone()).collect()
+    };
+    for (kind, names, used, advice) in [
+        (
+            "limit",
+            &defined.limits,
+            names(&mut limits.into_iter()),
+            "write it in the `limits` of a route, or leave it out",
+        ),
+        (
+            "origin",
+            &defined.origins,
+            names(&mut origins.into_iter()),
+            "write it as the `origin` of a route, or leave it out",
+        ),
+    ] {
+        for (name, place) in names {
+            if !used.contains(name) {
+                report.unused(place, format!("no route uses this {kind}"), advice);
+            }
+        }
+    }
+}
+
+/// Reports names that two routes have.
+pub(super) fn check_route_names(routes: &[Route], report: &Report<'_>) {
+    let mut seen: HashMap<&str, &Place> = HashMap::new();
+    for route in routes {
+        let Some(name) = &route.name else { continue };
+        if let Some(earlier) = seen.get(&*name.value) {
+            // Made of their match, two equal names are equal routes, which is told elsewhere.
+            if name.place != route.place {
+                let line = report.line_of(earlier);
+                report.error(
+                    &name.place,
+                    format!(
+                        "{} is the name of the route on line {line}",
+                        quoted(&name.value)
+                    ),
+                    "give each route a name of its own: metrics and log know it by that",
+                );
+            }
+        } else {
+            seen.insert(&name.value, &name.place);
+        }
+    }
+}
+
+/// Warns when clients may choose the address that they are counted by.
+pub(super) fn check_trust(
+    client: &Client,
+    limits: &BTreeMap<Name, LimitRules>,
+    routes: &[Route],
+    report: &Report<'_>,
+) {
+    let Some(everyone) = &client.everyone else {
+        return;
+    };
+    let by_address = |limit: &&Placed<Name>| {
+        let rules = limits.get(&limit.value);
+        let mut parts = rules.into_iter().flat_map(|rules| &rules.key.0);
+        parts.any(|part| matches!(part, KeyPart::ClientIp { .. }))
+    };
+    let mut used = routes
+        .iter()
+        .flat_map(|route| route.limits.iter().flatten());
+    if let Some(limit) = used.find(by_address) {
+        report.warning(
+            &everyone.place,
+            format!(
+                "with {} trusted every client can choose the address that the limit {} counts it by",
+                everyone.value,
+                quoted(&limit.value)
+            ),
+            "write the addresses of your own proxies",
+        );
+    }
+}

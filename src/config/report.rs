@@ -1,0 +1,229 @@
+//! Collects the problems of a file while it is walked.
+//!
+//! Nothing stops at a problem: whoever finds one records it here and goes on without the value. A problem is recorded with its
+//! [`Ground`], since a text that is not TOML hides what follows, and what is hidden must not be called missing.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::problem::{Mistake, Problem, Problems, Severity};
+use super::source::Source;
+use super::surroundings::Surroundings;
+use super::syntax::Fault;
+
+/// Where something stands, and what it is called there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// `limit.otp.rates[0]`
+    pub(super) path: String,
+    /// `None` for what is not written at all.
+    pub(super) span: Option<Range<usize>>,
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Placed<T> {
+    pub(super) value: T,
+    pub(super) place: Place,
+}
+
+/// What a problem was concluded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// What stands at its place.
+    Written,
+    /// That something stands nowhere in the file.
+    Absent,
+}
+
+/// The problems found so far, and what a walk needs beside the tree.
+pub(super) struct Report<'t> {
+    pub(super) source: Source<'t>,
+    pub(super) surroundings: &'t dyn Surroundings,
+    found: RefCell<Vec<Found>>,
+    /// Every key that was asked for: `limit.NAME.rates`.
+    known: RefCell<BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+struct Found {
+    severity: Severity,
+    ground: Ground,
+    place: Place,
+    mistake: Mistake,
+}
+
+impl Place {
+    /// The place of the whole file.
+    pub(super) fn file() -> Self {
+        Self {
+            path: String::new(),
+            span: None,
+        }
+    }
+
+    /// The place of something inside, such as `.rates` or `[0]`.
+    pub(super) fn inside(&self, step: &str, span: Option<Range<usize>>) -> Self {
+        let step = if self.path.is_empty() {
+            step.trim_start_matches('.')
+        } else {
+            step
+        };
+        Self {
+            path: format!("{}{step}", self.path),
+            span,
+        }
+    }
+}
+
+impl<'t> Report<'t> {
+    pub(super) fn new(source: Source<'t>, surroundings: &'t dyn Surroundings) -> Self {
+        Self {
+            source,
+            surroundings,
+            found: RefCell::default(),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Records that the file cannot be used because of what is written.
+    pub(super) fn error(
+        &self,
+        place: &Place,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        let mistake = Mistake::with_advice(message, advice);
+        self.record(Severity::Error, Ground::Written, place, mistake);
+    }
+
+    /// Records that the file cannot be used because of what is not written.
+    pub(super) fn absent(
+        &self,
+        place: &Place,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        let mistake = Mistake::with_advice(message, advice);
+        self.record(Severity::Error, Ground::Absent, place, mistake);
+    }
+
+    /// Records what can hardly be intended.
+    pub(super) fn warning(
+        &self,
+        place: &Place,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        let mistake = Mistake::with_advice(message, advice);
+        self.record(Severity::Warning, Ground::Written, place, mistake);
+    }
+
+    /// Records that what is written is used nowhere.
+    pub(super) fn unused(
+        &self,
+        place: &Place,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        let mistake = Mistake::with_advice(message, advice);
+        self.record(Severity::Warning, Ground::Absent, place, mistake);
+    }
+
+    /// Whether an error was recorded.
+    pub(super) fn has_errors(&self) -> bool {
+        let found = self.found.borrow();
+        found.iter().any(|found| found.severity == Severity::Error)
+    }
+
+    /// Remembers that a key exists.
+    pub(super) fn know(&self, generic_path: String) {
+        self.known.borrow_mut().insert(generic_path);
+    }
+
+    /// Every key that was asked for.
+    pub(super) fn known(&self) -> BTreeSet<String> {
+        self.known.borrow().clone()
+    }
+
+    /// The line that a place is on, for messages that speak of another one.
+    pub(super) fn line_of(&self, place: &Place) -> usize {
+        place
+            .span
+            .as_ref()
+            .map_or(1, |span| self.source.line(span.start))
+    }
+
+    /// All problems: those of the syntax, and of the others those that the faults in the syntax did not cause.
+    pub(super) fn finish(self, faults: Vec<Fault>) -> Problems {
+        let Self { source, found, .. } = self;
+        let broken: BTreeSet<usize> = faults
+            .iter()
+            .map(|fault| source.line(fault.span.start))
+            .collect();
+        let hidden_from = faults
+            .iter()
+            .filter(|fault| fault.hides_the_rest)
+            .map(|fault| fault.span.start)
+            .min();
+        let caused = |found: &Found| {
+            if found.severity == Severity::Warning && found.ground == Ground::Absent {
+                return true;
+            }
+            let Some(hidden_from) = hidden_from else {
+                let span = found.place.span.as_ref();
+                return span.is_some_and(|span| {
+                    let lines = source.line(span.start)..=source.line(span.end);
+                    broken.range(lines).next().is_some()
+                });
+            };
+            let ends = found
+                .place
+                .span
+                .as_ref()
+                .map_or(usize::MAX, |span| span.end);
+            found.ground == Ground::Absent || ends > hidden_from
+        };
+        let told = found
+            .into_inner()
+            .into_iter()
+            .filter(|found| faults.is_empty() || !caused(found));
+        let problem = |severity, place: Place, mistake: Mistake| Problem {
+            severity,
+            file: source.file.clone(),
+            line: place
+                .span
+                .as_ref()
+                .map_or(1, |span| source.line(span.start)),
+            column: place
+                .span
+                .as_ref()
+                .map_or(1, |span| source.column(span.start)),
+            key_path: place.path,
+            message: mistake.message,
+            advice: mistake.advice.unwrap_or_default(),
+            excerpt: place.span.as_ref().map(|span| source.excerpt(span)),
+        };
+        let told: Vec<Problem> = told
+            .map(|found| problem(found.severity, found.place, found.mistake))
+            .collect();
+        let of_syntax = faults.into_iter().map(|fault| {
+            let place = Place {
+                path: String::new(),
+                span: Some(fault.span),
+            };
+            problem(Severity::Error, place, fault.mistake)
+        });
+        Problems::new(of_syntax.chain(told).collect())
+    }
+
+    fn record(&self, severity: Severity, ground: Ground, place: &Place, mistake: Mistake) {
+        self.found.borrow_mut().push(Found {
+            severity,
+            ground,
+            place: place.clone(),
+            mistake,
+        });
+    }
+}

@@ -1,0 +1,329 @@
+//! Owns the typed rules: what the operator wrote, once every impossible state is gone.
+//!
+//! [`super::parse`] is the only producer; everything behind it takes these types and checks nothing again.
+//! They hold no compiled state: `crate::snapshot` turns them into tables, tries and pools.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use ipnet::IpNet;
+use sluicegate_limiter::{Capacity, Rates};
+
+/// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
+pub type Name = Arc<str>;
+
+/// One whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// `[server]`
+    pub server: ServerRules,
+    /// `[[listener]]`, at least one, addresses distinct.
+    pub listeners: Vec<ListenerRules>,
+    /// `[client]`
+    pub client: ClientRules,
+    /// `[admin]`
+    pub admin: AdminRules,
+    /// `[log]`
+    pub log: LogRules,
+    /// `[origin.NAME]`
+    pub origins: BTreeMap<Name, OriginRules>,
+    /// `[limit.NAME]`
+    pub limits: BTreeMap<Name, LimitRules>,
+    /// `[[route]]` in file order.
+    pub routes: Vec<RouteRules>,
+}
+
+/// `[server]`: the process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerRules {
+    /// Worker threads; default: one a core.
+    pub threads: usize,
+    /// How long SIGTERM waits for requests in flight; default 30 s.
+    pub shutdown_timeout: Duration,
+    /// How long an idle keep-alive connection of a client is kept; default 60 s.
+    pub keepalive_timeout: Duration,
+    /// How long one read of a request may wait; default 60 s.
+    pub client_read_timeout: Duration,
+    /// How long one write of a response may wait; default 60 s.
+    pub client_write_timeout: Duration,
+    /// Largest request head accepted, in bytes; default 32 KiB, at most 1 MiB.
+    pub max_header_bytes: usize,
+    /// Most header fields accepted; default 100, at most 256.
+    pub max_headers: usize,
+    /// Largest request body accepted, in bytes; default 100 MiB; a route may say otherwise.
+    pub max_body_bytes: u64,
+}
+
+/// `[[listener]]`: one address to accept on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerRules {
+    /// Where to accept.
+    pub address: SocketAddr,
+    /// Whether cleartext HTTP/2 with prior knowledge is accepted beside HTTP/1.1.
+    pub http2: Http2,
+}
+
+/// Whether a listener speaks cleartext HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http2 {
+    /// HTTP/2 with prior knowledge is accepted.
+    Accepted,
+    /// Only HTTP/1.1.
+    Off,
+}
+
+/// `[client]`: who is believed about the client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRules {
+    /// Hops whose forwarded chain is believed; default none.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Which header carries the chain.
+    pub forwarded: ForwardedSource,
+}
+
+/// The header that trusted hops use to tell the client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedSource {
+    /// `X-Forwarded-For`, the default.
+    XForwardedFor,
+    /// `Forwarded`, RFC 7239.
+    Forwarded,
+    /// A header with exactly one address, such as `CF-Connecting-IP`.
+    SingleValue(HeaderName),
+}
+
+/// `[admin]`: the operator's listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminRules {
+    /// Default `127.0.0.1:9180`.
+    pub address: SocketAddr,
+    /// The content of `token_file`: a bearer token asked of every path but `/healthz` and `/readyz`.
+    pub token: Option<Arc<str>>,
+}
+
+/// `[log]`: the access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRules {
+    /// Where access lines go.
+    pub access: AccessLogTarget,
+}
+
+/// Where access lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLogTarget {
+    /// The standard output, the default.
+    Stdout,
+    /// A file, appended to and reopened at SIGUSR1.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+/// `[origin.NAME]`: a pool of servers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginRules {
+    /// At least one; names were resolved when the file was read, every address of a name is a server.
+    pub servers: Vec<SocketAddr>,
+    /// How a server is chosen.
+    pub balance: Balance,
+    /// Active health checks; `None` leaves every server in use.
+    pub health: Option<HealthRules>,
+    /// How long each step may take.
+    pub timeouts: OriginTimeouts,
+    /// How often a request is tried again on a connection failure, 0–5; default 1.
+    pub retries: u8,
+    /// What the origin sees as `Host`.
+    pub host: HostPolicy,
+}
+
+/// How a server is chosen from a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Each healthy server in turn.
+    RoundRobin,
+}
+
+/// `[origin.NAME.health]`: active checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthRules {
+    /// A path to GET, 200–399 is healthy; without one a TCP connection is.
+    pub path: Option<Arc<str>>,
+    /// `Host` of the check; default: the origin's name.
+    pub host: Option<Arc<str>>,
+    /// Time between checks; default 5 s.
+    pub interval: Duration,
+    /// How long one check may take; default 1 s.
+    pub timeout: Duration,
+    /// Failures in a row before a server is taken out; default 2.
+    pub unhealthy_after: usize,
+    /// Successes in a row before it is put back; default 1.
+    pub healthy_after: usize,
+}
+
+/// `[origin.NAME.timeouts]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginTimeouts {
+    /// To connect; default 2 s.
+    pub connect: Duration,
+    /// To wait for the next bytes of a response; default 30 s.
+    pub read: Duration,
+    /// To write the next bytes of a request; default 30 s.
+    pub write: Duration,
+    /// For the whole response; default none. An upgraded connection is exempt.
+    pub total: Option<Duration>,
+    /// How long an idle pooled connection is kept; default 60 s.
+    pub idle: Duration,
+}
+
+/// What the origin sees as `Host`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPolicy {
+    /// What the client sent, the default.
+    Preserve,
+    /// Always this value.
+    Fixed(HeaderValue),
+}
+
+/// `[limit.NAME]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitRules {
+    /// What has a counter of its own.
+    pub key: KeyTemplate,
+    /// All must hold.
+    pub rates: Rates,
+    /// Keys held at once.
+    pub capacity: Capacity,
+    /// How the rates are judged.
+    pub algorithm: Algorithm,
+}
+
+/// How the rates of a limit are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Two counters approximate a sliding window.
+    SlidingWindow,
+}
+
+/// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTemplate(pub Vec<KeyPart>);
+
+/// One part of a key. Every one of them is present in every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPart {
+    /// `client.ip`, or with prefix lengths `client.ip/24,/56`; default /32 and /64.
+    ClientIp {
+        /// Bits of an IPv4 address, 0–32.
+        v4: u8,
+        /// Bits of an IPv6 address, 0–128.
+        v6: u8,
+    },
+    /// `host`: the authority's host, lower case, without port.
+    Host,
+    /// `path`: the normalised path without query.
+    Path,
+    /// `method`.
+    Method,
+    /// `global`: one counter for all.
+    Global,
+}
+
+/// `[[route]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteRules {
+    /// `name`, or made from the match: `POST example.com/auth/sendOTP`. Distinct; a label of metrics and a field of the log.
+    pub name: Name,
+    /// Which requests.
+    pub matches: RouteMatch,
+    /// Names of limits, at most 8, each defined.
+    pub limits: Vec<Name>,
+    /// What happens to an admitted request.
+    pub action: RouteAction,
+    /// Largest request body on this route; default: the server's.
+    pub max_body_bytes: Option<u64>,
+}
+
+/// Which requests a route takes; all conditions must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouteMatch {
+    /// `host`: exact, lower case, without port; any when absent.
+    pub host: Option<Arc<str>>,
+    /// `path`.
+    pub path: PathPattern,
+    /// `methods`, by name; any when empty.
+    pub methods: Vec<Method>,
+    /// `headers = { x-plan = "free" }`: each present with exactly this value; by name.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// `path`: exact, `/prefix/*` or with `{name}` segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPattern {
+    /// As written.
+    pub text: Arc<str>,
+    /// The segments between slashes, without the final `*`; empty text is the end of `/a/`, and the whole of `/`.
+    pub segments: Vec<Segment>,
+    /// Whether anything may follow: `/a/*` takes `/a/`, `/a/b` and `/a/b/c`, but not `/a`; `/*` takes everything.
+    pub tail: Tail,
+}
+
+/// One segment of a path pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// This text, in the normal form that requests are compared in.
+    Literal(Arc<str>),
+    /// `{name}`: any one segment that is not empty.
+    Parameter(Arc<str>),
+}
+
+/// What may follow the segments of a path pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// Nothing.
+    Exact,
+    /// Anything.
+    Any,
+}
+
+/// What happens to an admitted request of a route.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteAction {
+    /// `origin = "app"`.
+    Forward(Name),
+    /// `respond = { status = 204 }`.
+    Respond(FixedResponse),
+}
+
+/// `respond`: a fixed answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedResponse {
+    /// 200–599.
+    pub status: StatusCode,
+    /// Default empty.
+    pub body: bytes::Bytes,
+    /// Default `text/plain; charset=utf-8` where there is a body.
+    pub content_type: Option<HeaderValue>,
+}
+
+impl std::fmt::Display for KeyTemplate {
+    /// As one would write it in the configuration.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, part) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            match part {
+                KeyPart::ClientIp { v4, v6 } => write!(f, "client.ip/{v4},/{v6}")?,
+                KeyPart::Host => f.write_str("host")?,
+                KeyPart::Path => f.write_str("path")?,
+                KeyPart::Method => f.write_str("method")?,
+                KeyPart::Global => f.write_str("global")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Guesses what was meant by a name that does not exist.
+
+/// Names longer than this are not guessed about: the work grows with the square of the length.
+const LONGEST: usize = 64;
+
+/// The known name that is nearest to `got`, if it is near enough to be a slip of the hand.
+pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    if got.len() > LONGEST {
+        return None;
+    }
+    let folded = fold(got);
+    known
+        .into_iter()
+        .filter(|name| name.len() <= LONGEST)
+        .map(|name| (distance(&folded, &fold(name)), name))
+        .filter(|(distance, name)| *distance <= 1.max(name.len() / 3) && *distance < got.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Case and the choice between `-` and `_` are slips that cost nothing.
+fn fold(name: &str) -> Vec<char> {
+    let folded = name.to_lowercase();
+    folded.replace('-', "_").chars().collect()
+}
+
+/// Insertions, deletions, substitutions and swaps of neighbours between two names (optimal string alignment).
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, to) in b.iter().enumerate() {
+            let substituted = last[j] + usize::from(from != to);
+            let mut best = substituted.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *from == b[j - 1] && a[i - 1] == *to {
+                best = best.min(before_last[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: slips are recognised, other words are not. Method: a few of each.
+    #[test]
+    fn the_nearest_name_is_a_slip_away() {
+        let known = ["rates", "key", "capacity", "max_body_bytes"];
+        let nearest = |got| nearest(got, known);
+        assert_eq!(nearest("rate"), Some("rates"));
+        assert_eq!(nearest("raets"), Some("rates"));
+        assert_eq!(nearest("Max-Body-Bytes"), Some("max_body_bytes"));
+        assert_eq!(nearest("capactiy"), Some("capacity"));
+        assert_eq!(nearest("burst"), None);
+        assert_eq!(nearest("k"), None);
+        assert_eq!(nearest(""), None);
+        assert_eq!(nearest(&"r".repeat(1000)), None);
+    }
+}

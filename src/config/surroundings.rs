@@ -1,0 +1,45 @@
+//! The three questions that reading a configuration asks the machine; all else is in its text.
+//!
+//! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+/// What a configuration may ask of the machine it is read on.
+pub trait Surroundings {
+    /// All addresses of `host:port`; blocks as long as the system's resolver does.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no address or the resolver cannot be asked.
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>>;
+
+    /// The whole text of a file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or is not UTF-8.
+    fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// How many threads can run at once, at least 1.
+    fn cores(&self) -> usize;
+}
+
+/// The machine itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Surroundings for System {
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
+        server.to_socket_addrs().map(Iterator::collect)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+
+    fn cores(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+}

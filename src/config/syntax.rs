@@ -1,0 +1,87 @@
+//! Turns what the TOML parser complains about into problems an operator can act on.
+//!
+//! The parser recovers and goes on, which finds several slips at once but also echoes of one: after a bracket that is not
+//! closed every line is wrong. Echoes are dropped here, and a [`Fault`] says whether the tree behind it can be believed.
+
+use std::ops::Range;
+
+use toml::de::Error;
+
+use super::field::quoted;
+use super::problem::Mistake;
+use super::source::Source;
+
+/// A place where the text is not TOML.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) span: Range<usize>,
+    pub(super) mistake: Mistake,
+    /// Whether the tree is unreliable from here on; otherwise only this line of it is.
+    pub(super) hides_the_rest: bool,
+}
+
+/// The faults behind the parser's errors, at most one a line.
+pub(super) fn faults(source: &Source<'_>, mut errors: Vec<Error>) -> Vec<Fault> {
+    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+    let unclosed = errors.iter().any(|error| {
+        let message = error.message();
+        message.starts_with("unclosed array,") || message.starts_with("unclosed inline table")
+    });
+    if unclosed {
+        let first = errors.first().and_then(Error::span).unwrap_or_default();
+        return vec![Fault {
+            span: first,
+            mistake: Mistake::with_advice(
+                "an array or inline table is still open here",
+                "close it with `]` or `}`, or separate its elements with `,`",
+            ),
+            hides_the_rest: true,
+        }];
+    }
+    let mut faults: Vec<Fault> = errors.iter().map(|error| fault(source, error)).collect();
+    faults.dedup_by_key(|fault| source.line(fault.span.start));
+    faults
+}
+
+fn fault(source: &Source<'_>, error: &Error) -> Fault {
+    let span = error.span().unwrap_or_default();
+    let text = source.slice(&span);
+    let message = error.message();
+    let (message, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let local = |mistake| Fault {
+        span: span.clone(),
+        mistake,
+        hides_the_rest: false,
+    };
+    match message {
+        "duplicate key" => local(Mistake::with_advice(
+            format!("{} stands here a second time", quoted(text)),
+            "keep one of the two: TOML knows each key and each [table] once",
+        )),
+        "string values must be quoted" | "invalid boolean" if text.is_empty() => local(
+            Mistake::with_advice("the value is missing", "write one behind the `=`"),
+        ),
+        "string values must be quoted" | "invalid boolean" => local(Mistake::with_advice(
+            format!("{} is not a value", quoted(text)),
+            format!("write {text:?} in quotes if a string is meant"),
+        )),
+        "invalid basic string" | "invalid literal string" if expected.len() == 3 => {
+            local(Mistake::with_advice(
+                "the string does not end on its line",
+                format!("end it with {expected}"),
+            ))
+        }
+        _ => Fault {
+            mistake: Mistake::with_advice(
+                format!("this is not TOML: {message}"),
+                if expected.is_empty() {
+                    "write it as https://toml.io/en/v1.1.0 has it".to_owned()
+                } else {
+                    format!("expected {expected}")
+                },
+            ),
+            hides_the_rest: true,
+            span,
+        },
+    }
+}

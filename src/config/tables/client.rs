@@ -1,0 +1,94 @@
+//! `[client]`: who is believed about the client's address.
+
+use http::{HeaderName, header};
+use ipnet::IpNet;
+
+use crate::config::field::{all, quoted};
+use crate::config::problem::Mistake;
+use crate::config::report::Placed;
+use crate::config::rules::{ClientRules, ForwardedSource};
+use crate::config::section::Section;
+
+/// The rules, and the block of all addresses if one is trusted.
+pub(in crate::config) struct Client {
+    pub(in crate::config) rules: ClientRules,
+    pub(in crate::config) everyone: Option<Placed<IpNet>>,
+}
+
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
+    let blocks = section.or("trusted_proxies", "[\"10.0.0.0/8\"]", Vec::new(), |field| {
+        let elements = field.elements()?;
+        all(elements.iter().map(|element| {
+            let block = element.parsed(block)?;
+            Some(element.placed(block))
+        }))
+    });
+    let forwarded = section.field("forwarded", "\"x-forwarded-for\"");
+    let source = forwarded
+        .as_ref()
+        .map_or(Some(ForwardedSource::XForwardedFor), |field| {
+            field.parsed(source)
+        });
+    if let (Some(field), Some([])) = (&forwarded, blocks.as_deref()) {
+        field.report.warning(
+            &field.place,
+            "no hop is trusted, so this header is never read",
+            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
+        );
+    }
+    section.finish();
+    let (blocks, forwarded) = (blocks?, source?);
+    Some(Client {
+        everyone: blocks
+            .iter()
+            .find(|block| block.value.prefix_len() == 0)
+            .cloned(),
+        rules: ClientRules {
+            trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
+            forwarded,
+        },
+    })
+}
+
+/// A block of addresses, or one address.
+fn block(text: &str) -> Result<IpNet, Mistake> {
+    if let Ok(address) = text.parse() {
+        return Ok(IpNet::from(std::net::IpAddr::to_canonical(&address)));
+    }
+    let block: IpNet = text.parse().map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not a block of addresses", quoted(text)),
+            "write one in CIDR form: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.1\"",
+        )
+    })?;
+    if block.trunc() != block {
+        return Err(Mistake::with_advice(
+            format!("{} has bits behind its prefix", quoted(text)),
+            format!(
+                "write \"{}\" for the block, or \"{}\" for the address",
+                block.trunc(),
+                block.addr()
+            ),
+        ));
+    }
+    Ok(block)
+}
+
+/// The header that carries the chain.
+fn source(text: &str) -> Result<ForwardedSource, Mistake> {
+    let name = HeaderName::try_from(text).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(text)),
+            "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
+        )
+    })?;
+    match name.as_str() {
+        "x-forwarded-for" => Ok(ForwardedSource::XForwardedFor),
+        "forwarded" => Ok(ForwardedSource::Forwarded),
+        _ if name == header::HOST || name == header::VIA => Err(Mistake::with_advice(
+            format!("{} does not carry an address", quoted(text)),
+            "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
+        )),
+        _ => Ok(ForwardedSource::SingleValue(name)),
+    }
+}

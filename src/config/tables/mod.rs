@@ -1,0 +1,10 @@
+//! Reads the tables of a configuration, one file a table.
+
+pub(super) mod admin;
+pub(super) mod client;
+pub(super) mod limit;
+pub(super) mod listener;
+pub(super) mod log;
+pub(super) mod origin;
+pub(super) mod route;
+pub(super) mod server;

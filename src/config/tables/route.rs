@@ -1,0 +1,373 @@
+//! `[[route]]`: which requests go where, under which limits.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use toml::de::DeValue;
+
+use super::server::LARGEST_BODY;
+use crate::config::field::{Field, all, describe, quoted};
+use crate::config::host;
+use crate::config::pattern;
+use crate::config::problem::Mistake;
+use crate::config::report::{Place, Placed};
+use crate::config::rules::{FixedResponse, Name, RouteAction, RouteMatch, RouteRules};
+use crate::config::section::{Section, is_name, step};
+use crate::config::suggest;
+
+/// Most limits of a route.
+const MOST_LIMITS: usize = 8;
+/// Methods that are known: RFC 9110, PATCH, QUERY, WebDAV and what caches use. Others are taken with a warning.
+const METHODS: [&str; 24] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "TRACE",
+    "CONNECT",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "REPORT",
+    "SEARCH",
+    "MKCALENDAR",
+    "ACL",
+    "PURGE",
+    "BAN",
+    "LINK",
+];
+
+pub(in crate::config) const EXAMPLE: &str = "with path = \"/*\" and origin = \"app\"";
+
+/// What could be read of a route; its references are kept even when the rest is wrong.
+pub(in crate::config) struct Route {
+    pub(in crate::config) place: Place,
+    /// The name, with the place that it was written at, or that of the route.
+    pub(in crate::config) name: Option<Placed<Name>>,
+    /// `None` when the list could not be read.
+    pub(in crate::config) limits: Option<Vec<Placed<Name>>>,
+    pub(in crate::config) origin: Option<Placed<Name>>,
+    pub(in crate::config) rules: Option<RouteRules>,
+}
+
+pub(in crate::config) fn read(section: Section<'_>) -> Route {
+    let place = section.place.clone();
+    let written = section.optional("name", "\"login\"", |field| {
+        Some(field.placed(field.parsed(name)?))
+    });
+    let host = section.optional("host", "\"api.example.com\"", |field| {
+        field.parsed(host::matched)
+    });
+    let path = section
+        .required("path", "\"/*\"")
+        .and_then(|field| field.parsed(pattern::pattern));
+    let methods = section.or("methods", "[\"POST\"]", Vec::new(), methods);
+    let headers = section.or("headers", "{ x-plan = \"free\" }", Vec::new(), headers);
+    let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
+    let origin = section.field("origin", "\"app\"");
+    let respond = section.field("respond", "{ status = 204 }");
+    let origin_name = origin.as_ref().and_then(|field| {
+        let text = field.text()?;
+        Some(field.placed(Name::from(text)))
+    });
+    let action = match (&origin, &respond) {
+        (Some(_), Some(respond)) => {
+            fixed_response(respond);
+            respond.refuse(
+                "the route has an origin too, and can only have one of the two",
+                "leave one out",
+            )
+        }
+        (Some(_), None) => origin_name
+            .as_ref()
+            .map(|name| RouteAction::Forward(name.value.clone())),
+        (None, Some(respond)) => fixed_response(respond).map(RouteAction::Respond),
+        (None, None) => {
+            section.report.absent(
+                &place,
+                "nothing is said about where requests go",
+                "write origin = \"app\", or respond = { status = 403 } to answer here",
+            );
+            None
+        }
+    };
+    let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
+        field.size(0..=LARGEST_BODY)
+    });
+    section.finish();
+
+    let name = || -> Option<Placed<Name>> {
+        Some(match written.clone()? {
+            Some(written) => written,
+            None => Placed {
+                value: described(
+                    host.as_ref()?.as_deref(),
+                    &path.as_ref()?.text,
+                    methods.as_ref()?,
+                    headers.as_ref()?,
+                ),
+                place: place.clone(),
+            },
+        })
+    };
+    let name = name();
+    let rules = || {
+        Some(RouteRules {
+            name: name.as_ref()?.value.clone(),
+            matches: RouteMatch {
+                host: host?,
+                path: path?,
+                methods: methods?,
+                headers: headers?,
+            },
+            limits: limits
+                .as_ref()?
+                .iter()
+                .map(|limit| limit.value.clone())
+                .collect(),
+            action: action?,
+            max_body_bytes: max_body_bytes?,
+        })
+    };
+    let rules = rules();
+    Route {
+        place,
+        name,
+        limits,
+        origin: origin_name,
+        rules,
+    }
+}
+
+fn name(text: &str) -> Result<Name, Mistake> {
+    if is_name(text) {
+        return Ok(text.into());
+    }
+    Err(Mistake::with_advice(
+        format!("{} cannot be a name", quoted(text)),
+        "write 1 to 64 of the characters a-z A-Z 0-9 _ - . as in name = \"login\"",
+    ))
+}
+
+/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=free`.
+fn described(
+    host: Option<&str>,
+    path: &str,
+    methods: &[Method],
+    headers: &[(HeaderName, HeaderValue)],
+) -> Name {
+    let methods: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    let mut name = methods.join(",");
+    if !name.is_empty() {
+        name.push(' ');
+    }
+    name.push_str(host.unwrap_or_default());
+    name.push_str(path);
+    for (header, value) in headers {
+        name.push_str(&format!(" {header}={}", value.as_bytes().escape_ascii()));
+    }
+    name.into()
+}
+
+/// Methods in the order of their names, so that the order written makes no other route.
+fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
+    if matches!(field.value, DeValue::Array(elements) if elements.is_empty()) {
+        return field.refuse(
+            "no method is named",
+            "leave the key out to take every method",
+        );
+    }
+    let mut seen: Vec<Method> = Vec::new();
+    let read = field.list()?.into_iter().map(|element| {
+        let method = element.parsed(method)?;
+        if seen.contains(&method) {
+            return element.refuse(format!("{method} is named twice"), "write it once");
+        }
+        if !METHODS.contains(&method.as_str()) {
+            let advice = match suggest::nearest(method.as_str(), METHODS) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => "leave it out unless your clients send it".to_owned(),
+            };
+            let message = format!("{method} is not a method of HTTP that is in use");
+            element.report.warning(&element.place, message, advice);
+        }
+        seen.push(method.clone());
+        Some(method)
+    });
+    let mut methods = all(read.collect::<Vec<_>>())?;
+    methods.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    Some(methods)
+}
+
+fn method(text: &str) -> Result<Method, Mistake> {
+    let upper = text.to_ascii_uppercase();
+    let method = Method::from_bytes(text.as_bytes()).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not a method", quoted(text)),
+            "write one such as \"POST\", or leave out `methods` to take every method",
+        )
+    })?;
+    if upper == text {
+        return Ok(method);
+    }
+    Err(Mistake::with_advice(
+        format!("{} is not in upper case, as methods are sent", quoted(text)),
+        format!("write {upper:?}"),
+    ))
+}
+
+/// Conditions on headers, in the order of their names.
+fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let section = field.section()?;
+    if section.entries().is_empty() {
+        return field.refuse(
+            "no header is named",
+            "leave the key out to take any headers",
+        );
+    }
+    let mut seen: Vec<HeaderName> = Vec::new();
+    let conditions = section.entries().into_iter().map(|(key, span, value)| {
+        let place = field.place.inside(&step(key), Some(span));
+        let refuse = |span: Option<Range<usize>>, mistake: Mistake| {
+            let place = Place {
+                span: span.or(place.span.clone()),
+                ..place.clone()
+            };
+            let advice = mistake.advice.unwrap_or_else(|| field.advice());
+            field.report.error(&place, mistake.message, advice);
+        };
+        let name = condition_name(key, &seen).map_err(|mistake| refuse(None, mistake));
+        let of_value = Some(value.span());
+        let value =
+            condition_value(key, value.get_ref()).map_err(|mistake| refuse(of_value, mistake));
+        let (name, value) = (name.ok()?, value.ok()?);
+        seen.push(name.clone());
+        Some((name, value))
+    });
+    let mut conditions = all(conditions.collect::<Vec<_>>())?;
+    conditions.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+    Some(conditions)
+}
+
+fn condition_name(key: &str, seen: &[HeaderName]) -> Result<HeaderName, Mistake> {
+    let name = HeaderName::try_from(key).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(key)),
+            "write one such as x-plan",
+        )
+    })?;
+    if name == header::HOST {
+        return Err(Mistake::with_advice(
+            "the host is matched by a key of its own",
+            "write host = \"api.example.com\" in the route",
+        ));
+    }
+    if seen.contains(&name) {
+        let message = format!("{name} is named twice, since case does not matter");
+        return Err(Mistake::with_advice(message, "write it once"));
+    }
+    Ok(name)
+}
+
+fn condition_value(key: &str, value: &DeValue<'_>) -> Result<HeaderValue, Mistake> {
+    let DeValue::String(text) = value else {
+        let message = format!("expected a string, got {}", describe(value));
+        return Err(Mistake::with_advice(
+            message,
+            format!("write {} = \"free\"", quoted(key)),
+        ));
+    };
+    if text.trim_matches([' ', '\t']).len() != text.len() {
+        let message = format!(
+            "{} has white space at an end, which headers lose on their way",
+            quoted(text)
+        );
+        return Err(Mistake::with_advice(
+            message,
+            format!("write {}", quoted(text.trim())),
+        ));
+    }
+    HeaderValue::from_str(text).map_err(|_| {
+        let message = format!("{} cannot be the value of a header", quoted(text));
+        Mistake::with_advice(message, "write visible characters and spaces")
+    })
+}
+
+/// Names of limits; whether they are defined is judged when all are known.
+fn limits(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
+    let elements = field.elements()?;
+    if elements.len() > MOST_LIMITS {
+        let message = format!("{} limits are too many for a route", elements.len());
+        return field.refuse(message, format!("keep at most {MOST_LIMITS}"));
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    let names = elements.iter().map(|element| {
+        let text = element.text()?;
+        if seen.contains(&text) {
+            let message = format!("the limit {} stands here already", quoted(text));
+            return element.refuse(message, "write it once: a request is charged once");
+        }
+        seen.push(text);
+        Some(element.placed(Arc::from(text)))
+    });
+    all(names.collect::<Vec<_>>())
+}
+
+fn fixed_response(field: &Field<'_>) -> Option<FixedResponse> {
+    let section = field.section()?;
+    let status = section.required("status", "403").and_then(|field| {
+        let status = field.integer(200..=599)?;
+        StatusCode::from_u16(u16::try_from(status).ok()?).ok()
+    });
+    let body = section.or("body", "\"not here\\n\"", Bytes::new(), |field| {
+        Some(Bytes::copy_from_slice(field.text()?.as_bytes()))
+    });
+    let content_type = section.optional("content_type", "\"application/json\"", |field| {
+        field.parsed(content_type)
+    });
+    if let (Some(status), Some(body)) = (status, &body)
+        && !body.is_empty()
+        && [
+            StatusCode::NO_CONTENT,
+            StatusCode::RESET_CONTENT,
+            StatusCode::NOT_MODIFIED,
+        ]
+        .contains(&status)
+    {
+        // RFC 9110 §15.3.5, §15.3.6, §15.4.5
+        section.report.error(
+            &section.place,
+            format!("an answer with status {} has no body", status.as_u16()),
+            "leave out the body, or write status = 200",
+        );
+        section.finish();
+        return None;
+    }
+    section.finish();
+    let (body, content_type) = (body?, content_type?);
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    Some(FixedResponse {
+        status: status?,
+        content_type: content_type.or_else(|| (!body.is_empty()).then_some(plain)),
+        body,
+    })
+}
+
+fn content_type(text: &str) -> Result<HeaderValue, Mistake> {
+    let wrong = || Mistake::new(format!("{} is not a media type", quoted(text)));
+    let (kind, subtype) = text.split_once('/').ok_or_else(wrong)?;
+    if kind.is_empty() || subtype.is_empty() || kind.contains(' ') {
+        return Err(wrong());
+    }
+    HeaderValue::from_str(text).map_err(|_| wrong())
+}

@@ -1,0 +1,60 @@
+//! `[server]`: the process.
+
+use std::time::Duration;
+
+use crate::config::rules::ServerRules;
+use crate::config::section::Section;
+
+/// Longest timeout: a day.
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// Largest body limit in bytes: 1 TiB.
+pub(super) const LARGEST_BODY: u64 = 1 << 40;
+
+pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
+    let short = Duration::from_millis(1)..=LONGEST;
+    let seconds = |secs| Duration::from_secs(secs);
+    let cores = section.report.surroundings.cores();
+    let threads = section.or("threads", "4", cores, |field| {
+        field
+            .integer(1..=1024)
+            .and_then(|count| usize::try_from(count).ok())
+    });
+    let shutdown_timeout = section.or("shutdown_timeout", "\"30s\"", seconds(30), |field| {
+        field.duration(Duration::ZERO..=LONGEST)
+    });
+    let keepalive_timeout = section.or("keepalive_timeout", "\"60s\"", seconds(60), |field| {
+        // Pingora counts it in whole seconds.
+        field.duration(seconds(1)..=LONGEST)
+    });
+    let client_read_timeout = section.or("client_read_timeout", "\"60s\"", seconds(60), |field| {
+        field.duration(short.clone())
+    });
+    let client_write_timeout =
+        section.or("client_write_timeout", "\"60s\"", seconds(60), |field| {
+            field.duration(short.clone())
+        });
+    let max_header_bytes = section.or("max_header_bytes", "\"32KiB\"", 32 << 10, |field| {
+        field
+            .size(1 << 10..=1 << 20)
+            .and_then(|size| usize::try_from(size).ok())
+    });
+    let max_headers = section.or("max_headers", "100", 100, |field| {
+        field
+            .integer(1..=256)
+            .and_then(|count| usize::try_from(count).ok())
+    });
+    let max_body_bytes = section.or("max_body_bytes", "\"100MiB\"", 100 << 20, |field| {
+        field.size(0..=LARGEST_BODY)
+    });
+    section.finish();
+    Some(ServerRules {
+        threads: threads?,
+        shutdown_timeout: shutdown_timeout?,
+        keepalive_timeout: keepalive_timeout?,
+        client_read_timeout: client_read_timeout?,
+        client_write_timeout: client_write_timeout?,
+        max_header_bytes: max_header_bytes?,
+        max_headers: max_headers?,
+        max_body_bytes: max_body_bytes?,
+    })
+}

@@ -1,0 +1,119 @@
+//! Decides when the configuration is read again: at SIGHUP, and when something happens in the file's directory.
+//!
+//! The directory is watched rather than the file, so that atomic renames and the symbolic links of mounted config maps are seen.
+//! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use log::{error, info, warn};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::live::Live;
+
+/// How long the directory must be quiet before the file is read: an editor writes in several steps.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// The background service.
+pub struct Reloads(pub Arc<Live>);
+
+#[async_trait]
+impl BackgroundService for Reloads {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let (Some(mut hangup), Some(mut reopen)) = (
+            listen(SignalKind::hangup()),
+            listen(SignalKind::user_defined1()),
+        ) else {
+            return;
+        };
+        // One pending event is enough: it means "look again".
+        let (events, mut changes) = mpsc::channel(1);
+        let _watcher = watch(self.0.file(), events);
+        let mut seen = Version::of(self.0.file());
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => {
+                    info!("SIGHUP: reloading");
+                    self.0.reload();
+                }
+                _ = reopen.recv() => self.0.recorder.log.reopen(),
+                Some(()) = changes.recv() => {
+                    settle(&mut changes).await;
+                    let version = Version::of(self.0.file());
+                    if version != seen {
+                        seen = version;
+                        self.0.reload();
+                    }
+                }
+                _ = shutdown.changed() => return,
+            }
+        }
+    }
+}
+
+/// Tells two contents of the file apart without reading it; other files of the directory change too.
+#[derive(PartialEq, Eq)]
+struct Version(Option<(u64, u64, i64, i64, u64)>);
+
+impl Version {
+    /// Follows symbolic links, so that a swapped config map is a new version.
+    fn of(file: &Path) -> Self {
+        let facts = std::fs::metadata(file).ok();
+        Self(facts.map(|f| (f.dev(), f.ino(), f.mtime(), f.mtime_nsec(), f.size())))
+    }
+}
+
+fn listen(kind: SignalKind) -> Option<Signal> {
+    signal(kind)
+        .inspect_err(|failure| {
+            error!("signals cannot be heard, nothing will be reloaded: {failure}")
+        })
+        .ok()
+}
+
+/// Waits until no event came for [`SETTLE`], at most ten times as long.
+async fn settle(changes: &mut mpsc::Receiver<()>) {
+    for _ in 0..10 {
+        match tokio::time::timeout(SETTLE, changes.recv()).await {
+            Ok(Some(())) => {}
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+/// Watches the directory of `file`; without a watcher SIGHUP still works.
+fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+    let directory = directory_of(file);
+    let notice = move |event: notify::Result<notify::Event>| match event {
+        Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
+        // A full channel already says "look again".
+        Ok(_) => drop(events.try_send(())),
+        Err(failure) => warn!("watching the configuration: {failure}"),
+    };
+    let watcher = notify::recommended_watcher(notice).and_then(|mut watcher| {
+        watcher.watch(&directory, RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    });
+    watcher
+        .inspect_err(|failure| {
+            warn!(
+                "{} cannot be watched, only SIGHUP reloads: {failure}",
+                directory.display()
+            );
+        })
+        .ok()
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}

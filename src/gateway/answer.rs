@@ -1,0 +1,193 @@
+//! Writes the gateway's own answers, and signs those of the origin with request id and RateLimit fields.
+//!
+//! A refusal keeps the connection: a small body that was already sent is drained, a large one is not read to its end.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
+};
+use http::{Method, StatusCode};
+use pingora::ErrorType::WriteTimedout;
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+use pingora::{Error, Result};
+
+use super::context::Context;
+use crate::bounds;
+use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit};
+use crate::snapshot::ActiveAction;
+
+// Static text rather than `HeaderName`: Pingora keeps the case of an origin's names, and copies that of a name it does not know.
+const RATE_LIMIT: &str = "RateLimit";
+const RATE_LIMIT_POLICY: &str = "RateLimit-Policy";
+const X_REQUEST_ID: &str = "X-Request-Id";
+
+/// Answers a refused request: 429.
+pub(super) async fn refuse(
+    session: &mut Session,
+    context: &Context,
+    refusal: &Refusal,
+) -> Result<()> {
+    let mut header = own_header(TOO_MANY_REQUESTS, context)?;
+    header.insert_header(RETRY_AFTER, HeaderValue::from(refusal.retry_after))?;
+    if let Some(policy) = context
+        .route
+        .as_ref()
+        .and_then(|route| route.policy.clone())
+    {
+        header.insert_header(RATE_LIMIT_POLICY, policy)?;
+    }
+    header.insert_header(RATE_LIMIT, refusal.rate_limit_value())?;
+    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    send(session, context, header, refusal.body.clone()).await
+}
+
+/// Answers with a problem in the gateway's own name.
+pub(super) async fn reject(
+    session: &mut Session,
+    context: &Context,
+    problem: Problem,
+) -> Result<()> {
+    let mut header = own_header(problem.status(), context)?;
+    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    send(session, context, header, problem.body()).await
+}
+
+/// Answers with the route's fixed response.
+pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<()> {
+    let Some(ActiveAction::Respond(fixed)) = context.route.as_ref().map(|route| &route.action)
+    else {
+        return reject(session, context, Problem::Internal).await;
+    };
+    let mut header = own_header(fixed.status, context)?;
+    if let Some(content_type) = &fixed.content_type {
+        header.insert_header(CONTENT_TYPE, content_type.clone())?;
+    }
+    if fixed.status == StatusCode::METHOD_NOT_ALLOWED {
+        // RFC 9110 §15.5.6 asks for the field; an empty list says that nothing is allowed here.
+        header.insert_header(ALLOW, HeaderValue::from_static(""))?;
+    }
+    sign_limits(&mut header, context)?;
+    send(session, context, header, fixed.body.clone()).await
+}
+
+/// Tells a client that waits for it to send its body, RFC 9110 §10.1.1: the request passed, and origins are not asked to say so.
+pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
+    let version = session.req_header().version;
+    if expects_continue(session) && version == http::Version::HTTP_11 {
+        // Pingora gives up the connection when it writes anything while the body is unread; this is the one time that it must not.
+        let keepalive = session.get_keepalive();
+        session.write_continue_response().await?;
+        session.set_keepalive(keepalive);
+    }
+    Ok(())
+}
+
+/// HTTP/1.0 knows no chunks: the end of the connection ends the body, RFC 9112 §6.3.
+pub(super) fn unchunk_for_http10(session: &mut Session, response: &mut ResponseHeader) {
+    if session.req_header().version == http::Version::HTTP_10
+        && response.remove_header(&TRANSFER_ENCODING).is_some()
+    {
+        session.set_keepalive(None);
+    }
+}
+
+/// Adds the request id and the standing of the limits to an origin's response; the origin's own RateLimit fields stay.
+pub(super) fn sign(response: &mut ResponseHeader, context: &Context) -> Result<()> {
+    response.insert_header(X_REQUEST_ID, context.request_id.as_header_value())?;
+    sign_limits(response, context)
+}
+
+fn sign_limits(response: &mut ResponseHeader, context: &Context) -> Result<()> {
+    let (Some(route), Some(verdict)) = (&context.route, &context.verdict) else {
+        return Ok(());
+    };
+    if let Some(policy) = &route.policy {
+        response.append_header(RATE_LIMIT_POLICY, policy.clone())?;
+    }
+    let mut standing = BytesMut::with_capacity(64);
+    rate_limit(
+        route.limits.iter().map(|limit| &limit.items),
+        verdict,
+        &mut standing,
+    );
+    let standing = HeaderValue::from_maybe_shared(standing.freeze())
+        .expect("names and numbers are visible ASCII");
+    response.append_header(RATE_LIMIT, standing)?;
+    Ok(())
+}
+
+fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
+    let mut header = ResponseHeader::build_no_case(status, Some(10))?;
+    header.insert_header(X_REQUEST_ID, context.request_id.as_header_value())?;
+    Ok(header)
+}
+
+async fn send(
+    session: &mut Session,
+    context: &Context,
+    mut header: ResponseHeader,
+    body: Bytes,
+) -> Result<()> {
+    let no_body = matches!(
+        header.status,
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if !no_body {
+        header.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;
+    }
+    let silent = no_body || body.is_empty() || session.req_header().method == Method::HEAD;
+    drain(session, bounds::DRAIN_BYTES, bounds::DRAIN_TIME).await;
+    // A client that never reads must not hold the answer for ever.
+    let patience = context.snapshot.rules.server.client_write_timeout;
+    let write = write(session, header, (!silent).then_some(body));
+    tokio::time::timeout(patience, write)
+        .await
+        .unwrap_or_else(|_| Err(Error::explain(WriteTimedout, "the gateway's own answer")))?;
+    if session.as_http1().is_some() && !session.is_body_done() {
+        // The connection will be closed. Closing on unread bytes makes the kernel send a reset that can overtake the answer, so
+        // wait a little for the client to notice.
+        drain(session, bounds::LINGER_BYTES, bounds::LINGER_TIME).await;
+    }
+    Ok(())
+}
+
+async fn write(session: &mut Session, header: ResponseHeader, body: Option<Bytes>) -> Result<()> {
+    session
+        .write_response_header(Box::new(header), body.is_none())
+        .await?;
+    match body {
+        Some(body) => session.write_response_body(Some(body), true).await,
+        // HTTP/2 ends the stream by its own frame, which the header does not carry.
+        None => session.as_downstream_mut().finish_body().await,
+    }
+}
+
+/// Discards what the client has sent of its body, up to `bytes` and `time`.
+async fn drain(session: &mut Session, bytes: usize, time: Duration) {
+    if session.is_body_done() || session.is_body_empty() || expects_continue(session) {
+        return;
+    }
+    let discard = async {
+        let mut discarded = 0;
+        while discarded < bytes {
+            match session.read_request_body().await {
+                Ok(Some(chunk)) => discarded += chunk.len(),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    };
+    // Running out of time is the expected end for a client that is slow or has much to say.
+    let _ = tokio::time::timeout(time, discard).await;
+}
+
+/// A client that waits for `100 Continue` sends no body after a final answer, RFC 9110 §10.1.1.
+fn expects_continue(session: &Session) -> bool {
+    session
+        .req_header()
+        .headers
+        .get(http::header::EXPECT)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}

@@ -1,0 +1,102 @@
+//! The one place where an error of the proxy becomes a status: who is to blame, and what to answer.
+
+use pingora::{Error, ErrorSource, ErrorType};
+
+use crate::record::Disposition;
+use crate::response::Problem;
+
+/// A failure, by who is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The client broke a rule; tell it.
+    Client(Problem),
+    /// The client left or stalled; there is nobody to tell.
+    ClientGone,
+    /// The origin failed.
+    Origin(Problem),
+    /// We failed.
+    Us,
+}
+
+/// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
+pub(super) fn error_for(problem: Problem) -> Box<Error> {
+    Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
+}
+
+impl Fault {
+    /// Judges an error.
+    pub(super) fn of(error: &Error) -> Self {
+        use ErrorType as E;
+        match (error.esource(), error.etype()) {
+            (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
+            (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
+            (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
+            (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest),
+            (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2 | E::H2Error) => {
+                Self::Client(Problem::BadRequest)
+            }
+            (ErrorSource::Downstream, _) => Self::ClientGone,
+            (ErrorSource::Upstream, E::ConnectTimedout | E::ReadTimedout | E::WriteTimedout) => {
+                Self::Origin(Problem::OriginTimeout)
+            }
+            (ErrorSource::Upstream, _) => Self::Origin(Problem::BadGateway),
+            (ErrorSource::Internal | ErrorSource::Unset, _) => Self::Us,
+        }
+    }
+
+    /// What to answer, if anybody is there.
+    pub(super) fn problem(self) -> Option<Problem> {
+        match self {
+            Self::Client(problem) | Self::Origin(problem) => Some(problem),
+            Self::ClientGone => None,
+            Self::Us => Some(Problem::Internal),
+        }
+    }
+
+    /// How it is recorded.
+    pub(super) fn disposition(self) -> Disposition {
+        match self {
+            Self::Client(_) => Disposition::Rejected,
+            Self::ClientGone => Disposition::ClientGone,
+            Self::Origin(_) => Disposition::OriginFailed,
+            Self::Us => Disposition::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(error_type: ErrorType, blame: fn(&mut Error)) -> Fault {
+        let mut error = Error::new(error_type);
+        blame(&mut error);
+        Fault::of(&error)
+    }
+
+    /// Goal: 502, 503 and 504 are told apart. Method: the errors that Pingora raises for each.
+    #[test]
+    fn failures_of_the_origin_are_told_apart() {
+        let upstream = Error::as_up;
+        assert_eq!(
+            fault(ErrorType::ConnectRefused, upstream),
+            Fault::Origin(Problem::BadGateway)
+        );
+        assert_eq!(
+            fault(ErrorType::ReadTimedout, upstream),
+            Fault::Origin(Problem::OriginTimeout)
+        );
+        assert_eq!(
+            Fault::of(&error_for(Problem::NoServer)),
+            Fault::Origin(Problem::NoServer)
+        );
+    }
+
+    /// Goal: a client that left is no failure of ours. Method: a read error from downstream.
+    #[test]
+    fn a_client_that_left_gets_no_answer() {
+        let gone = fault(ErrorType::ReadError, Error::as_down);
+        assert_eq!(gone, Fault::ClientGone);
+        assert_eq!(gone.problem(), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Stages 2 and 3 for one request: who asks and what for, from the head alone.
+//!
+//! It serves the proxy and the listener's repeated refusals alike, so both see the same client, route and key.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method};
+use pingora::http::RequestHeader;
+
+use crate::admission::RequestFacts;
+use crate::client::{self, Client};
+use crate::response::Problem;
+use crate::route::{NormalPath, host};
+use crate::snapshot::{ActiveRoute, Snapshot};
+
+/// The head of a request, as far as the stages up to admission read it.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Path and query as sent.
+    pub target: &'a str,
+    /// The authority of the target, which outranks `Host` (RFC 9112 §3.2.2).
+    pub authority: Option<&'a str>,
+    /// The fields.
+    pub headers: &'a HeaderMap,
+}
+
+impl<'a> From<&'a RequestHeader> for RequestHead<'a> {
+    fn from(head: &'a RequestHeader) -> Self {
+        Self {
+            method: &head.method,
+            target: target(head),
+            authority: head.uri.authority().map(http::uri::Authority::as_str),
+            headers: &head.headers,
+        }
+    }
+}
+
+/// The target as the origin will get it, RFC 9112 §3.2. One that is neither a path nor an absolute URI has no path that both sides
+/// agree on, and none that a route takes: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
+fn target(head: &RequestHeader) -> &str {
+    match std::str::from_utf8(head.raw_path()) {
+        Ok(raw) if raw.starts_with('/') => raw,
+        // Pingora has checked that the authority equals `Host`, and keeps the path alone.
+        Ok(raw) if is_absolute(raw) => head
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str()),
+        Ok(_) | Err(_) => "",
+    }
+}
+
+/// RFC 9112 §3.2.2: the form of requests to a proxy, which every server must take.
+fn is_absolute(target: &str) -> bool {
+    const SCHEME: &str = "http://";
+    target
+        .get(..SCHEME.len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+}
+
+impl<'a> RequestHead<'a> {
+    /// The authority or `Host` as sent; empty when absent or not text.
+    #[must_use]
+    pub fn host(&self) -> &'a str {
+        self.authority.unwrap_or_else(|| {
+            self.headers
+                .get(http::header::HOST)
+                .and_then(|host| host.to_str().ok())
+                .unwrap_or("")
+        })
+    }
+}
+
+/// A request whose client and route are known.
+pub struct Located<'a> {
+    /// Who asks.
+    pub client: Client,
+    /// Its route.
+    pub route: &'a Arc<ActiveRoute>,
+    /// Its host in normal form.
+    pub host: Cow<'a, str>,
+    path: NormalPath<'a>,
+    method: &'a Method,
+}
+
+impl Located<'_> {
+    /// What keys can be made of.
+    #[must_use]
+    pub fn facts(&self) -> RequestFacts<'_> {
+        RequestFacts {
+            client: self.client.address,
+            host: &self.host,
+            path: self.path.key(),
+            method: self.method,
+        }
+    }
+}
+
+/// Finds out who asks and which route takes the request.
+///
+/// # Errors
+/// What to answer when the head breaks a cap, the path makes no sense, or no route takes it.
+pub fn locate<'a>(
+    snapshot: &'a Snapshot,
+    peer: IpAddr,
+    head: &RequestHead<'a>,
+) -> Result<Located<'a>, Problem> {
+    check_caps(snapshot, head)?;
+    let client = client::identify(peer, head.headers, &snapshot.rules.client);
+    let path = NormalPath::parse(head.target).map_err(|_| Problem::BadPath)?;
+    let host = match head.host() {
+        "" => Cow::Borrowed(""),
+        host => host::normalise(host).map_err(|_| Problem::BadHost)?,
+    };
+    let index = snapshot
+        .router
+        .find(&host, &path, head.method, head.headers)
+        .map_err(|_| Problem::AmbiguousPath)?
+        .ok_or(Problem::NoRoute)?;
+    let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
+    check_body(route, head.headers)?;
+    Ok(Located {
+        client,
+        route,
+        host,
+        path,
+        method: head.method,
+    })
+}
+
+fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem> {
+    let server = &snapshot.rules.server;
+    let bytes: usize = head
+        .headers
+        .iter()
+        // RFC 9112 §2.1: a field line is its name, a colon and a space, its value and the line end.
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum();
+    if head.headers.len() > server.max_headers
+        || bytes + head.target.len() > server.max_header_bytes
+    {
+        return Err(Problem::HeadTooLarge);
+    }
+    Ok(())
+}
+
+/// A body that says it is too large is refused before anything is charged; one that does not say so is cut off on its way.
+fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), Problem> {
+    let announced = headers
+        .get(http::header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok())
+        .and_then(|length| length.parse::<u64>().ok());
+    match announced {
+        Some(bytes) if bytes > route.max_body_bytes => Err(Problem::BodyTooLarge),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,410 @@
+//! The life of a request: one phase of Pingora's proxy, one call into a stage.
+//!
+//! `request_filter` decides once; Pingora calls `upstream_peer` again at each retry, which charges nothing.
+
+mod answer;
+mod context;
+mod error;
+mod locate;
+
+use std::any::Any;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::StatusCode;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::modules::http::HttpModules;
+use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, Result};
+
+use crate::admission::{Admission, admit};
+use crate::clock;
+use crate::live::Live;
+use crate::origin::{Introduction, introduce, strip_response};
+use crate::record::{Disposition, OriginUse, Outcome};
+use crate::response::{Problem, Refusal};
+use crate::snapshot::ActiveAction;
+
+pub use context::Context;
+pub use locate::{Located, RequestHead, locate};
+
+use error::{Fault, error_for};
+
+/// The proxy's logic, one for all connections.
+pub struct Gateway(pub Arc<Live>);
+
+/// Carried to the next request of a connection whose last one was refused.
+pub struct LastWasRefused;
+
+#[async_trait]
+impl ProxyHttp for Gateway {
+    type CTX = Context;
+
+    fn new_ctx(&self) -> Context {
+        Context::new(self.0.snapshot(), self.0.recorder.metrics.in_flight())
+    }
+
+    fn init_downstream_modules(&self, _: &mut HttpModules) {
+        // The default adds a compression module that costs every request and does nothing here.
+    }
+
+    async fn early_request_filter(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<()> {
+        let server = &context.snapshot.rules.server;
+        if session.get_keepalive().is_some() {
+            session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
+        }
+        session.set_read_timeout(Some(server.client_read_timeout));
+        session.set_write_timeout(Some(server.client_write_timeout));
+        Ok(())
+    }
+
+    async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+        match self.decide(session, context) {
+            Step::Forward => {
+                answer::invite_body(session)
+                    .await
+                    .map_err(|error| error.into_down())?;
+                Ok(false)
+            }
+            Step::Respond => {
+                context.disposition = Some(Disposition::Responded);
+                answer::respond(session, context)
+                    .await
+                    .map_err(|error| error.into_down())?;
+                Ok(true)
+            }
+            Step::Refuse(refusal) => {
+                context.disposition = Some(Disposition::Refused);
+                answer::refuse(session, context, &refusal)
+                    .await
+                    .map_err(|error| error.into_down())?;
+                Ok(true)
+            }
+            Step::Reject(problem) => {
+                context.disposition = Some(match problem {
+                    Problem::NoRoute => Disposition::NoRoute,
+                    _ => Disposition::Rejected,
+                });
+                answer::reject(session, context, problem)
+                    .await
+                    .map_err(|error| error.into_down())?;
+                Ok(true)
+            }
+        }
+    }
+
+    async fn request_body_filter(
+        &self,
+        session: &mut Session,
+        body: &mut Option<Bytes>,
+        _: bool,
+        context: &mut Context,
+    ) -> Result<()> {
+        context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        match &context.route {
+            // What follows an upgrade is no body.
+            Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {
+                Err(error_for(Problem::BodyTooLarge))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn upstream_peer(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<Box<HttpPeer>> {
+        let (Some(route), Some(admitted)) = (&context.route, &context.admitted) else {
+            return Err(error_for(Problem::Internal));
+        };
+        let ActiveAction::Forward(pool) = &route.action else {
+            return Err(error_for(Problem::Internal));
+        };
+        let server = pool
+            .choose(admitted, context.server)
+            .ok_or_else(|| error_for(Problem::NoServer))?;
+        context.tries = context.tries.saturating_add(1);
+        if !session.retry_buffer_truncated() {
+            // A retry sends the buffered body again, through the same filter.
+            context.received = 0;
+        }
+        // The first try follows the decision at once; a clock is read for the others only.
+        context.tried_at = if context.tries == 1 {
+            context.arrived.saturating_add(context.decision)
+        } else {
+            clock::now()
+        };
+        context.server = Some(server.address);
+        Ok(server.peer())
+    }
+
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        context: &mut Context,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        // Nothing was sent, so any method may be tried again.
+        error.set_retry(context.tries <= context.retries());
+        error
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        _: &mut Session,
+        request: &mut RequestHeader,
+        context: &mut Context,
+    ) -> Result<()> {
+        let Some(pool) = context.pool() else {
+            return Ok(());
+        };
+        let (_, source) = context.client_or_unspecified();
+        introduce(
+            request,
+            &Introduction {
+                peer: context.peer_address(),
+                source,
+                request_id: context.request_id,
+                client: &context.snapshot.rules.client,
+                host: &pool.rules.host,
+            },
+        )
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        _: &mut Session,
+        response: &mut ResponseHeader,
+        context: &mut Context,
+    ) -> Result<()> {
+        if context.wait.is_none() {
+            context.wait = Some(clock::since(context.tried_at));
+        }
+        strip_response(response);
+        Ok(())
+    }
+
+    fn upstream_response_body_filter(
+        &self,
+        session: &mut Session,
+        _: &mut Option<Bytes>,
+        _: bool,
+        context: &mut Context,
+    ) -> Result<Option<Duration>> {
+        let Some(total) = context.pool().and_then(|pool| pool.rules.timeouts.total) else {
+            return Ok(None);
+        };
+        if !session.was_upgraded() && clock::since(context.tried_at) > total {
+            return Err(error_for(Problem::OriginTimeout));
+        }
+        Ok(None)
+    }
+
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        context: &mut Context,
+    ) -> Result<()> {
+        answer::unchunk_for_http10(session, response);
+        answer::sign(response, context)
+    }
+
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        error: &Error,
+        context: &mut Context,
+    ) -> FailToProxy {
+        let fault = Fault::of(error);
+        context.disposition = Some(fault.disposition());
+        let mut error_code = 0;
+        if let Some(problem) = fault.problem()
+            && answered(session).is_none()
+        {
+            error_code = problem.status().as_u16();
+            session.set_keepalive(None);
+            if answer::reject(session, context, problem).await.is_err() {
+                context.disposition = Some(Disposition::ClientGone);
+            }
+        }
+        FailToProxy {
+            error_code,
+            can_reuse_downstream: false,
+        }
+    }
+
+    fn suppress_error_log(&self, _: &Session, _: &Context, error: &Error) -> bool {
+        // The access log has a line for each; only our own failures belong into the process log.
+        Fault::of(error) != Fault::Us
+    }
+
+    fn suppress_proxy_warn_log(
+        &self,
+        _: &Session,
+        _: &Context,
+        _: &Error,
+        _: ProxyWarnLogContext,
+    ) -> bool {
+        true
+    }
+
+    async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
+        // Every failure has named its disposition by now, so what is left passed.
+        context.disposition.get_or_insert(Disposition::Forwarded);
+        self.record(session, context);
+    }
+
+    fn persist_connection_context(
+        &self,
+        _: &Session,
+        context: &Context,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        (context.disposition == Some(Disposition::Refused))
+            .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
+    }
+}
+
+/// What happens to a request after the decision.
+enum Step {
+    Forward,
+    Respond,
+    Refuse(Refusal),
+    Reject(Problem),
+}
+
+impl Gateway {
+    /// Stages 2 to 4: who asks, what for, may it pass.
+    fn decide(&self, session: &Session, context: &mut Context) -> Step {
+        let head = session.req_header();
+        context.peer = session
+            .client_addr()
+            .and_then(|address| address.as_inet())
+            .copied();
+        let peer = context.peer_address();
+        let snapshot = Arc::clone(&context.snapshot);
+        let located = match locate(&snapshot, peer, &RequestHead::from(head)) {
+            Ok(located) => located,
+            Err(problem) => {
+                context.client = Some((peer, crate::client::Source::Connection));
+                return Step::Reject(problem);
+            }
+        };
+        context.client = Some((located.client.address, located.client.source));
+        context.route = Some(Arc::clone(located.route));
+        let limits = &located.route.limits;
+        let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
+        context.decision = clock::since(context.arrived);
+        match admission {
+            Admission::Admitted(admitted, verdict) => {
+                context.admitted = Some(admitted);
+                context.verdict = verdict.map(Box::new);
+                if let Some(verdict) = &context.verdict {
+                    self.0.notice_overflow(limits, verdict);
+                }
+                match located.route.action {
+                    ActiveAction::Forward(_) => Step::Forward,
+                    ActiveAction::Respond(_) => Step::Respond,
+                }
+            }
+            Admission::Refused(verdict) => {
+                self.0.notice_overflow(limits, &verdict);
+                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+                context.verdict = Some(Box::new(verdict));
+                Step::Refuse(refusal)
+            }
+        }
+    }
+
+    fn record(&self, session: &Session, context: &Context) {
+        let head = session.req_header();
+        let request = RequestHead::from(head);
+        self.0.record(&Outcome {
+            arrived: context.arrived,
+            request_id: context.request_id,
+            client: context.client.map(|(address, _)| address),
+            peer: context.peer.map(|peer| peer.ip()),
+            method: head.method.as_str().as_bytes(),
+            host: without_port(request.host()).as_bytes(),
+            target: request.target.as_bytes(),
+            protocol: protocol(head.version),
+            route: context.route.as_ref().map(|route| &route.metrics),
+            verdict: context.verdict.as_deref(),
+            disposition: context.disposition.unwrap_or(Disposition::Internal),
+            status: answered(session).map_or(0, |response| response.status.as_u16()),
+            bytes_received: context.received,
+            bytes_sent: session.body_bytes_sent() as u64,
+            total: clock::since(context.arrived),
+            decision: context.decision,
+            origin: context.origin_use(),
+        });
+    }
+}
+
+impl Context {
+    /// The peer's address; unspecified where the connection has none, which no rule trusts.
+    fn peer_address(&self) -> IpAddr {
+        self.peer
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
+                peer.ip().to_canonical()
+            })
+    }
+
+    fn client_or_unspecified(&self) -> (IpAddr, crate::client::Source) {
+        self.client
+            .unwrap_or((self.peer_address(), crate::client::Source::Connection))
+    }
+
+    fn pool(&self) -> Option<&crate::origin::Pool> {
+        match &self.route.as_ref()?.action {
+            ActiveAction::Forward(pool) => Some(pool),
+            ActiveAction::Respond(_) => None,
+        }
+    }
+
+    fn retries(&self) -> u8 {
+        self.pool().map_or(0, |pool| pool.rules.retries)
+    }
+
+    fn origin_use(&self) -> Option<OriginUse<'_>> {
+        Some(OriginUse {
+            name: &self.pool()?.name,
+            server: self.server?,
+            tries: self.tries,
+            wait: self.wait,
+        })
+    }
+}
+
+/// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
+fn answered(session: &Session) -> Option<&ResponseHeader> {
+    session.response_written().filter(|response| {
+        !response.status.is_informational() || response.status == StatusCode::SWITCHING_PROTOCOLS
+    })
+}
+
+/// `a.test:80` and `[::1]:80` without their port.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    }
+}
+
+fn protocol(version: http::Version) -> &'static str {
+    match version {
+        http::Version::HTTP_2 => "HTTP/2",
+        http::Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    }
+}

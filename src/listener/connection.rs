@@ -1,0 +1,184 @@
+//! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps what a client sends ahead.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::HeaderMap;
+use pingora::prelude::timeout;
+use pingora::protocols::Stream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::head::{Body, Head};
+use super::vigil::Vigil;
+use crate::bounds;
+use crate::clock;
+use crate::config::rules::ServerRules;
+use crate::live::Live;
+use crate::record::{Disposition, Outcome, RequestId};
+use crate::response::Problem;
+
+/// What is read next from a connection.
+pub(super) enum Next {
+    /// A whole head of so many bytes, and what follows it.
+    Head(usize, Body),
+    /// A head that is answered with a problem, after which the connection ends.
+    Problem(Problem),
+    /// The client is gone, or idle for too long.
+    End,
+}
+
+/// One HTTP/1 connection between two requests.
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    /// Read but not yet served.
+    pub(super) read: BytesMut,
+    vigil: Vigil,
+}
+
+impl Connection {
+    /// A connection from which nothing has been read.
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            read: BytesMut::new(),
+            vigil: Vigil::default(),
+        }
+    }
+
+    /// The next head. Bytes that are already here are judged before any are waited for.
+    pub(super) async fn next(&mut self, rules: &ServerRules) -> Next {
+        let mut began = None;
+        loop {
+            match Head::find(&self.read) {
+                Head::Whole { bytes, .. } if bytes > rules.max_header_bytes => {
+                    return Next::Problem(Problem::HeadTooLarge);
+                }
+                Head::Whole { bytes, body } => return Next::Head(bytes, body),
+                Head::Malformed => return Next::Problem(Problem::BadRequest),
+                Head::Partial if self.read.len() > rules.max_header_bytes => {
+                    return Next::Problem(Problem::HeadTooLarge);
+                }
+                Head::Partial => {}
+            }
+            let patience = if self.read.is_empty() {
+                rules.keepalive_timeout
+            } else {
+                // The whole head has one deadline, so that a field every few seconds does not hold a connection for ever.
+                let began = *began.get_or_insert_with(clock::now);
+                rules
+                    .client_read_timeout
+                    .saturating_sub(clock::since(began))
+            };
+            if patience.is_zero() || !self.read_more(patience).await {
+                return Next::End;
+            }
+        }
+    }
+
+    /// Reads once; false when the client is gone or the patience is over.
+    async fn read_more(&mut self, patience: Duration) -> bool {
+        self.read.reserve(bounds::HEAD_READ);
+        let read = pin!(self.stream.read_buf(&mut self.read));
+        match self.vigil.over(read, patience).await {
+            Some(Ok(bytes)) => bytes > 0,
+            Some(Err(_)) | None => false,
+        }
+    }
+
+    /// Takes the bytes of the next request that are here: its head, and as much of its body as was sent along. What was read ahead
+    /// stays, unless chunks hide where the request ends. What arrives while the proxy waits for the origin ends the connection.
+    pub(super) fn take_request(&mut self, head_bytes: usize, body: Body) -> BytesMut {
+        let end = match body {
+            Body::Length(bytes) => head_bytes.saturating_add(bytes).min(self.read.len()),
+            Body::Chunked => self.read.len(),
+        };
+        self.read.split_to(end)
+    }
+
+    /// Writes everything, within `patience`.
+    pub(super) async fn write(&mut self, bytes: &[u8], patience: Duration) -> std::io::Result<()> {
+        let write = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        timeout(patience, write)
+            .await
+            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Answers a head that cannot be served and ends the connection.
+    pub(super) async fn end_with(mut self, problem: Problem, live: &Live) {
+        let arrived = clock::now();
+        let request_id = RequestId::next();
+        let body = problem.body();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
+             content-length: {length}\r\ndate: {date}\r\nconnection: close\r\n\r\n",
+            status = problem.status(),
+            length = body.len(),
+            date = String::from_utf8_lossy(super::http_date().as_bytes()),
+        );
+        let patience = live.snapshot().rules.server.client_write_timeout;
+        let written = self
+            .write(&[head.as_bytes(), &body].concat(), patience)
+            .await;
+        let (method, target) = words(&self.read);
+        let peer = super::peer_address(&self.stream);
+        live.record(&Outcome {
+            arrived,
+            request_id,
+            client: peer.map(|peer| self.client(peer, live)),
+            peer,
+            method,
+            host: b"",
+            target,
+            protocol: "HTTP/1.1",
+            route: None,
+            verdict: None,
+            disposition: Disposition::Rejected,
+            status: written.map_or(0, |()| problem.status().as_u16()),
+            bytes_received: 0,
+            bytes_sent: body.len() as u64,
+            total: clock::since(arrived),
+            decision: Duration::ZERO,
+            origin: None,
+        });
+        self.linger().await;
+    }
+
+    /// Who sent a head whose fields cannot be trusted: the peer, whatever the fields say.
+    fn client(&self, peer: IpAddr, live: &Live) -> IpAddr {
+        crate::client::identify(peer, &HeaderMap::new(), &live.snapshot().rules.client).address
+    }
+
+    /// Closing on unread bytes makes the kernel send a reset that can overtake the answer, so a little is read and dropped first.
+    async fn linger(mut self) {
+        // The client may be gone; then there is nobody to wait for.
+        let _ = self.stream.shutdown().await;
+        let mut scrap = BytesMut::with_capacity(bounds::HEAD_READ);
+        let drop_rest = async {
+            let mut dropped = 0;
+            while dropped < bounds::LINGER_BYTES {
+                scrap.clear();
+                match self.stream.read_buf(&mut scrap).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(bytes) => dropped += bytes,
+                }
+            }
+        };
+        // Running out of time is the expected end for a client that goes on sending.
+        let _ = timeout(bounds::LINGER_TIME, drop_rest).await;
+    }
+}
+
+/// The first two words of a head that may be anything.
+fn words(read: &[u8]) -> (&[u8], &[u8]) {
+    let line = read.split(|&byte| matches!(byte, b'\r' | b'\n')).next();
+    let mut words = line.unwrap_or_default().split(|&byte| byte == b' ');
+    (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    )
+}

@@ -1,0 +1,263 @@
+//! Decides where the head of an HTTP/1 request ends and how its body is framed, and refuses heads that two parsers could read in
+//! two ways (RFC 9112 §11.2, request smuggling).
+//!
+//! It looks at line ends, at the shape of the request line, and at the three fields that frame and address a request. Names, values
+//! and the target are the proxy's parser's concern: it runs after this one, on the same bytes.
+
+use http::uri::PathAndQuery;
+use http::{Method, Uri};
+
+/// What the bytes read so far hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    /// Not a whole head yet.
+    Partial,
+    /// A whole head.
+    Whole {
+        /// Its length in bytes, with the empty line.
+        bytes: usize,
+        /// What follows it.
+        body: Body,
+    },
+    /// One that no server should guess about.
+    Malformed,
+}
+
+/// What follows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So many bytes.
+    Length(usize),
+    /// Chunks, whose end only the proxy finds.
+    Chunked,
+}
+
+impl Head {
+    /// Looks for a head at the start of `read`.
+    pub(super) fn find(read: &[u8]) -> Self {
+        let mut lines = Lines { rest: read, at: 0 };
+        let version = match lines.next() {
+            Line::Partial => return Self::Partial,
+            Line::Broken => return Self::Malformed,
+            Line::Whole(line) => match Version::of_request_line(line) {
+                Some(version) => version,
+                None => return Self::Malformed,
+            },
+        };
+        let mut framing = Framing::default();
+        loop {
+            match lines.next() {
+                Line::Partial => return Self::Partial,
+                Line::Broken => return Self::Malformed,
+                Line::Whole([]) => break,
+                Line::Whole(line) => {
+                    if framing.add(line).is_none() {
+                        return Self::Malformed;
+                    }
+                }
+            }
+        }
+        match framing.body(version) {
+            Some(body) => Self::Whole {
+                bytes: lines.at,
+                body,
+            },
+            None => Self::Malformed,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Http10,
+    Http11,
+}
+
+impl Version {
+    /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
+    /// not for another.
+    fn of_request_line(line: &[u8]) -> Option<Self> {
+        let mut words = line.split(|&byte| byte == b' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
+        let known = Method::from_bytes(method).is_ok_and(|method| method != Method::CONNECT);
+        if words.next().is_some() || !known || !is_target(target) {
+            return None;
+        }
+        match version {
+            b"HTTP/1.1" => Some(Self::Http11),
+            b"HTTP/1.0" => Some(Self::Http10),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the proxy will take the target. It answers others itself, and no line of the access log would tell.
+fn is_target(target: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/?&=%-._~+,:;@!$'()*".contains(byte);
+    match target {
+        [b'/', rest @ ..] if rest.iter().all(plain) => true,
+        [b'/', ..] => PathAndQuery::try_from(target).is_ok(),
+        _ => Uri::try_from(target).is_ok(),
+    }
+}
+
+/// The fields that frame and address a request.
+#[derive(Default)]
+struct Framing {
+    hosts: usize,
+    length: Option<usize>,
+    chunked: bool,
+}
+
+impl Framing {
+    /// Takes a field line; `None` when it is folded, has no name, or contradicts what came before.
+    fn add(&mut self, line: &[u8]) -> Option<()> {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        // RFC 9112 §5.1: no space before the colon; §5.2: a line that starts with one continues the last, which is obsolete.
+        if matches!(name.first()?, b' ' | b'\t') || matches!(name.last()?, b' ' | b'\t') {
+            return None;
+        }
+        // The length first: most fields differ from all three in it.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => self.hosts += 1,
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                // One length, digits only: no sign, no list, no repetition.
+                if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
+                    return None;
+                }
+                self.length = Some(std::str::from_utf8(value).ok()?.parse().ok()?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                // Other codings would have to be undone by somebody who knows them all.
+                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                    return None;
+                }
+                self.chunked = true;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
+    fn body(&self, version: Version) -> Option<Body> {
+        let addressed = match version {
+            Version::Http11 => self.hosts == 1,
+            Version::Http10 => self.hosts <= 1,
+        };
+        if !addressed {
+            return None;
+        }
+        match (self.length, self.chunked) {
+            (Some(_), true) => None,
+            (None, true) => (version == Version::Http11).then_some(Body::Chunked),
+            (length, false) => Some(Body::Length(length.unwrap_or(0))),
+        }
+    }
+}
+
+/// Cuts bytes into lines.
+struct Lines<'a> {
+    rest: &'a [u8],
+    /// Bytes passed.
+    at: usize,
+}
+
+enum Line<'a> {
+    Partial,
+    Whole(&'a [u8]),
+    /// Its end is a bare line feed, or it holds a bare carriage return.
+    Broken,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Line<'a> {
+        let Some(feed) = memchr::memchr(b'\n', self.rest) else {
+            return Line::Partial;
+        };
+        let (line, rest) = self.rest.split_at(feed + 1);
+        self.rest = rest;
+        self.at += line.len();
+        match line {
+            [text @ .., b'\r', b'\n'] if memchr::memchr(b'\r', text).is_none() => Line::Whole(text),
+            _ => Line::Broken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PLAIN: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
+
+    /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
+    #[test]
+    fn a_whole_head_tells_its_length_and_framing() {
+        let cases: [(&[u8], Body); 4] = [
+            (PLAIN, Body::Length(0)),
+            (
+                b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
+                Body::Length(12),
+            ),
+            (
+                b"POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding: Chunked\r\n\r\n",
+                Body::Chunked,
+            ),
+            (b"GET / HTTP/1.0\r\n\r\n", Body::Length(0)),
+        ];
+        for (head, body) in cases {
+            let read = [head, b"GET"].concat();
+            let bytes = head.len();
+            assert_eq!(Head::find(&read), Head::Whole { bytes, body });
+        }
+    }
+
+    /// Goal: what proxies and origins are known to read in two ways is refused. Method: one shape a line.
+    #[test]
+    fn ambiguous_heads_are_malformed() {
+        let heads = [
+            "GET / HTTP/1.1\nHost: a\n\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: b\rY: c\r\n\r\n",
+            "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /?a=\"<> HTTP/1.1\r\nHost: a\r\n\r\n",
+            "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+            "G\"T / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET  HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+            "\r\n\r\n",
+        ];
+        for head in heads {
+            assert_eq!(Head::find(head.as_bytes()), Head::Malformed, "{head:?}");
+        }
+    }
+
+    proptest! {
+        /// Goal: nothing from the network panics. Method: any bytes.
+        #[test]
+        fn any_bytes_are_judged(read: Vec<u8>) {
+            let _ = Head::find(&read);
+        }
+
+        /// Goal: how bytes arrive does not matter. Method: every prefix of a plain head is partial.
+        #[test]
+        fn a_prefix_of_a_head_is_partial(end in 0..PLAIN.len()) {
+            prop_assert_eq!(Head::find(&PLAIN[..end]), Head::Partial);
+        }
+    }
+}

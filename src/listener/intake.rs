@@ -1,0 +1,122 @@
+//! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
+//!
+//! Heads are read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in
+//! two ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
+//! refused, [`super::repeat`] first looks whether the next would be refused again and answers that at a fraction of the cost;
+//! connections that behave never pay for the second look.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
+use pingora::prelude::timeout;
+use pingora::protocols::Stream;
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::HttpProxy;
+use pingora::server::ShutdownWatch;
+
+use super::connection::{Connection, Next};
+use super::repeat::Repeats;
+use crate::gateway::{Gateway, LastWasRefused};
+use crate::live::Live;
+
+/// What every HTTP/2 connection starts with, RFC 9113 §3.4.
+const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The application of the gateway's listeners.
+pub struct Intake {
+    live: Arc<Live>,
+    proxy: Arc<HttpProxy<Gateway>>,
+}
+
+impl Intake {
+    /// An intake in front of `proxy`.
+    #[must_use]
+    pub fn new(live: Arc<Live>, proxy: HttpProxy<Gateway>) -> Self {
+        Self {
+            live,
+            proxy: Arc::new(proxy),
+        }
+    }
+
+    /// Whether the connection starts with HTTP/2's preface, where that is accepted. `None` when it broke.
+    async fn speaks_http2(&self, stream: &mut Stream) -> Option<bool> {
+        if !self
+            .proxy
+            .server_options()
+            .is_some_and(|options| options.h2c)
+        {
+            return Some(false);
+        }
+        // Three bytes tell it from every method but one that starts with PRI; waiting for all 24 would hang on a shorter request.
+        let mut first = [0; 3];
+        if !stream.try_peek(&mut first).await.ok()? || !HTTP2_PREFACE.starts_with(&first) {
+            return Some(false);
+        }
+        let mut whole = [0; HTTP2_PREFACE.len()];
+        Some(stream.try_peek(&mut whole).await.ok()? && whole == *HTTP2_PREFACE)
+    }
+
+    /// Serves HTTP/1 requests until the connection ends.
+    async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
+        let mut connection = Connection::new(stream);
+        let mut repeats: Option<Repeats> = None;
+        loop {
+            let snapshot = self.live.snapshot();
+            let next = connection.next(&snapshot.rules.server).await;
+            drop(snapshot);
+            let (head_bytes, body) = match next {
+                Next::Head(bytes, body) => (bytes, body),
+                Next::Problem(problem) => {
+                    connection.end_with(problem, &self.live).await;
+                    return None;
+                }
+                Next::End => return None,
+            };
+            if !*shutdown.borrow()
+                && let Some(repeats) = &mut repeats
+                && repeats.answer(&mut connection, &self.live).await? > 0
+            {
+                continue;
+            }
+            let request = connection.take_request(head_bytes, body);
+            let mut session = ServerSession::new_http1(connection.stream);
+            session.set_pipelined_prefix(request);
+            let reused = self.proxy.process_new_http(session, shutdown).await?;
+            let (stream, settings) = reused.consume();
+            repeats = was_refused(settings)
+                .then(|| repeats.take().or_else(|| Repeats::of(&stream)))
+                .flatten();
+            connection.stream = stream;
+        }
+    }
+}
+
+fn was_refused(settings: Option<HttpPersistentSettings>) -> bool {
+    settings
+        .and_then(|mut settings| settings.take_user_context())
+        .is_some_and(|context| context.is::<LastWasRefused>())
+}
+
+#[async_trait]
+impl ServerApp for Intake {
+    async fn process_new(
+        self: &Arc<Self>,
+        mut stream: Stream,
+        shutdown: &ShutdownWatch,
+    ) -> Option<Stream> {
+        let patience = self.live.snapshot().rules.server.client_read_timeout;
+        if timeout(patience, self.speaks_http2(&mut stream))
+            .await
+            .ok()??
+        {
+            return self.proxy.process_new(stream, shutdown).await;
+        }
+        self.serve_http1(stream, shutdown).await;
+        None
+    }
+
+    async fn cleanup(&self) {
+        self.proxy.http_cleanup().await;
+    }
+}

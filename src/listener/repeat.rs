@@ -1,0 +1,234 @@
+//! Answers a client that keeps asking on the same connection after a refusal (contract C7: refusals cost little).
+//!
+//! It parses heads with the parser that Pingora uses, and answers only what is plain beyond doubt and would be refused: HTTP/1.1
+//! with a path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. Everything else is left to the
+//! proxy, which judges it as if this file did not exist. Nothing is charged here: refusals charge nothing, and a request that may
+//! pass is charged by the proxy.
+//!
+//! # Limits
+//! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
+
+use std::net::IpAddr;
+
+use bytes::{Buf, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use pingora::protocols::Stream;
+use sluicegate_limiter::Timestamp;
+
+use super::connection::Connection;
+use super::head::Head;
+use crate::admission::foresee_refusal;
+use crate::bounds;
+use crate::clock;
+use crate::gateway::{Located, RequestHead, locate};
+use crate::live::Live;
+use crate::record::{Disposition, Outcome, RequestId};
+use crate::response::Refusal;
+use crate::snapshot::Snapshot;
+
+/// A connection whose last request was refused.
+pub(super) struct Repeats {
+    peer: IpAddr,
+    answers: BytesMut,
+}
+
+impl Repeats {
+    /// `None` where the connection has no address, which no key could be made of.
+    pub(super) fn of(stream: &Stream) -> Option<Self> {
+        Some(Self {
+            peer: super::peer_address(stream)?,
+            answers: BytesMut::new(),
+        })
+    }
+
+    /// Answers as many plain repeats as are already read, with one write. Returns how many; `None` when the connection broke.
+    pub(super) async fn answer(
+        &mut self,
+        connection: &mut Connection,
+        live: &Live,
+    ) -> Option<usize> {
+        let snapshot = live.snapshot();
+        let arrived = clock::now();
+        let mut answered = 0;
+        while self.answers.len() < bounds::REPEAT_ANSWERS
+            && let Some(used) = self.answer_one(&connection.read, arrived, &snapshot, live)
+        {
+            connection.read.advance(used);
+            answered += 1;
+        }
+        if answered > 0 {
+            let patience = snapshot.rules.server.client_write_timeout;
+            connection.write(&self.answers, patience).await.ok()?;
+            self.answers.clear();
+        }
+        Some(answered)
+    }
+
+    /// Appends the answer to the first request in `read` if it is a plain repeat, and returns how many bytes it took.
+    fn answer_one(
+        &mut self,
+        read: &[u8],
+        arrived: Timestamp,
+        snapshot: &Snapshot,
+        live: &Live,
+    ) -> Option<usize> {
+        // The proxy judges heads that this one would let pass.
+        if !matches!(Head::find(read), Head::Whole { .. }) {
+            return None;
+        }
+        let mut fields = [httparse::EMPTY_HEADER; bounds::REPEAT_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        let Ok(httparse::Status::Complete(head_bytes)) = request.parse(read) else {
+            return None;
+        };
+        let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
+        let _in_flight = live.recorder.metrics.in_flight();
+        let located = locate(snapshot, self.peer, &plain.head()).ok()?;
+        let limits = &located.route.limits;
+        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let decision = clock::since(arrived);
+        live.notice_overflow(limits, &verdict);
+        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+        let request_id = RequestId::next();
+        let sent = write_refusal(
+            &mut self.answers,
+            &plain.method,
+            &located,
+            &refusal,
+            request_id,
+        );
+        live.record(&Outcome {
+            arrived,
+            request_id,
+            client: Some(located.client.address),
+            peer: Some(self.peer),
+            method: plain.method.as_str().as_bytes(),
+            host: located.host.as_bytes(),
+            target: plain.target.as_bytes(),
+            protocol: "HTTP/1.1",
+            route: Some(&located.route.metrics),
+            verdict: Some(&verdict),
+            disposition: Disposition::Refused,
+            status: 429,
+            bytes_received: plain.body_bytes as u64,
+            bytes_sent: sent as u64,
+            total: clock::since(arrived),
+            decision,
+            origin: None,
+        });
+        Some(head_bytes + plain.body_bytes)
+    }
+}
+
+/// A request without anything that needs the proxy's care.
+struct PlainRequest<'a> {
+    method: Method,
+    target: &'a str,
+    /// `Host` and whatever else the rules may look at.
+    fields: HeaderMap,
+    body_bytes: usize,
+}
+
+impl<'a> PlainRequest<'a> {
+    /// `behind` is how many bytes are read behind the head.
+    fn of(request: &httparse::Request<'_, 'a>, behind: usize, snapshot: &Snapshot) -> Option<Self> {
+        let target = request.path?;
+        if request.version != Some(1) || !target.starts_with('/') {
+            return None;
+        }
+        let mut fields = HeaderMap::new();
+        let mut body_bytes = 0;
+        for field in request.headers.iter() {
+            match classify(field) {
+                FieldUse::HandOver => return None,
+                FieldUse::ContentLength => {
+                    body_bytes = std::str::from_utf8(field.value).ok()?.parse().ok()?;
+                }
+                FieldUse::Host => {
+                    let value = HeaderValue::from_bytes(field.value).ok()?;
+                    fields.insert(http::header::HOST, value);
+                }
+                FieldUse::Other if snapshot.reads_field(field.name) => {
+                    let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+                    fields.append(name, HeaderValue::from_bytes(field.value).ok()?);
+                }
+                FieldUse::Other => {}
+            }
+        }
+        (body_bytes <= behind).then_some(Self {
+            method: Method::from_bytes(request.method?.as_bytes()).ok()?,
+            target,
+            fields,
+            body_bytes,
+        })
+    }
+
+    fn head(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: &self.method,
+            target: self.target,
+            authority: None,
+            headers: &self.fields,
+        }
+    }
+}
+
+/// What a field means for the question whether a request is plain.
+enum FieldUse {
+    Host,
+    ContentLength,
+    /// The proxy must see the request.
+    HandOver,
+    Other,
+}
+
+fn classify(field: &httparse::Header<'_>) -> FieldUse {
+    // Dispatch on the length first: most fields differ from all of these in it.
+    let is = |other: &str| field.name.eq_ignore_ascii_case(other);
+    match field.name.len() {
+        4 if is("host") => FieldUse::Host,
+        14 if is("content-length") => FieldUse::ContentLength,
+        6 if is("expect") => FieldUse::HandOver,
+        7 if is("upgrade") || is("trailer") => FieldUse::HandOver,
+        10 if is("connection") => {
+            if field.value.eq_ignore_ascii_case(b"keep-alive") {
+                FieldUse::Other
+            } else {
+                FieldUse::HandOver
+            }
+        }
+        17 if is("transfer-encoding") => FieldUse::HandOver,
+        _ => FieldUse::Other,
+    }
+}
+
+/// Writes the response and returns the bytes of its body.
+fn write_refusal(
+    into: &mut BytesMut,
+    method: &Method,
+    located: &Located<'_>,
+    refusal: &Refusal,
+    request_id: RequestId,
+) -> usize {
+    let mut number = itoa::Buffer::new();
+    into.extend_from_slice(b"HTTP/1.1 429 Too Many Requests\r\nx-request-id: ");
+    into.extend_from_slice(request_id.hex().as_bytes());
+    into.extend_from_slice(b"\r\nretry-after: ");
+    into.extend_from_slice(number.format(refusal.retry_after).as_bytes());
+    if let Some(policy) = &located.route.policy {
+        into.extend_from_slice(b"\r\nratelimit-policy: ");
+        into.extend_from_slice(policy.as_bytes());
+    }
+    into.extend_from_slice(b"\r\nratelimit: ");
+    into.extend_from_slice(&refusal.rate_limit);
+    into.extend_from_slice(b"\r\ncontent-type: application/problem+json\r\ncontent-length: ");
+    into.extend_from_slice(number.format(refusal.body.len()).as_bytes());
+    into.extend_from_slice(b"\r\ndate: ");
+    into.extend_from_slice(super::http_date().as_bytes());
+    into.extend_from_slice(b"\r\nconnection: keep-alive\r\n\r\n");
+    if method == Method::HEAD {
+        return 0;
+    }
+    into.extend_from_slice(&refusal.body);
+    refusal.body.len()
+}

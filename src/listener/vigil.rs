@@ -1,0 +1,60 @@
+//! Ends a wait on a connection when its time is over.
+//!
+//! A kept connection waits once a request. Registering a timer each time costs more than the decision about the request, so it lives
+//! as long as the connection; a wait that ends in time only moves the deadline, and the timer that fires early is set again.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sluicegate_limiter::Timestamp;
+use tokio::time::Sleep;
+
+use crate::clock;
+
+/// Watches over the waits of one connection.
+#[derive(Default)]
+pub(super) struct Vigil {
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Vigil {
+    /// What `read` gives; `None` when it takes longer than `patience`.
+    pub(super) async fn over<F: Future>(
+        &mut self,
+        mut read: Pin<&mut F>,
+        patience: Duration,
+    ) -> Option<F::Output> {
+        let mut deadline = None;
+        std::future::poll_fn(move |context| {
+            if let Poll::Ready(output) = read.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            // The clock is read only where there is something to wait for.
+            let deadline = *deadline.get_or_insert_with(|| clock::now().saturating_add(patience));
+            if self.is_over(deadline, context) {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn is_over(&mut self, deadline: Timestamp, context: &mut Context<'_>) -> bool {
+        let deadline = clock::instant(deadline);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        while timer.as_mut().poll(context).is_ready() {
+            if timer.deadline() >= deadline {
+                return true;
+            }
+            // It was set for an earlier wait.
+            timer.as_mut().reset(deadline);
+        }
+        false
+    }
+}

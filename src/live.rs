@@ -1,0 +1,228 @@
+//! Owns what all requests and background services share: the snapshot in force, the recorder, and how the last reload went.
+//!
+//! # Concurrency
+//! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use log::{error, info, warn};
+use sluicegate_limiter::{Counted, Timestamp, Verdict};
+
+use crate::admission::{ActiveLimit, KeySeed, OverflowNews};
+use crate::clock;
+use crate::config::rules::{ListenerRules, Rules};
+use crate::config::{self, Loaded};
+use crate::record::{Outcome, Recorder};
+use crate::snapshot::Snapshot;
+
+/// Shared by all requests of the process.
+pub struct Live {
+    /// The secret of the limits' keys.
+    pub seed: KeySeed,
+    /// Access log and metrics.
+    pub recorder: Recorder,
+    /// When the process started.
+    pub started: Timestamp,
+    file: PathBuf,
+    snapshot: ArcSwap<Snapshot>,
+    bound: Bound,
+    last_reload: Mutex<Option<ReloadReport>>,
+    phase: AtomicU8,
+}
+
+/// How far the process is between its start and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Not every listener accepts yet.
+    Starting,
+    /// Requests are welcome.
+    Serving,
+    /// The process is about to stop.
+    Draining,
+}
+
+/// What only a restart can change.
+struct Bound {
+    listeners: Vec<ListenerRules>,
+    admin: std::net::SocketAddr,
+    threads: usize,
+    /// Of HTTP/2 connections.
+    keepalive: Duration,
+}
+
+/// How the last reload went.
+#[derive(Clone, Debug)]
+pub struct ReloadReport {
+    /// When.
+    pub at: Timestamp,
+    /// Why it failed; `None` when it did not.
+    pub error: Option<String>,
+    /// Settings of the file in force that wait for a restart.
+    pub pending_restart: Vec<String>,
+}
+
+impl Live {
+    /// The state of a process that starts with `rules` from `file`.
+    #[must_use]
+    pub fn new(file: &Path, rules: Rules, recorder: Recorder, seed: KeySeed) -> Self {
+        let now = clock::now();
+        let bound = Bound {
+            listeners: rules.listeners.clone(),
+            admin: rules.admin.address,
+            threads: rules.server.threads,
+            keepalive: rules.server.keepalive_timeout,
+        };
+        let snapshot = Snapshot::compile(rules, None, &recorder.metrics, now);
+        Self {
+            seed,
+            recorder,
+            started: now,
+            file: file.to_owned(),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            bound,
+            last_reload: Mutex::new(None),
+            phase: AtomicU8::new(Phase::Starting as u8),
+        }
+    }
+
+    /// The snapshot in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// The file that the configuration comes from.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
+    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], verdict: &Verdict) {
+        for (active, decision) in limits.iter().zip(verdict.decisions()) {
+            if decision.counted() == Counted::InOverflow
+                && active.announce_overflow() == OverflowNews::First
+            {
+                warn!(
+                    "limit {}: more clients owe something than its capacity of {} holds; newcomers share counters and may be \
+                     refused for each other; set a larger capacity, /status says which",
+                    active.name,
+                    active.limit.capacity().keys(),
+                );
+            }
+        }
+    }
+
+    /// Remembers a request.
+    pub fn record(&self, outcome: &Outcome<'_>) {
+        self.recorder.record(outcome);
+    }
+
+    /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
+    pub fn reload(&self) {
+        // Only the reload service calls this, so compile and swap see the same predecessor.
+        match config::load(&self.file) {
+            Ok(Loaded { rules, warnings }) => {
+                if !warnings.is_empty() {
+                    warn!("{warnings}");
+                }
+                self.swap(rules);
+            }
+            Err(problems) => self.keep(problems.to_string()),
+        }
+    }
+
+    fn keep(&self, error: String) {
+        error!("the configuration was not reloaded, the old one stays in force:\n{error}");
+        self.recorder.metrics.reloads.failed();
+        let pending_restart = self
+            .last_reload()
+            .map_or_else(Vec::new, |report| report.pending_restart);
+        *self.lock_report() = Some(ReloadReport {
+            at: clock::now(),
+            error: Some(error),
+            pending_restart,
+        });
+    }
+
+    fn swap(&self, rules: Rules) {
+        if let Err(error) = self.recorder.log.retarget(&rules.log.access) {
+            return self.keep(format!(
+                "log.access: {error}; write a path that can be opened"
+            ));
+        }
+        let now = clock::now();
+        let previous = self.snapshot();
+        let pending_restart = self.bound.differences(&rules);
+        for setting in &pending_restart {
+            warn!("{setting} takes effect at the next restart");
+        }
+        let changed = previous.rules != rules;
+        if changed {
+            let next = Snapshot::compile(rules, Some(&previous), &self.recorder.metrics, now);
+            let routes = next.routes.iter().map(|route| &route.metrics);
+            self.recorder.metrics.retain_routes(routes);
+            info!("configuration {} is in force", next.generation);
+            self.snapshot.store(Arc::new(next));
+        }
+        self.recorder.metrics.reloads.succeeded();
+        *self.lock_report() = Some(ReloadReport {
+            at: now,
+            error: None,
+            pending_restart,
+        });
+    }
+
+    /// How the last reload went; `None` when there was none.
+    #[must_use]
+    pub fn last_reload(&self) -> Option<ReloadReport> {
+        self.lock_report().clone()
+    }
+
+    /// Goes on to `phase`; never back.
+    pub fn enter(&self, phase: Phase) {
+        // Relaxed: advice to load balancers, publishes nothing.
+        self.phase.fetch_max(phase as u8, Ordering::Relaxed);
+    }
+
+    /// How far the process is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Starting,
+            1 => Phase::Serving,
+            _ => Phase::Draining,
+        }
+    }
+
+    fn lock_report(&self) -> std::sync::MutexGuard<'_, Option<ReloadReport>> {
+        // The report is replaced whole, so a poisoned lock still holds one.
+        self.last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bound {
+    fn differences(&self, rules: &Rules) -> Vec<String> {
+        let mut pending = Vec::new();
+        if self.listeners != rules.listeners {
+            pending.push("[[listener]]".to_owned());
+        }
+        if self.admin != rules.admin.address {
+            pending.push("admin.address".to_owned());
+        }
+        if self.keepalive != rules.server.keepalive_timeout {
+            pending.push("server.keepalive_timeout for HTTP/2".to_owned());
+        }
+        if self.threads != rules.server.threads {
+            pending.push("server.threads".to_owned());
+        }
+        pending
+    }
+}

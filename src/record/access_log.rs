@@ -1,0 +1,168 @@
+//! Owns the access log: one line a request, written by a thread that no request waits for.
+//!
+//! A request formats its line straight into a buffer of its own thread (`shards`), which costs neither an
+//! allocation nor a wake-up; the writer (`writer`) swaps the buffers every 100 ms, or when one passes a watermark,
+//! and writes them out (`sink`). How a line looks is [`super::line`]'s concern, or [`super::live_view`]'s.
+//!
+//! # Limits
+//!
+//! 4 MiB for each of 16 stripes while the target takes nothing; then lines are dropped and counted.
+//!
+//! # Errors
+//!
+//! Only opening the target fails, at start and at [`AccessLog::retarget`]. Later trouble is counted and logged, never
+//! answered to a request.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::line;
+use super::live_view::{self, Colour};
+use super::outcome::Outcome;
+use super::rfc3339::Stamp;
+use super::shards::{CAP, Level, Shards};
+use super::sink::Sink;
+use super::stripe::STRIPES;
+use super::writer::{Shared, Writer};
+use crate::config::rules::AccessLogTarget;
+
+/// How long the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
+const LAST_ROUND: Duration = Duration::from_secs(2);
+
+/// The running access log. Dropping it writes what is buffered.
+#[derive(Debug)]
+pub struct AccessLog {
+    shared: Arc<Shared>,
+    format: fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>),
+    on: AtomicBool,
+    target: Mutex<AccessLogTarget>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// What the access log counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tallies {
+    /// Lines taken.
+    pub lines: u64,
+    /// Lines left out because a buffer was full.
+    pub dropped: u64,
+    /// Writes and reopenings that failed.
+    pub write_errors: u64,
+}
+
+impl AccessLog {
+    /// Opens `target` and starts the writer, which a later `fork` would not take along.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the file or the thread.
+    pub fn start(target: &AccessLogTarget) -> io::Result<Self> {
+        Self::with(target, Shards::new(STRIPES, CAP), line::write)
+    }
+
+    /// Starts the view of `sluicegate demo` on the standard output. One shard, so that lines come in order.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the standard output or the thread.
+    pub fn live(colour: Colour) -> io::Result<Self> {
+        Self::with(
+            &AccessLogTarget::Stdout,
+            Shards::new(1, CAP),
+            live_view::format(colour),
+        )
+    }
+
+    fn with(
+        target: &AccessLogTarget,
+        shards: Shards,
+        format: fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>),
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::new(shards));
+        let writer = Writer::new(Arc::clone(&shared), Sink::open(target)?);
+        let writer = thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(|| writer.run())?;
+        Ok(Self {
+            shared,
+            format,
+            on: AtomicBool::new(*target != AccessLogTarget::Off),
+            target: Mutex::new(target.clone()),
+            writer: Some(writer),
+        })
+    }
+
+    /// Takes the line of one request.
+    pub fn record(&self, outcome: &Outcome<'_>) {
+        // Relaxed: a line more or less around a reload is as good.
+        if !self.on.load(Ordering::Relaxed) {
+            return;
+        }
+        let level = self
+            .shared
+            .shards
+            .append(|bytes, stamp| (self.format)(bytes, stamp, outcome));
+        if level == Level::Watermark {
+            self.shared.ask_drain();
+        }
+    }
+
+    /// SIGUSR1: lines up to now go to the old file, then the path is opened again. Returns at once.
+    pub fn reopen(&self) {
+        self.shared.ask_reopen();
+    }
+
+    /// A reload: lines up to now go to the old target, then to `target`. Nothing happens when it is the same.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the file; the old target then stays in use.
+    pub fn retarget(&self, target: &AccessLogTarget) -> io::Result<()> {
+        let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current == *target {
+            return Ok(());
+        }
+        self.shared.ask_sink(Sink::open(target)?);
+        *current = target.clone();
+        // Relaxed: see `record`.
+        self.on
+            .store(*target != AccessLogTarget::Off, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Waits, at most `patience`, until every line taken before is written. Whether it is.
+    #[must_use]
+    pub fn flush(&self, patience: Duration) -> bool {
+        self.shared.flush(patience)
+    }
+
+    /// What it counted.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        let counted = self.shared.shards.counted();
+        Tallies {
+            lines: counted.lines,
+            dropped: counted.dropped,
+            // Relaxed: a count for the scrape.
+            write_errors: self.shared.write_errors.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        if !self.shared.stop(LAST_ROUND) {
+            log::error!("access log: its target hangs, the last lines are lost");
+        } else if let Some(writer) = self.writer.take() {
+            // It has served its last round, so this does not wait; a panic in it was already reported by its thread.
+            drop(writer.join());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "access_log_tests.rs"]
+mod tests;

@@ -1,0 +1,308 @@
+//! Gives readings their names and help texts, and writes them in Prometheus' text format 0.0.4.
+//!
+//! Families are built at each scrape from what exists at that moment, rather than registered: a route, limit or server that
+//! is gone leaves no series behind. Every name is documented in `docs/operations.md`.
+
+use prometheus::proto::{
+    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
+};
+use prometheus::{Encoder, TextEncoder};
+
+use super::Recorder;
+use super::histogram::Reading;
+use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
+use super::outcome::Disposition;
+use super::process::Process;
+
+/// `Content-Type` of [`text`].
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A metric and its series.
+#[derive(Debug)]
+pub(crate) struct Family {
+    name: &'static str,
+    help: &'static str,
+    kind: MetricType,
+    series: Vec<Metric>,
+}
+
+impl Family {
+    /// A count that only grows.
+    pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            help,
+            kind: MetricType::COUNTER,
+            series: Vec::new(),
+        }
+    }
+
+    /// A value that goes up and down.
+    pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            help,
+            kind: MetricType::GAUGE,
+            series: Vec::new(),
+        }
+    }
+
+    fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            help,
+            kind: MetricType::HISTOGRAM,
+            series: Vec::new(),
+        }
+    }
+
+    /// Adds a series.
+    pub(crate) fn series(mut self, labels: &[(&str, &str)], value: impl Into<Number>) -> Self {
+        self.push(labels, value);
+        self
+    }
+
+    /// Adds a series.
+    pub(crate) fn push(&mut self, labels: &[(&str, &str)], value: impl Into<Number>) {
+        let Number(value) = value.into();
+        let mut metric = Metric::from_label(pairs(labels));
+        if self.kind == MetricType::COUNTER {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+        } else {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+        self.series.push(metric);
+    }
+
+    fn push_histogram<const N: usize>(
+        &mut self,
+        labels: &[(&str, &str)],
+        reading: &Reading<N>,
+        bounds: &[u64; N],
+        unit: f64,
+    ) {
+        let mut cumulative = 0;
+        let buckets = bounds.iter().zip(reading.within).map(|(&bound, count)| {
+            cumulative += count;
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(bound as f64 / unit);
+            bucket.set_cumulative_count(cumulative);
+            bucket
+        });
+        let mut histogram = Histogram::default();
+        histogram.set_bucket(buckets.collect());
+        histogram.set_sample_count(reading.count());
+        histogram.set_sample_sum(reading.sum as f64 / unit);
+        let mut metric = Metric::from_label(pairs(labels));
+        metric.set_histogram(histogram);
+        self.series.push(metric);
+    }
+}
+
+/// A sample's value; the text format knows only floating point. Exact up to 2^53.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(f64);
+
+impl From<u64> for Number {
+    fn from(value: u64) -> Self {
+        Self(value as f64)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Self(value)
+    }
+}
+
+impl From<bool> for Number {
+    fn from(value: bool) -> Self {
+        Self(f64::from(u8::from(value)))
+    }
+}
+
+/// The text of `families`; those without a series are left out.
+pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
+    let families: Vec<MetricFamily> = families
+        .into_iter()
+        .filter(|family| !family.series.is_empty())
+        .map(|family| {
+            let mut written = MetricFamily::default();
+            written.set_name(family.name.to_owned());
+            written.set_help(family.help.to_owned());
+            written.set_field_type(family.kind);
+            written.set_metric(family.series);
+            written
+        })
+        .collect();
+    let mut text = Vec::new();
+    if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
+        log::error!("metrics: the text is incomplete: {error}");
+    }
+    text
+}
+
+/// What the recorder and the process know by themselves.
+pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
+    let mut all = requests(recorder);
+    all.extend(access_log(recorder));
+    all.extend(process(&Process::read()));
+    all.push(
+        Family::gauge(
+            "sluicegate_build_info",
+            "Always 1; the label is the version.",
+        )
+        .series(&[("version", env!("CARGO_PKG_VERSION"))], true),
+    );
+    all
+}
+
+fn requests(recorder: &Recorder) -> Vec<Family> {
+    let metrics = &recorder.metrics;
+    let mut requests = Family::counter(
+        "sluicegate_requests_total",
+        "Requests, by what became of them. The route is empty where none matched.",
+    );
+    let mut durations = Family::histogram(
+        "sluicegate_request_duration_seconds",
+        "From the head of a request read to the last byte of its answer sent.",
+    );
+    for reading in metrics.read_routes() {
+        for (disposition, by_code) in Disposition::ALL.iter().zip(reading.requests) {
+            for (code, count) in CODES.iter().zip(by_code).filter(|(_, count)| *count > 0) {
+                let labels = [
+                    ("route", &*reading.route),
+                    ("outcome", disposition.as_str()),
+                    ("code", code),
+                ];
+                requests.push(&labels, count);
+            }
+        }
+        if reading.durations.count() > 0 {
+            durations.push_histogram(
+                &[("route", &reading.route)],
+                &reading.durations,
+                &DURATION_BOUNDS,
+                1e6,
+            );
+        }
+    }
+    let mut decisions = Family::histogram(
+        "sluicegate_decision_duration_seconds",
+        "What the decision over all limits of a request took.",
+    );
+    decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
+    let mut admitted = Family::counter(
+        "sluicegate_limit_admitted_total",
+        "Requests that a limit on a route was charged for.",
+    );
+    let mut refused = Family::counter(
+        "sluicegate_limit_refused_total",
+        "Requests that a limit on a route refused.",
+    );
+    for reading in metrics.read_limits() {
+        let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
+        admitted.push(&labels, reading.admitted);
+        refused.push(&labels, reading.refused);
+    }
+    let in_flight = Family::gauge(
+        "sluicegate_requests_in_flight",
+        "Requests that began and did not end.",
+    )
+    .series(&[], metrics.requests_in_flight());
+    let mut reloads = Family::counter(
+        "sluicegate_reloads_total",
+        "Reloads of the configuration, by result.",
+    );
+    for (result, count) in metrics.reloads.read() {
+        reloads.push(&[("result", result)], count);
+    }
+    vec![
+        requests, durations, decisions, admitted, refused, in_flight, reloads,
+    ]
+}
+
+fn access_log(recorder: &Recorder) -> [Family; 3] {
+    let tallies = recorder.log.tallies();
+    [
+        Family::counter(
+            "sluicegate_access_log_lines_total",
+            "Access log lines taken.",
+        )
+        .series(&[], tallies.lines),
+        Family::counter(
+            "sluicegate_access_log_dropped_total",
+            "Access log lines dropped because a buffer was full.",
+        )
+        .series(&[], tallies.dropped),
+        Family::counter(
+            "sluicegate_access_log_write_errors_total",
+            "Writes and reopenings of the access log that failed.",
+        )
+        .series(&[], tallies.write_errors),
+    ]
+}
+
+fn process(process: &Process) -> Vec<Family> {
+    let cpu = Family::counter(
+        "process_cpu_seconds_total",
+        "User and system CPU time spent, in seconds.",
+    );
+    let gauges = [
+        (
+            "process_resident_memory_bytes",
+            "Memory in RAM, in bytes.",
+            process.resident_bytes.map(Number::from),
+        ),
+        (
+            "process_virtual_memory_bytes",
+            "Address space, in bytes.",
+            process.virtual_bytes.map(Number::from),
+        ),
+        (
+            "process_open_fds",
+            "File descriptors in use.",
+            process.open_fds.map(Number::from),
+        ),
+        (
+            "process_max_fds",
+            "File descriptors allowed.",
+            process.max_fds.map(Number::from),
+        ),
+        (
+            "process_threads",
+            "Threads.",
+            process.threads.map(Number::from),
+        ),
+        (
+            "process_start_time_seconds",
+            "Start, in seconds since the Unix epoch.",
+            process.start_seconds.map(Number::from),
+        ),
+    ];
+    let cpu = process.cpu_seconds.map(|seconds| cpu.series(&[], seconds));
+    let gauges = gauges
+        .into_iter()
+        .filter_map(|(name, help, value)| Some(Family::gauge(name, help).series(&[], value?)));
+    cpu.into_iter().chain(gauges).collect()
+}
+
+fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
+    labels
+        .iter()
+        .map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "exposition_tests.rs"]
+mod tests;

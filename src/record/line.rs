@@ -1,0 +1,186 @@
+//! Writes one outcome as one JSON object on one line: the access log's format.
+//!
+//! Fields that do not apply are left out, so that a line without `limit` was not refused and one without `origin` was not
+//! forwarded. Written by hand into a buffer that already exists: nothing is allocated, and nothing is formatted twice. The
+//! fields, their units and types are documented in `docs/operations.md`, which the tests below hold to.
+//!
+//! # Limits
+//!
+//! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
+//! no line exceeds 16 KiB plus the operator's own names.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sluicegate_limiter::{Outcome as Answer, Verdict};
+
+use super::escape::{Cut, escape, escape_cut};
+use super::metrics::RouteMetrics;
+use super::outcome::{OriginUse, Outcome};
+use super::rfc3339::Stamp;
+
+/// Bytes of a target that are logged; the rest is cut, marked by `…` and by `target_bytes`.
+pub const MAX_TARGET: usize = 2048;
+/// Bytes of a host that are logged: the longest DNS name has 253.
+pub const MAX_HOST: usize = 256;
+/// Bytes of a method that are logged: the longest registered one has 17.
+pub const MAX_METHOD: usize = 32;
+
+/// Appends the line of `outcome`, with its line feed.
+pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>) {
+    into.extend_from_slice(b"{\"time\":\"");
+    into.extend_from_slice(stamp.at(outcome.arrived));
+    into.extend_from_slice(b"\",\"id\":\"");
+    into.extend_from_slice(outcome.request_id.hex().as_bytes());
+    into.push(b'"');
+    address(into, b",\"client\":\"", outcome.client);
+    address(into, b",\"peer\":\"", outcome.peer);
+    request(into, outcome);
+    if let Some(route) = outcome.route {
+        text(into, b",\"route\":\"", route.name().as_bytes());
+    }
+    into.extend_from_slice(b",\"outcome\":\"");
+    into.extend_from_slice(outcome.disposition.as_str().as_bytes());
+    into.push(b'"');
+    if let Some(verdict) = outcome.verdict {
+        standing(into, verdict, outcome.route);
+    }
+    number(into, b",\"status\":", outcome.status.into());
+    number(into, b",\"bytes_in\":", outcome.bytes_received);
+    number(into, b",\"bytes_out\":", outcome.bytes_sent);
+    thousandths(into, b",\"duration_ms\":", micros(outcome.total));
+    thousandths(into, b",\"decision_us\":", nanos(outcome.decision));
+    if let Some(origin) = &outcome.origin {
+        forwarded(into, origin);
+    }
+    into.extend_from_slice(b"}\n");
+}
+
+/// What was asked for, as sent.
+fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    into.extend_from_slice(b",\"method\":\"");
+    escape_cut(into, outcome.method, MAX_METHOD);
+    into.push(b'"');
+    if !outcome.host.is_empty() {
+        into.extend_from_slice(b",\"host\":\"");
+        escape_cut(into, outcome.host, MAX_HOST);
+        into.push(b'"');
+    }
+    into.extend_from_slice(b",\"target\":\"");
+    let cut = escape_cut(into, outcome.target, MAX_TARGET);
+    into.push(b'"');
+    if cut == Cut::Short {
+        number(into, b",\"target_bytes\":", outcome.target.len() as u64);
+    }
+    into.extend_from_slice(b",\"protocol\":\"");
+    into.extend_from_slice(outcome.protocol.as_bytes());
+    into.push(b'"');
+}
+
+/// What the limits said.
+fn standing(into: &mut Vec<u8>, verdict: &Verdict, route: Option<&RouteMetrics>) {
+    if let Answer::Refused { ask, .. } = verdict.outcome()
+        && let Some(limit) = route.and_then(|route| route.limits().get(ask))
+    {
+        text(into, b",\"limit\":\"", limit.as_bytes());
+    }
+    if let Some(remaining) = smallest_remaining(verdict) {
+        number(into, b",\"remaining\":", remaining.into());
+    }
+    if let Some(wait) = verdict.retry_after() {
+        number(into, b",\"retry_after\":", whole_seconds(wait));
+    }
+}
+
+fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {
+    text(into, b",\"origin\":\"", origin.name.as_bytes());
+    into.extend_from_slice(b",\"server\":\"");
+    bare_address(into, origin.server.ip());
+    number(into, b":", origin.server.port().into());
+    number(into, b"\",\"tries\":", origin.tries.into());
+    if let Some(wait) = origin.wait {
+        thousandths(into, b",\"wait_ms\":", micros(wait));
+    }
+}
+
+/// The smallest `remaining` over all rates of all limits.
+pub(super) fn smallest_remaining(verdict: &Verdict) -> Option<u32> {
+    verdict
+        .decisions()
+        .iter()
+        .flat_map(|decision| decision.standings())
+        .map(|standing| standing.remaining)
+        .min()
+}
+
+/// RFC 9110 §10.2.3: `Retry-After` is in whole seconds; rounded up, so that it is never too early.
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs()
+        .saturating_add(u64::from(wait.subsec_nanos() > 0))
+}
+
+fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
+    into.extend_from_slice(before);
+    escape(into, value);
+    into.push(b'"');
+}
+
+fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
+    into.extend_from_slice(before);
+    into.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// A number of thousandths as a decimal with three places.
+pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
+    number(into, before, value / 1_000);
+    let rest = value % 1_000;
+    let digit = |n: u64| b'0' + (n % 10) as u8;
+    into.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+}
+
+fn address(into: &mut Vec<u8>, before: &[u8], address: Option<IpAddr>) {
+    let Some(address) = address else { return };
+    into.extend_from_slice(before);
+    plain_address(into, address);
+    into.push(b'"');
+}
+
+/// An address as a socket address shows it: IPv6 in brackets.
+fn bare_address(into: &mut Vec<u8>, address: IpAddr) {
+    let bracketed = address.is_ipv6();
+    if bracketed {
+        into.push(b'[');
+    }
+    plain_address(into, address);
+    if bracketed {
+        into.push(b']');
+    }
+}
+
+/// IPv4 by hand, since `Display` pads and costs ten times as much; IPv6 through `Display` for its compression rules.
+pub(super) fn plain_address(into: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            number(into, b"", a.into());
+            for octet in [b, c, d] {
+                number(into, b".", octet.into());
+            }
+        }
+        // Writing to a vector does not fail.
+        IpAddr::V6(v6) => drop(write!(into, "{v6}")),
+    }
+}
+
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+pub(super) mod tests;

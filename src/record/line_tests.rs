@@ -1,0 +1,257 @@
+//! The access log's lines are what `docs/operations.md` says.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sluicegate_limiter::{
+    Ask, Capacity, Cost, Limit, Period, Rate, Rates, Seed, Timestamp, Verdict, decide,
+};
+
+use super::super::metrics::{Metrics, RouteMetrics};
+use super::super::outcome::{Disposition, OriginUse, Outcome};
+use super::super::request_id::RequestId;
+use super::super::rfc3339::Stamp;
+use super::*;
+
+pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
+
+/// An outcome to vary.
+pub(crate) struct Example<'a> {
+    pub(crate) client: Option<IpAddr>,
+    pub(crate) method: &'a [u8],
+    pub(crate) host: &'a [u8],
+    pub(crate) target: &'a [u8],
+    pub(crate) route: Option<&'a RouteMetrics>,
+    pub(crate) verdict: Option<&'a Verdict>,
+    pub(crate) origin: Option<OriginUse<'a>>,
+}
+
+impl Default for Example<'_> {
+    fn default() -> Self {
+        Self {
+            client: Some(Ipv4Addr::new(203, 0, 113, 7).into()),
+            method: b"POST",
+            host: b"example.com",
+            target: b"/auth/sendOTP?x=1",
+            route: None,
+            verdict: None,
+            origin: None,
+        }
+    }
+}
+
+impl Example<'_> {
+    pub(crate) fn outcome(&self) -> Outcome<'_> {
+        let refused = self
+            .verdict
+            .is_some_and(|verdict| verdict.outcome() != Answer::Admitted);
+        Outcome {
+            arrived: NOW,
+            request_id: RequestId::from_bits(0xabc),
+            client: self.client,
+            peer: Some(Ipv6Addr::LOCALHOST.into()),
+            method: self.method,
+            host: self.host,
+            target: self.target,
+            protocol: "HTTP/1.1",
+            route: self.route,
+            verdict: self.verdict,
+            disposition: match (refused, self.origin, self.route) {
+                (true, ..) => Disposition::Refused,
+                (_, Some(_), _) => Disposition::Forwarded,
+                (_, _, Some(_)) => Disposition::Responded,
+                _ => Disposition::NoRoute,
+            },
+            status: if refused { 429 } else { 200 },
+            bytes_received: 12,
+            bytes_sent: 345,
+            total: Duration::from_nanos(12_345_678),
+            decision: Duration::from_nanos(412),
+            origin: self.origin,
+        }
+    }
+}
+
+/// A limit of one a minute.
+pub(crate) fn limit() -> Limit {
+    let rate = Rate::new(1, Period::from_secs(60).expect("a period")).expect("a rate");
+    Limit::new(
+        Rates::new([rate]).expect("one rate"),
+        Capacity::new(64).expect("a capacity"),
+    )
+}
+
+/// A route with the limit `otp`, and the verdict over its `requests`-th request.
+pub(crate) fn verdict_of(requests: usize) -> (RouteMetrics, Verdict) {
+    let limit = limit();
+    let key = Seed::from_bytes([7; 16]).hasher().part(b"client").finish();
+    let ask = || {
+        [Ask {
+            limit: &limit,
+            key,
+            cost: Cost::ONE,
+        }]
+    };
+    for _ in 1..requests {
+        let _ = decide(&ask(), NOW);
+    }
+    let route = Metrics::new().route(&Arc::from("POST /auth/sendOTP"), &[Arc::from("otp")]);
+    (route, decide(&ask(), NOW))
+}
+
+pub(crate) fn refused() -> (RouteMetrics, Verdict) {
+    verdict_of(2)
+}
+
+fn line(outcome: &Outcome<'_>) -> String {
+    let mut into = Vec::new();
+    write(&mut into, &mut Stamp::default(), outcome);
+    String::from_utf8(into).expect("a line is UTF-8")
+}
+
+fn parsed(outcome: &Outcome<'_>) -> Value {
+    serde_json::from_str(&line(outcome)).expect("a line is JSON")
+}
+
+/// Goal: a refusal names the limit and the wait, and has no origin. Method: the whole object; one a minute, used up at
+/// 07:10:38.042, frees when the window after this one ends, at 07:12:00.
+#[test]
+fn a_refused_request_names_its_limit_and_its_wait() {
+    let (route, verdict) = refused();
+    let example = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        ..Example::default()
+    };
+    assert_eq!(
+        parsed(&example.outcome()),
+        json!({
+            "time": "2026-11-21T07:10:38.042Z", "id": "00000000000000000000000000000abc",
+            "client": "203.0.113.7", "peer": "::1", "method": "POST", "host": "example.com",
+            "target": "/auth/sendOTP?x=1", "protocol": "HTTP/1.1", "route": "POST /auth/sendOTP",
+            "outcome": "refused", "limit": "otp", "remaining": 0, "retry_after": 82, "status": 429,
+            "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
+        })
+    );
+}
+
+/// Goal: a forwarded request names its origin and no limit. Method: an admitted verdict and an IPv6 server.
+#[test]
+fn a_forwarded_request_names_its_origin() {
+    let (route, verdict) = verdict_of(1);
+    let server = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 3000);
+    let origin = OriginUse {
+        name: "app",
+        server,
+        tries: 2,
+        wait: Some(Duration::from_micros(1_050)),
+    };
+    let example = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        origin: Some(origin),
+        ..Example::default()
+    };
+    let object = parsed(&example.outcome());
+    assert_eq!(object["origin"], "app");
+    assert_eq!(object["server"], "[::1]:3000");
+    assert_eq!(object["tries"], 2);
+    assert_eq!(object["wait_ms"], json!(1.05));
+    assert_eq!(object["remaining"], 0);
+    assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
+}
+
+/// Goal: what does not apply is absent. Method: a request that told nothing and matched nothing.
+#[test]
+fn fields_that_do_not_apply_are_left_out() {
+    let object = parsed(
+        &Example {
+            client: None,
+            host: b"",
+            ..Example::default()
+        }
+        .outcome(),
+    );
+    for absent in [
+        "client",
+        "host",
+        "route",
+        "limit",
+        "remaining",
+        "retry_after",
+        "origin",
+        "server",
+        "tries",
+        "wait_ms",
+    ] {
+        assert!(object.get(absent).is_none(), "{absent}");
+    }
+}
+
+/// Goal: a client cannot make a line long. Method: a megabyte of bytes that each become six.
+#[test]
+fn a_long_request_is_cut_and_says_so() {
+    let long = vec![0; 1 << 20];
+    let example = Example {
+        method: &long,
+        host: &long,
+        target: &long,
+        ..Example::default()
+    };
+    let line = line(&example.outcome());
+    assert!(line.len() < 16 * 1024, "{}", line.len());
+    let object: Value = serde_json::from_str(&line).expect("a line is JSON");
+    assert_eq!(object["target_bytes"], 1 << 20);
+    assert!(object["target"].as_str().expect("text").ends_with('…'));
+}
+
+/// Goal: every field is documented. Method: look each key of the fullest lines up in the operator's guide.
+#[test]
+fn every_field_is_in_the_operators_guide() {
+    let guide = include_str!("../../docs/operations.md");
+    let (route, verdict) = refused();
+    let origin = OriginUse {
+        name: "app",
+        server: ([127, 0, 0, 1], 3000).into(),
+        tries: 1,
+        wait: Some(Duration::ZERO),
+    };
+    let long = [b'a'; MAX_TARGET + 1];
+    let fullest = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        origin: Some(origin),
+        target: &long,
+        ..Example::default()
+    };
+    for field in parsed(&fullest.outcome())
+        .as_object()
+        .expect("an object")
+        .keys()
+    {
+        assert!(
+            guide.contains(&format!("| `{field}` |")),
+            "{field} is not documented"
+        );
+    }
+}
+
+proptest! {
+    /// Goal: no request breaks the log. Method: arbitrary bytes where a client has a say; one line, valid JSON.
+    #[test]
+    fn arbitrary_bytes_make_one_line_of_json(
+        method in proptest::collection::vec(any::<u8>(), 0..50),
+        host in proptest::collection::vec(any::<u8>(), 0..300),
+        target in proptest::collection::vec(any::<u8>(), 0..2_200),
+        address in any::<u32>(),
+    ) {
+        let client = Some(Ipv4Addr::from_bits(address).into());
+        let line = line(&Example { client, method: &method, host: &host, target: &target, ..Example::default() }.outcome());
+        prop_assert_eq!(line.find('\n'), Some(line.len() - 1));
+        let object: Value = serde_json::from_str(&line).expect("a line is JSON");
+        prop_assert_eq!(&object["client"], &json!(Ipv4Addr::from_bits(address).to_string()));
+    }
+}

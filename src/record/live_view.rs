@@ -1,0 +1,183 @@
+//! Writes one outcome as one line that a person can follow on a terminal: the view of `sluicegate demo`.
+//!
+//! ```text
+//! 07:10:38.042  429  POST /auth/sendOTP        203.0.113.7      refused by otp, again in 41 s                 18 µs
+//! ```
+//!
+//! Whatever a client sent is shown as printable ASCII, so that it cannot move the cursor or change a colour.
+
+use std::io::{IsTerminal, Write};
+
+use sluicegate_limiter::Outcome as Answer;
+
+use super::line::{micros, plain_address, smallest_remaining, thousandths, whole_seconds};
+use super::outcome::{Disposition, Outcome};
+use super::rfc3339::Stamp;
+
+/// Whether the view may use terminal colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// ANSI escape sequences.
+    Ansi,
+    /// Plain text.
+    None,
+}
+
+impl Colour {
+    /// Colours on a terminal, unless the user asked for none with `NO_COLOR` (no-color.org).
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if !refused && std::io::stdout().is_terminal() {
+            Self::Ansi
+        } else {
+            Self::None
+        }
+    }
+}
+
+/// The function that writes a line.
+pub(super) fn format(colour: Colour) -> fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>) {
+    match colour {
+        Colour::Ansi => |into, stamp, outcome| write(into, stamp, outcome, Colour::Ansi),
+        Colour::None => |into, stamp, outcome| write(into, stamp, outcome, Colour::None),
+    }
+}
+
+const METHOD_AND_TARGET: usize = 32;
+const CLIENT: usize = 16;
+const STORY: usize = 40;
+
+fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>, colour: Colour) {
+    paint(into, colour, b"\x1b[2m");
+    // Of "2026-11-21T07:10:38.042Z" the time.
+    into.extend_from_slice(&stamp.at(outcome.arrived)[11..23]);
+    paint(into, colour, b"\x1b[0m");
+    paint(into, colour, tint(outcome));
+    // Writing to a vector does not fail, here and below.
+    let _ = write!(into, "  {:>3}  ", outcome.status);
+    paint(into, colour, b"\x1b[0m");
+    column(into, METHOD_AND_TARGET, |into| {
+        printable(into, outcome.method);
+        into.push(b' ');
+        printable(into, outcome.target);
+    });
+    column(into, CLIENT, |into| match outcome.client {
+        Some(client) => plain_address(into, client),
+        None => into.push(b'-'),
+    });
+    paint(into, colour, tint(outcome));
+    column(into, STORY, |into| story(into, outcome));
+    paint(into, colour, b"\x1b[0m");
+    let micros = micros(outcome.total);
+    if micros < 1_000 {
+        let _ = write!(into, "{micros:>6} µs");
+    } else {
+        thousandths(into, b"  ", micros);
+        into.extend_from_slice(b" ms");
+    }
+    into.push(b'\n');
+}
+
+/// What became of it, in words.
+fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    if let (Disposition::Refused, Some(verdict)) = (outcome.disposition, outcome.verdict) {
+        into.extend_from_slice(b"refused");
+        if let Answer::Refused { ask, .. } = verdict.outcome()
+            && let Some(limit) = outcome.route.and_then(|route| route.limits().get(ask))
+        {
+            into.extend_from_slice(b" by ");
+            printable(into, limit.as_bytes());
+        }
+        if let Some(wait) = verdict.retry_after() {
+            let _ = write!(into, ", again in {} s", whole_seconds(wait));
+        }
+        return;
+    }
+    into.extend_from_slice(outcome.disposition.as_str().as_bytes());
+    if let Some(origin) = &outcome.origin {
+        into.extend_from_slice(b" to ");
+        printable(into, origin.name.as_bytes());
+    }
+    if let Some(remaining) = outcome.verdict.and_then(smallest_remaining) {
+        let _ = write!(into, ", {remaining} left");
+    }
+}
+
+fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
+    match outcome.disposition {
+        Disposition::Forwarded | Disposition::Responded => b"\x1b[32m",
+        Disposition::Refused => b"\x1b[1;33m",
+        Disposition::NoRoute | Disposition::Rejected | Disposition::ClientGone => b"\x1b[35m",
+        Disposition::OriginFailed | Disposition::Internal => b"\x1b[1;31m",
+    }
+}
+
+fn paint(into: &mut Vec<u8>, colour: Colour, sequence: &[u8]) {
+    if colour == Colour::Ansi {
+        into.extend_from_slice(sequence);
+    }
+}
+
+/// Printable ASCII, everything else as `?`; no more than a terminal line of it.
+fn printable(into: &mut Vec<u8>, bytes: &[u8]) {
+    into.extend(bytes.iter().take(128).map(|&byte| {
+        if (0x20..0x7f).contains(&byte) {
+            byte
+        } else {
+            b'?'
+        }
+    }));
+}
+
+/// Pads what `write` writes, which is ASCII, to `width`, or cuts it; two blanks follow.
+fn column(into: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = into.len();
+    write(into);
+    if into.len() - start > width {
+        into.truncate(start + width - 1);
+        into.push(b'~');
+    }
+    into.resize(start + width + 2, b' ');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::tests::{Example, refused};
+    use super::*;
+
+    fn shown(outcome: &Outcome<'_>, colour: Colour) -> String {
+        let mut into = Vec::new();
+        format(colour)(&mut into, &mut Stamp::default(), outcome);
+        String::from_utf8(into).expect("the view is UTF-8")
+    }
+
+    /// Goal: a refusal reads as a sentence. Method: the plain form of a refused request.
+    #[test]
+    fn a_refusal_names_the_limit_and_the_wait() {
+        let (route, verdict) = refused();
+        let example = Example {
+            verdict: Some(&verdict),
+            route: Some(&route),
+            ..Example::default()
+        };
+        let line = shown(&example.outcome(), Colour::None);
+        assert!(line.contains("429  POST /auth/sendOTP"), "{line}");
+        assert!(line.contains("refused by otp, again in "), "{line}");
+        assert!(!line.contains('\x1b'), "{line}");
+        assert!(shown(&example.outcome(), Colour::Ansi).contains("\x1b[1;33m"));
+    }
+
+    /// Goal: a client cannot steer the terminal. Method: escape sequences and line feeds in the target.
+    #[test]
+    fn what_a_client_sent_cannot_act_on_the_terminal() {
+        let example = Example {
+            target: b"/\x1b[31m\r\n\xff\xc2\x9b",
+            ..Example::default()
+        };
+        let line = shown(&example.outcome(), Colour::None);
+        assert!(line.contains("/?[31m"), "{line}");
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(!line.trim_end().chars().any(char::is_control));
+    }
+}

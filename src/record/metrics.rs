@@ -1,0 +1,319 @@
+//! Owns what is counted of requests: by route, by limit, and in flight.
+//!
+//! A snapshot resolves the counters of its routes once, as [`RouteMetrics`]; a request then adds to cells of its own thread,
+//! without a look-up, a lock or a shared cache line. Names and sums are made at the scrape.
+//!
+//! # Limits
+//!
+//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 48
+//! request series, one histogram, and two series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use sluicegate_limiter::Outcome as Answer;
+
+use super::histogram::{Histogram, Reading};
+use super::line::micros;
+use super::outcome::{Disposition, Outcome};
+use super::stripe::{self, STRIPES, Striped};
+use crate::config::rules::Name;
+
+/// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
+pub(super) const DURATION_BOUNDS: [u64; 15] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 5_000_000, 30_000_000,
+];
+
+/// Upper bounds of `sluicegate_decision_duration_seconds`, in nanoseconds: from a cached key to a preempted thread.
+pub(super) const DECISION_BOUNDS: [u64; 10] = [
+    250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 64_000, 1_000_000, 10_000_000,
+];
+
+/// Values of the label `code`, by the hundreds of the status; `none` where no status was sent.
+pub(super) const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+const DISPOSITIONS: usize = Disposition::ALL.len();
+
+/// Everything that is counted of requests.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    routes: RwLock<BTreeMap<Name, Arc<Striped<RouteCells>>>>,
+    limits: RwLock<BTreeMap<RouteAndLimit, Arc<Striped<LimitCells>>>>,
+    /// Requests that matched no route.
+    unmatched: Striped<RouteCells>,
+    decisions: Striped<Histogram<{ DECISION_BOUNDS.len() }>>,
+    in_flight: [Arc<InFlightCell>; STRIPES],
+    /// Of reloads.
+    pub reloads: Reloads,
+}
+
+/// A limit as one route uses it.
+type RouteAndLimit = (Name, Name);
+
+/// One route's counters, resolved, with the names that log and metrics give it.
+#[derive(Clone, Debug)]
+pub struct RouteMetrics {
+    name: Name,
+    limits: Box<[Name]>,
+    cells: Arc<Striped<RouteCells>>,
+    limit_cells: Box<[Arc<Striped<LimitCells>>]>,
+}
+
+/// Reloads of the configuration.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// Counts a request as in flight until it is dropped.
+#[derive(Debug)]
+#[must_use = "the request is in flight for as long as this lives"]
+pub struct InFlight(Arc<InFlightCell>);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct InFlightCell(AtomicI64);
+
+/// One thread's counts of one route.
+#[derive(Debug, Default)]
+pub(super) struct RouteCells {
+    requests: [[AtomicU64; CODES.len()]; DISPOSITIONS],
+    durations: Histogram<{ DURATION_BOUNDS.len() }>,
+}
+
+/// One thread's counts of one limit on one route.
+#[derive(Debug, Default)]
+pub(super) struct LimitCells {
+    admitted: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What one route counted.
+pub(super) struct RouteReading {
+    pub(super) route: Name,
+    /// By disposition and code.
+    pub(super) requests: [[u64; CODES.len()]; DISPOSITIONS],
+    pub(super) durations: Reading<{ DURATION_BOUNDS.len() }>,
+}
+
+/// What one limit on one route counted.
+pub(super) struct LimitReading {
+    pub(super) route: Name,
+    pub(super) limit: Name,
+    pub(super) admitted: u64,
+    pub(super) refused: u64,
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The counters of the route `name` with these limits, in the route's order. A route that was known goes on counting
+    /// where it was, and so does each of its limits.
+    #[must_use]
+    pub fn route(&self, name: &Name, limits: &[Name]) -> RouteMetrics {
+        let cells = Arc::clone(write(&self.routes).entry(Arc::clone(name)).or_default());
+        let mut known = write(&self.limits);
+        let limit_cells = limits
+            .iter()
+            .map(|limit| {
+                Arc::clone(
+                    known
+                        .entry((Arc::clone(name), Arc::clone(limit)))
+                        .or_default(),
+                )
+            })
+            .collect();
+        RouteMetrics {
+            name: Arc::clone(name),
+            limits: limits.into(),
+            cells,
+            limit_cells,
+        }
+    }
+
+    /// Forgets every route, and every limit of a route, that is not among `routes`. Call it after a reload with the routes
+    /// of the snapshot in use; what requests of older snapshots still count is then not shown.
+    pub fn retain_routes<'a>(&self, routes: impl IntoIterator<Item = &'a RouteMetrics>) {
+        let mut names = BTreeSet::new();
+        let mut pairs = BTreeSet::new();
+        for route in routes {
+            names.insert(&*route.name);
+            pairs.extend(route.limits.iter().map(|limit| (&*route.name, &**limit)));
+        }
+        write(&self.routes).retain(|name, _| names.contains(&**name));
+        write(&self.limits).retain(|(route, limit), _| pairs.contains(&(&**route, &**limit)));
+    }
+
+    /// Counts a request that begins.
+    pub fn in_flight(&self) -> InFlight {
+        let cell = &self.in_flight[stripe::mine()];
+        // Relaxed, here and below: counts for the scrape, each on its own.
+        cell.0.fetch_add(1, Ordering::Relaxed);
+        InFlight(Arc::clone(cell))
+    }
+
+    /// Requests that began and did not end. May miss one that begins or ends meanwhile.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> u64 {
+        let sum: i64 = self
+            .in_flight
+            .iter()
+            .map(|cell| cell.0.load(Ordering::Relaxed))
+            .sum();
+        sum.try_into().unwrap_or(0)
+    }
+
+    /// Counts a request that ended.
+    pub fn record(&self, outcome: &Outcome<'_>) {
+        let cells = outcome
+            .route
+            .map_or(&self.unmatched, |route| &*route.cells)
+            .mine();
+        let by_code = &cells.requests[outcome.disposition.index()];
+        by_code[code_class(outcome.status)].fetch_add(1, Ordering::Relaxed);
+        cells
+            .durations
+            .observe(&DURATION_BOUNDS, micros(outcome.total));
+        let Some(verdict) = outcome.verdict else {
+            return;
+        };
+        let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
+        self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
+        let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
+        match verdict.outcome() {
+            Answer::Admitted => {
+                for limit in limits {
+                    limit.mine().admitted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Answer::Refused { ask, .. } => {
+                if let Some(limit) = limits.get(ask) {
+                    limit.mine().refused.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Every route, the one without a name first.
+    pub(super) fn read_routes(&self) -> Vec<RouteReading> {
+        let unmatched = RouteReading::of(&Arc::from(""), &self.unmatched);
+        let routes = read(&self.routes);
+        std::iter::once(unmatched)
+            .chain(
+                routes
+                    .iter()
+                    .map(|(name, cells)| RouteReading::of(name, cells)),
+            )
+            .collect()
+    }
+
+    /// Every limit of every route.
+    pub(super) fn read_limits(&self) -> Vec<LimitReading> {
+        let limits = read(&self.limits);
+        let sum = |cells: &Striped<LimitCells>, of: fn(&LimitCells) -> &AtomicU64| {
+            cells
+                .cells()
+                .map(|cells| of(cells).load(Ordering::Relaxed))
+                .sum()
+        };
+        limits
+            .iter()
+            .map(|((route, limit), cells)| LimitReading {
+                route: Arc::clone(route),
+                limit: Arc::clone(limit),
+                admitted: sum(cells, |cells| &cells.admitted),
+                refused: sum(cells, |cells| &cells.refused),
+            })
+            .collect()
+    }
+
+    /// All decisions.
+    pub(super) fn read_decisions(&self) -> Reading<{ DECISION_BOUNDS.len() }> {
+        Reading::sum(self.decisions.cells())
+    }
+}
+
+impl RouteMetrics {
+    /// The route's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of its limits, in the order in which they are asked.
+    #[must_use]
+    pub fn limits(&self) -> &[Name] {
+        &self.limits
+    }
+}
+
+impl Reloads {
+    /// Counts a configuration that is now in use. The first one, at start, is not a reload.
+    pub fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a configuration that was refused.
+    pub fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Those that succeeded, and those that failed.
+    pub(super) fn read(&self) -> [(&'static str, u64); 2] {
+        [
+            ("ok", self.succeeded.load(Ordering::Relaxed)),
+            ("failed", self.failed.load(Ordering::Relaxed)),
+        ]
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl RouteReading {
+    fn of(route: &Name, cells: &Striped<RouteCells>) -> Self {
+        let mut requests = [[0; CODES.len()]; DISPOSITIONS];
+        for cells in cells.cells() {
+            for (sum, count) in requests
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(cells.requests.as_flattened())
+            {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        let durations = Reading::sum(cells.cells().map(|cells| &cells.durations));
+        Self {
+            route: Arc::clone(route),
+            requests,
+            durations,
+        }
+    }
+}
+
+/// The index into [`CODES`].
+fn code_class(status: u16) -> usize {
+    match status / 100 {
+        class @ 1..=5 => usize::from(class),
+        _ => 0,
+    }
+}
+
+/// Poison is ignored: the maps only hold handles, which a panic elsewhere leaves whole.
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,45 @@
+//! Stage 7: what is remembered of a request.
+//!
+//! One [`Outcome`] per request feeds the access log and the metrics, so that they cannot disagree. A
+//! request pays for it with a few hundred nanoseconds: a line formatted into its thread's own buffer, and additions to its
+//! thread's own counters. Writing, adding up and naming happen elsewhere.
+
+use std::sync::Arc;
+
+pub mod access_log;
+mod escape;
+pub(crate) mod exposition;
+mod histogram;
+pub mod line;
+pub mod live_view;
+pub mod metrics;
+pub mod outcome;
+pub(crate) mod process;
+pub mod request_id;
+pub(crate) mod rfc3339;
+mod shards;
+mod sink;
+mod stripe;
+mod writer;
+
+pub use access_log::AccessLog;
+pub use metrics::{InFlight, Metrics, RouteMetrics};
+pub use outcome::{Disposition, OriginUse, Outcome};
+pub use request_id::RequestId;
+
+/// Both memories of a request.
+#[derive(Debug)]
+pub struct Recorder {
+    /// Counts, for the scrape.
+    pub metrics: Arc<Metrics>,
+    /// Lines, for the file.
+    pub log: AccessLog,
+}
+
+impl Recorder {
+    /// Remembers one request. Call it once a request, when its last byte is sent.
+    pub fn record(&self, outcome: &Outcome<'_>) {
+        self.metrics.record(outcome);
+        self.log.record(outcome);
+    }
+}

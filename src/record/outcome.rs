@@ -1,0 +1,119 @@
+//! Owns the outcome of a request: the one value that feeds access log, metrics and offenders, so that they cannot disagree.
+//!
+//! It borrows from the request and its snapshot; a sink copies what it keeps.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use sluicegate_limiter::{Timestamp, Verdict};
+
+use super::metrics::RouteMetrics;
+use super::request_id::RequestId;
+
+/// Everything that is remembered of one request.
+#[derive(Debug)]
+pub struct Outcome<'a> {
+    /// When its head was read.
+    pub arrived: Timestamp,
+    /// Its identity in log and headers.
+    pub request_id: RequestId,
+    /// Who asked; `None` where the connection had no address.
+    pub client: Option<IpAddr>,
+    /// The other end of the connection.
+    pub peer: Option<IpAddr>,
+    /// As sent; any bytes, since a malformed request is recorded too.
+    pub method: &'a [u8],
+    /// Host without port, empty when absent; any bytes.
+    pub host: &'a [u8],
+    /// Path and query as sent; any bytes.
+    pub target: &'a [u8],
+    /// `HTTP/1.1`, `HTTP/2.0`…
+    pub protocol: &'static str,
+    /// The route's handles; `None` when no route matched or the request was malformed.
+    pub route: Option<&'a RouteMetrics>,
+    /// The decision over the route's limits, in the route's order; `None` when no limit was asked.
+    pub verdict: Option<&'a Verdict>,
+    /// What became of it.
+    pub disposition: Disposition,
+    /// Status sent; 0 when the client left before any.
+    pub status: u16,
+    /// Body bytes received from the client.
+    pub bytes_received: u64,
+    /// Body bytes sent to the client.
+    pub bytes_sent: u64,
+    /// From the head read to the last byte sent.
+    pub total: Duration,
+    /// What admission took.
+    pub decision: Duration,
+    /// The origin's part.
+    pub origin: Option<OriginUse<'a>>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// Forwarded, and the origin answered.
+    Forwarded,
+    /// Answered by the route's fixed response.
+    Responded,
+    /// Refused by a limit.
+    Refused,
+    /// No route matched.
+    NoRoute,
+    /// The request broke a rule: malformed, too large, not allowed.
+    Rejected,
+    /// The origin failed: unreachable, timed out, broken answer.
+    OriginFailed,
+    /// The client left or stalled.
+    ClientGone,
+    /// We failed.
+    Internal,
+}
+
+impl Disposition {
+    /// Every disposition, in the order of [`Disposition::index`].
+    pub const ALL: [Self; 8] = [
+        Self::Forwarded,
+        Self::Responded,
+        Self::Refused,
+        Self::NoRoute,
+        Self::Rejected,
+        Self::OriginFailed,
+        Self::ClientGone,
+        Self::Internal,
+    ];
+
+    /// Its place in [`Disposition::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in log and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Responded => "responded",
+            Self::Refused => "refused",
+            Self::NoRoute => "no-route",
+            Self::Rejected => "rejected",
+            Self::OriginFailed => "origin-failed",
+            Self::ClientGone => "client-gone",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// The origin's part in a request.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginUse<'a> {
+    /// The pool's name.
+    pub name: &'a str,
+    /// The server of the last try.
+    pub server: SocketAddr,
+    /// Tries made, at least 1.
+    pub tries: u8,
+    /// From the choice of the server to the first byte of its answer; `None` when none came.
+    pub wait: Option<Duration>,
+}

@@ -1,0 +1,228 @@
+//! Owns the open end that access lines are written to, and what of them is still to be written.
+//!
+//! # Invariants
+//!
+//! 1. [`Unsent`] begins at the start of a line and ends at the end of one.
+//! 2. A write that the system cut short goes on in the same file at the byte where it stopped; towards another file it goes
+//!    back to the start of that line. So no file ever holds the end of a line without its start.
+//! 3. A file whose last line was left unfinished, by a full disk and then a kill, is given a line feed when it is opened.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::config::rules::AccessLogTarget;
+
+/// An open access log.
+#[derive(Debug)]
+pub(super) struct Sink {
+    target: AccessLogTarget,
+    /// `None` where lines go nowhere.
+    file: Option<File>,
+}
+
+impl Sink {
+    /// Opens `target`.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the file.
+    pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
+        let file = match target {
+            AccessLogTarget::Off => None,
+            // A descriptor of its own: `io::Stdout` would hold lines back in a buffer and hide how much was written.
+            AccessLogTarget::Stdout => Some(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            AccessLogTarget::File(path) => Some(open_file(path)?),
+        };
+        Ok(Self {
+            target: target.clone(),
+            file,
+        })
+    }
+
+    /// Opens the same target again, after its file was renamed. On an error the old file stays in use.
+    ///
+    /// # Errors
+    ///
+    /// What the system says about the file.
+    pub(super) fn reopen(&mut self) -> io::Result<()> {
+        *self = Self::open(&self.target)?;
+        Ok(())
+    }
+
+    /// Whether lines go nowhere.
+    pub(super) fn is_off(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Its name in the process log.
+    pub(super) fn name(&self) -> String {
+        match &self.target {
+            AccessLogTarget::Off => "nowhere".to_owned(),
+            AccessLogTarget::Stdout => "the standard output".to_owned(),
+            AccessLogTarget::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<File> {
+    // Client addresses are personal data: others may not read the file unless the operator lets them.
+    let options = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .clone();
+    // Read access is for invariant 3 alone, and keeps a FIFO without a reader from blocking the open.
+    let mut file = options
+        .clone()
+        .read(true)
+        .open(path)
+        .or_else(|_| options.open(path))?;
+    let meta = file.metadata()?;
+    let mut last = [b'\n'];
+    if meta.is_file()
+        && meta.len() > 0
+        && file.read_at(&mut last, meta.len() - 1).is_ok()
+        && last != *b"\n"
+    {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}
+
+/// Whole lines on their way into a sink.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    /// Bytes of them that the current sink has.
+    sent: usize,
+}
+
+impl Unsent {
+    /// Where the next lines are put, once [`Unsent::send`] has succeeded.
+    pub(super) fn refill(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    ///
+    /// What the system said to the write that failed; the rest is kept for the next call.
+    pub(super) fn send(&mut self, sink: &mut Sink) -> io::Result<()> {
+        if let Some(file) = &mut sink.file {
+            // Every turn but an interrupted one writes at least a byte or returns.
+            while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+                match file.write(rest) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => self.sent += written,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Goes back to the start of the line that was cut short: the rest is for another file (invariant 2).
+    pub(super) fn rewind_to_line(&mut self) {
+        let sent = self.bytes.get(..self.sent).unwrap_or_default();
+        self.sent = sent
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+    }
+
+    /// Lines not yet wholly written.
+    pub(super) fn lines(&self) -> usize {
+        self.bytes
+            .get(self.sent..)
+            .unwrap_or_default()
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unsent(bytes: &[u8], sent: usize) -> Unsent {
+        Unsent {
+            bytes: bytes.to_vec(),
+            sent,
+        }
+    }
+
+    /// Goal: invariant 2. Method: lines of which a part was written, then a new file.
+    #[test]
+    fn a_line_cut_short_is_written_whole_to_the_next_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (sent, expected) in [
+            (0, "one\ntwo\n"),
+            (3, "one\ntwo\n"),
+            (4, "two\n"),
+            (6, "two\n"),
+            (8, ""),
+        ] {
+            let path = dir.path().join(sent.to_string());
+            let mut sink =
+                Sink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens");
+            let mut unsent = unsent(b"one\ntwo\n", sent);
+            unsent.rewind_to_line();
+            unsent.send(&mut sink).expect("the disk has room");
+            assert_eq!(
+                std::fs::read_to_string(path).expect("the file exists"),
+                expected
+            );
+            assert!(unsent.refill().is_empty());
+        }
+    }
+
+    /// Goal: a failed write keeps its lines. Method: `/dev/full` refuses every byte, then a file takes them.
+    #[test]
+    fn a_full_disk_keeps_the_lines_for_later() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut lines = unsent(b"one\ntwo\n", 0);
+        let mut full =
+            Sink::open(&AccessLogTarget::File("/dev/full".into())).expect("the device opens");
+        assert_eq!(
+            lines.send(&mut full).expect_err("it is full").kind(),
+            io::ErrorKind::StorageFull
+        );
+        assert_eq!(lines.lines(), 2);
+        let path = dir.path().join("log");
+        lines
+            .send(&mut Sink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens"))
+            .expect("room");
+        assert_eq!(std::fs::read(path).expect("the file exists"), b"one\ntwo\n");
+    }
+
+    /// Goal: invariant 3. Method: open files that end in a line, within a line, and empty ones.
+    #[test]
+    fn a_file_that_ends_within_a_line_is_given_a_line_feed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, before, after) in [
+            ("torn", "a\nb", "a\nb\nnew\n"),
+            ("whole", "a\n", "a\nnew\n"),
+            ("empty", "", "new\n"),
+        ] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, before).expect("the disk has room");
+            let mut sink =
+                Sink::open(&AccessLogTarget::File(path.clone())).expect("the file opens");
+            unsent(b"new\n", 0)
+                .send(&mut sink)
+                .expect("the disk has room");
+            assert_eq!(
+                std::fs::read_to_string(path).expect("the file exists"),
+                after
+            );
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Owns the problem bodies, RFC 9457, of every answer that the gateway gives in its own name.
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+
+/// The content type of a problem body.
+pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// Why the gateway answers itself, other than by a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The path or its escapes make no sense.
+    BadPath,
+    /// Origins read the path in two ways, under different limits.
+    AmbiguousPath,
+    /// The host is no host.
+    BadHost,
+    /// The request is malformed.
+    BadRequest,
+    /// The head has too many fields or bytes.
+    HeadTooLarge,
+    /// The body is larger than the route allows.
+    BodyTooLarge,
+    /// No route matches.
+    NoRoute,
+    /// No server of the origin can be reached, or it answers nonsense.
+    BadGateway,
+    /// Every server of the origin is out of service.
+    NoServer,
+    /// The origin did not answer in time.
+    OriginTimeout,
+    /// The gateway failed.
+    Internal,
+}
+
+impl Problem {
+    /// The status that says so.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BadPath | Self::AmbiguousPath | Self::BadHost | Self::BadRequest => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::BadGateway => StatusCode::BAD_GATEWAY,
+            Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
+            Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The body: type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1).
+    #[must_use]
+    pub fn body(self) -> Bytes {
+        let status = self.status();
+        Bytes::from(
+            json!({
+                "type": "about:blank",
+                "title": status.canonical_reason(),
+                "status": status.as_u16(),
+                "detail": self.detail(),
+            })
+            .to_string(),
+        )
+    }
+
+    fn detail(self) -> &'static str {
+        match self {
+            Self::BadPath => "the path holds an invalid escape or a control character",
+            Self::AmbiguousPath => {
+                "the path can be read in two ways; send it without encoded slashes, backslashes and `..`"
+            }
+            Self::BadHost => "the host is malformed",
+            Self::BadRequest => "the request is malformed",
+            Self::HeadTooLarge => {
+                "the request has too many header fields or too many bytes of them"
+            }
+            Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::NoRoute => "no route matches this request",
+            Self::BadGateway => "the origin could not be reached or gave a broken answer",
+            Self::NoServer => "no server of the origin is in service",
+            Self::OriginTimeout => "the origin did not answer in time",
+            Self::Internal => "the gateway failed",
+        }
+    }
+}
+
+/// The body of a refusal by the policy item `policy`.
+///
+/// draft-ietf-httpapi-ratelimit-headers-11, "Problem Types": quota-exceeded names the violated policies.
+pub(super) fn quota_exceeded(policy: &str) -> Bytes {
+    Bytes::from(
+        json!({
+            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            "title": "Too many requests",
+            "status": 429,
+            "violated-policies": [policy],
+        })
+        .to_string(),
+    )
+}

@@ -1,0 +1,196 @@
+//! Owns the normal form of a host: what routes, keys and the log know a request's authority by.
+//!
+//! It is lower case, without port, without the root dot; an IPv6 address keeps its brackets and is written as RFC 5952 does.
+//! What cannot be a host is an error, so that nobody picks a route by a spelling that an origin would read otherwise.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use crate::bounds;
+
+/// Why a host has no normal form. The client is to blame: answer 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostError {
+    /// Nothing is left beside port and dot, or a label of the name is empty.
+    Empty,
+    /// It is longer than [`HOST_BYTES`](crate::bounds::HOST_BYTES).
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// A byte that no host has; letters outside ASCII must come as punycode.
+    Byte(u8),
+    /// What stands in brackets is no IPv6 address.
+    Address,
+    /// What follows the colon is no port.
+    Port,
+}
+
+/// The normal form of a `Host` field or an authority without user information.
+///
+/// Borrows when there is nothing to change but the port and the dot.
+///
+/// # Errors
+///
+/// [`HostError`] when the text is not a host with an optional port. The empty text is one too: a request without a host has
+/// none to normalise.
+pub fn normalise(authority: &str) -> Result<Cow<'_, str>, HostError> {
+    if let Some(inner) = authority.strip_prefix('[') {
+        let (address, port) = inner.split_once(']').ok_or(HostError::Address)?;
+        if !port.is_empty() {
+            check_port(port.strip_prefix(':').ok_or(HostError::Port)?)?;
+        }
+        let parsed: Ipv6Addr = address.parse().map_err(|_| HostError::Address)?;
+        let normal = format!("[{parsed}]");
+        let as_sent = &authority[..address.len() + 2];
+        return Ok(if normal == as_sent {
+            Cow::Borrowed(as_sent)
+        } else {
+            Cow::Owned(normal)
+        });
+    }
+    let host = match authority.split_once(':') {
+        Some((host, port)) => {
+            check_port(port)?;
+            host
+        }
+        None => authority,
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if host.len() > bounds::HOST_BYTES {
+        return Err(HostError::TooLong { length: host.len() });
+    }
+    let mut previous = b'.';
+    let mut upper = false;
+    for byte in host.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {}
+            b'A'..=b'Z' => upper = true,
+            b'.' if previous != b'.' => {}
+            b'.' => return Err(HostError::Empty),
+            _ => return Err(HostError::Byte(byte)),
+        }
+        previous = byte;
+    }
+    if previous == b'.' {
+        return Err(HostError::Empty);
+    }
+    Ok(if upper {
+        Cow::Owned(host.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(host)
+    })
+}
+
+/// The normal form of a host that a route names; the parser refuses one without, and as it is, it meets no request.
+pub(super) fn literal(host: &str) -> Box<str> {
+    normalise(host).map_or_else(|_| host.into(), Into::into)
+}
+
+/// RFC 3986 §3.2.3: a port may be empty.
+fn check_port(port: &str) -> Result<(), HostError> {
+    if port.bytes().all(|byte| byte.is_ascii_digit())
+        && (port.is_empty() || port.parse::<u16>().is_ok())
+    {
+        Ok(())
+    } else {
+        Err(HostError::Port)
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the host or one of its labels is empty"),
+            Self::TooLong { length } => {
+                write!(
+                    f,
+                    "the host has {length} bytes, at most {} are accepted",
+                    bounds::HOST_BYTES
+                )
+            }
+            Self::Byte(byte) => {
+                write!(
+                    f,
+                    "the host holds the byte 0x{byte:02x}; letters, digits, '-', '_', '~' and '.' are accepted"
+                )
+            }
+            Self::Address => f.write_str("the host opens a bracket that holds no IPv6 address"),
+            Self::Port => f.write_str("the port is not a number up to 65535"),
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_normal_form() {
+        for (text, normal) in [
+            ("example.com", "example.com"),
+            ("EXAMPLE.Com", "example.com"),
+            ("example.com.", "example.com"),
+            ("example.com:8080", "example.com"),
+            ("Example.com.:80", "example.com"),
+            ("example.com:", "example.com"),
+            ("localhost", "localhost"),
+            ("my_service-1", "my_service-1"),
+            ("127.0.0.1:80", "127.0.0.1"),
+            ("[::1]", "[::1]"),
+            ("[2001:DB8::1]:443", "[2001:db8::1]"),
+            ("[0:0:0:0:0:0:0:1]", "[::1]"),
+        ] {
+            assert_eq!(normalise(text).as_deref(), Ok(normal), "{text}");
+        }
+        assert!(matches!(normalise("example.com.:80"), Ok(Cow::Borrowed(_))));
+        assert!(matches!(normalise("[::1]:80"), Ok(Cow::Borrowed(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_a_host_is_refused() {
+        for (text, error) in [
+            ("", HostError::Empty),
+            (".", HostError::Empty),
+            (":80", HostError::Empty),
+            ("a..b", HostError::Empty),
+            (".a", HostError::Empty),
+            ("a..", HostError::Empty),
+            ("a b", HostError::Byte(b' ')),
+            ("a/b", HostError::Byte(b'/')),
+            ("a,b", HostError::Byte(b',')),
+            ("user@a", HostError::Byte(b'@')),
+            ("ex%61mple.com", HostError::Byte(b'%')),
+            ("\u{e9}.com", HostError::Byte(0xc3)),
+            ("a\0", HostError::Byte(0)),
+            ("a:b", HostError::Port),
+            ("a:+1", HostError::Port),
+            ("a:65536", HostError::Port),
+            ("::1", HostError::Port),
+            ("[::1", HostError::Address),
+            ("[127.0.0.1]", HostError::Address),
+            ("[v1.x]", HostError::Address),
+            ("[::1]80", HostError::Port),
+        ] {
+            assert_eq!(normalise(text), Err(error), "{text}");
+        }
+        assert_eq!(
+            normalise(&"a".repeat(256)),
+            Err(HostError::TooLong { length: 256 })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_normal_form_is_its_own(text in "[a-cA-C0-9.:\\[\\]_-]{0,20}") {
+            if let Ok(normal) = normalise(&text) {
+                prop_assert_eq!(normalise(&normal), Ok(Cow::Borrowed(&*normal)));
+            }
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Owns the normal form of a path: what routes are matched by, so that a limit cannot be walked around by spelling.
+//!
+//! | as sent | in normal form | because |
+//! |---|---|---|
+//! | `%61`, `%2D`, `%40` | `a`, `-`, `@` | RFC 3986 §6.2.2.2; sub-delimiters, `:` and `@` too, since origins decode them alike |
+//! | `%c3`, `é`, `{` | `%C3`, `%C3%A9`, `%7B` | what a path must not hold plainly is escaped, in upper case |
+//! | `//` | `/` | nginx and most frameworks merge slashes |
+//! | `/./`, `/x/../`, `/%2e%2E/` | resolved, never above the root | RFC 3986 §5.2.4 |
+//! | `/a;v=1/b` | `/a/b` | servlet containers cut parameters, before they resolve dots |
+//! | `%2F`, `%5C`, `\` | `%2F`, `%5C`, `%5C` | not a separator here, see below |
+//! | `%zz`, `%`, `%00`, `%0a` | an error | no origin needs them; answer 400 |
+//!
+//! Case is kept: `/a` and `/A` are two paths. A trailing slash is kept as well; patterns decide about it.
+//!
+//! The origin gets the path as it was sent, so matching must be at least as wide as the reading of common origins. Two
+//! spellings are read in opposite ways by common origins, and no single form is as wide as both:
+//!
+//! * `%2F`, `%5C` and `\` separate segments for nginx, Go, WSGI or IIS, and do not for Express, Rails or servlets;
+//! * `/a/../b` is `/b` for nginx and servlets, but Express and WSGI hand it to whatever is mounted at `/a`.
+//!
+//! For such a path [`NormalPath`] holds the other readings too, and [`Routes::find`](super::Routes::find) refuses it when
+//! they would be treated differently. Browsers resolve dots before they send, and a slash in a name is rare; who needs
+//! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
+//!
+//! What remains outside: an origin that ignores case (Express by default, IIS), that decodes twice, or that rewrites paths
+//! on its own. Write a limit for such an origin on `/prefix/*` or on `/*`.
+//!
+//! # Invariants
+//!
+//! 1. A normal form is its own normal form.
+//! 2. A path in normal form without `%2F` and `%5C` is borrowed: one pass over its bytes, no allocation.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// A request's path in normal form, with its other readings where there are any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalPath<'a> {
+    text: Cow<'a, str>,
+    others: Option<Box<Readings>>,
+}
+
+/// The readings of an ambiguous path beside its normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Readings {
+    /// Encoded slashes and backslashes separate.
+    split: Option<String>,
+    /// `..` is a segment like any other.
+    climbing: Option<String>,
+    /// Both.
+    split_climbing: Option<String>,
+}
+
+/// Why a path has no normal form. The client is to blame: answer 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// It does not begin with a slash.
+    NotAbsolute,
+    /// The `%` at this byte is not followed by two hexadecimal digits.
+    Escape {
+        /// Offset in bytes.
+        at: usize,
+    },
+    /// The byte here is a control character, plain or escaped.
+    Control {
+        /// Offset in bytes.
+        at: usize,
+        /// The character.
+        byte: u8,
+    },
+}
+
+/// Why a text cannot be a segment of a pattern. The operator is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiteralError {
+    /// It has no normal form.
+    Path(PathError),
+    /// It is empty, dots, cut by `;`, `?` or `#`, or holds a slash or backslash, so no request's segment equals it.
+    NotOneSegment,
+}
+
+impl<'a> NormalPath<'a> {
+    /// Brings a path into normal form. What follows a `?` or `#` is not part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError`] where the path is not absolute, an escape is broken, or a control character occurs.
+    pub fn parse(path: &'a str) -> Result<Self, PathError> {
+        let path = path.split_once(['?', '#']).map_or(path, |(path, _)| path);
+        if !path.starts_with('/') {
+            return Err(PathError::NotAbsolute);
+        }
+        if is_plainly_normal(path.as_bytes()) {
+            return Ok(Self {
+                text: Cow::Borrowed(path),
+                others: None,
+            });
+        }
+        Self::parse_slowly(path)
+    }
+
+    #[cold]
+    fn parse_slowly(path: &'a str) -> Result<Self, PathError> {
+        let normal = spell(path, Separators::Slash, Climbs::Resolved)?;
+        let mut others = Readings {
+            split: None,
+            climbing: None,
+            split_climbing: None,
+        };
+        if normal.climbed {
+            others.climbing = Some(spell(path, Separators::Slash, Climbs::Kept)?.text);
+        }
+        if normal.hidden {
+            let split = spell(path, Separators::SlashAndHidden, Climbs::Resolved)?;
+            if split.climbed {
+                let both = spell(path, Separators::SlashAndHidden, Climbs::Kept)?;
+                others.split_climbing = Some(both.text);
+            }
+            others.split = Some(split.text);
+        }
+        let text = if normal.text == path {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned(normal.text)
+        };
+        let others = (normal.hidden || normal.climbed).then(|| Box::new(others));
+        Ok(Self { text, others })
+    }
+
+    /// The normal form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes, so that all
+    /// spellings of one resource share a counter.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        let text = self
+            .others
+            .as_ref()
+            .and_then(|others| others.split.as_deref())
+            .unwrap_or(&self.text);
+        match text.strip_suffix('/') {
+            Some("") | None => text,
+            Some(shorter) => shorter,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_borrowed(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
+    /// How else an origin may read it; empty for all but odd paths.
+    pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
+        let readings = self
+            .others
+            .iter()
+            .flat_map(|others| [&others.split, &others.climbing, &others.split_climbing]);
+        readings.flatten().map(String::as_str)
+    }
+}
+
+/// The normal form of one segment of a pattern.
+///
+/// # Errors
+///
+/// [`LiteralError`] where no request's segment can equal it.
+pub fn literal(segment: &str) -> Result<String, LiteralError> {
+    if segment.contains(['/', '\\', ';', '?', '#']) {
+        return Err(LiteralError::NotOneSegment);
+    }
+    let normal = spell(&format!("/{segment}"), Separators::Slash, Climbs::Resolved)
+        .map_err(LiteralError::Path)?;
+    match normal.text.strip_prefix('/') {
+        Some(text) if !text.is_empty() && !normal.hidden => Ok(text.to_owned()),
+        _ => Err(LiteralError::NotOneSegment),
+    }
+}
+
+/// What ends a segment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Separators {
+    Slash,
+    SlashAndHidden,
+}
+
+/// What `..` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Climbs {
+    Resolved,
+    Kept,
+}
+
+/// One reading of a path.
+struct Spelled {
+    text: String,
+    /// A slash or backslash in it is not taken as a separator by everybody.
+    hidden: bool,
+    /// A `..` removed a segment.
+    climbed: bool,
+}
+
+/// One character of a path.
+enum Piece {
+    Slash,
+    /// An encoded slash or any backslash.
+    HiddenSlash(u8),
+    /// The `;` before a segment's parameters.
+    Parameters,
+    Plain(u8),
+    Escaped(u8),
+}
+
+fn spell(path: &str, separators: Separators, climbs: Climbs) -> Result<Spelled, PathError> {
+    let bytes = path.as_bytes();
+    let mut spelled = Spelled {
+        text: String::with_capacity(bytes.len() + 16),
+        hidden: false,
+        climbed: false,
+    };
+    let mut at = 1;
+    loop {
+        let start = spelled.text.len();
+        spelled.text.push('/');
+        let mut last = true;
+        let mut in_parameters = false;
+        while at < bytes.len() {
+            let (piece, width) = piece_at(bytes, at)?;
+            at += width;
+            match piece {
+                Piece::Slash => {
+                    last = false;
+                    break;
+                }
+                Piece::HiddenSlash(byte) => {
+                    spelled.hidden = true;
+                    if separators == Separators::SlashAndHidden {
+                        last = false;
+                        break;
+                    }
+                    if !in_parameters {
+                        push_escape(&mut spelled.text, byte);
+                    }
+                }
+                Piece::Parameters => in_parameters = true,
+                Piece::Plain(_) | Piece::Escaped(_) if in_parameters => {}
+                Piece::Plain(byte) => spelled.text.push(char::from(byte)),
+                Piece::Escaped(byte) => push_escape(&mut spelled.text, byte),
+            }
+        }
+        let vanished = spelled.end_segment(start, climbs);
+        if last {
+            if vanished {
+                spelled.text.push('/');
+            }
+            return Ok(spelled);
+        }
+    }
+}
+
+impl Spelled {
+    /// Resolves the segment that begins at `start` if it is empty or dots; says whether nothing is left of it.
+    fn end_segment(&mut self, start: usize, climbs: Climbs) -> bool {
+        match &self.text[start + 1..] {
+            "" | "." => self.text.truncate(start),
+            // Above the root there is nothing to climb from, in either reading.
+            ".." if climbs == Climbs::Resolved || start == 0 => {
+                self.text.truncate(start);
+                if let Some(parent) = self.text.rfind('/') {
+                    self.text.truncate(parent);
+                    self.climbed = true;
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Reads one character and how many bytes spell it.
+fn piece_at(bytes: &[u8], at: usize) -> Result<(Piece, usize), PathError> {
+    let first = bytes[at];
+    let (byte, width) = match first {
+        b'/' => return Ok((Piece::Slash, 1)),
+        b';' => return Ok((Piece::Parameters, 1)),
+        b'%' => (
+            unescape(&bytes[at + 1..]).ok_or(PathError::Escape { at })?,
+            3,
+        ),
+        _ => (first, 1),
+    };
+    let piece = match byte {
+        0..=0x1f | 0x7f => return Err(PathError::Control { at, byte }),
+        b'/' | b'\\' => Piece::HiddenSlash(byte),
+        _ if is_plain(byte) => Piece::Plain(byte),
+        _ => Piece::Escaped(byte),
+    };
+    Ok((piece, width))
+}
+
+fn unescape(digits: &[u8]) -> Option<u8> {
+    let &[high, low, ..] = digits else {
+        return None;
+    };
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+}
+
+fn push_escape(text: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.push('%');
+    text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    text.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+/// Whether a path is in normal form and has no other reading; may be wrong only by saying no.
+fn is_plainly_normal(path: &[u8]) -> bool {
+    let mut at = 0;
+    let mut in_segment = true;
+    while let Some(&byte) = path.get(at) {
+        match byte {
+            b'/' => {
+                if !in_segment {
+                    return false;
+                }
+                in_segment = false;
+                at += 1;
+                continue;
+            }
+            b'.' if !in_segment
+                && matches!(path[at + 1..], [] | [b'/', ..] | [b'.'] | [b'.', b'/', ..]) =>
+            {
+                return false;
+            }
+            b'%' => match unescape(&path[at + 1..]) {
+                Some(escaped)
+                    if path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
+                        || !stays_escaped(escaped) =>
+                {
+                    return false;
+                }
+                Some(_) => at += 2,
+                None => return false,
+            },
+            _ if !is_plain(byte) => return false,
+            _ => {}
+        }
+        in_segment = true;
+        at += 1;
+    }
+    true
+}
+
+/// Whether the normal form escapes this byte, and nobody takes it for a separator.
+fn stays_escaped(byte: u8) -> bool {
+    !is_plain(byte) && !byte.is_ascii_control() && !matches!(byte, b'/' | b'\\')
+}
+
+/// RFC 3986 §3.3: what a segment may hold plainly, but for the `;` that begins parameters.
+fn is_plain(byte: u8) -> bool {
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            plain[byte] = (byte as u8).is_ascii_alphanumeric();
+            byte += 1;
+        }
+        let others = b"-._~!$&'()*+,=:@";
+        let mut at = 0;
+        while at < others.len() {
+            plain[others[at] as usize] = true;
+            at += 1;
+        }
+        plain
+    };
+    PLAIN[usize::from(byte)]
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAbsolute => f.write_str("the path does not begin with '/'"),
+            Self::Escape { at } => {
+                write!(
+                    f,
+                    "the '%' at byte {at} of the path is not followed by two hexadecimal digits"
+                )
+            }
+            Self::Control { at, byte } => {
+                write!(
+                    f,
+                    "byte {at} of the path is the control character 0x{byte:02x}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+impl fmt::Display for LiteralError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::NotOneSegment => f.write_str(
+                "the segment is empty, dots, or holds a slash, a backslash, ';', '?' or '#', so no request can match it",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LiteralError {}

@@ -1,0 +1,92 @@
+//! Owns a path pattern in the form that the trie stores and precedence compares.
+//!
+//! Its text is brought into the normal form of [`super::path`], so that a pattern with `é` or `%41` meets the requests that
+//! mean it.
+
+use super::path;
+use crate::bounds;
+use crate::config::rules::{PathPattern, Segment, Tail};
+
+/// A compiled path pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    pub(super) steps: Box<[Step]>,
+    pub(super) end: End,
+}
+
+/// One segment of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// This text in normal form.
+    Literal(Box<str>),
+    /// Any text that is not empty.
+    Parameter,
+}
+
+/// What may follow the segments, the least specific first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum End {
+    /// `/a/*`: a slash and anything.
+    Tail,
+    /// `/a`: nothing, or one slash: most origins serve `/a/` as `/a`, and a limit must hold for both.
+    Exact,
+    /// `/a/`: one slash.
+    Slash,
+}
+
+/// How specific one position of a pattern is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SegmentRank {
+    /// The pattern is over.
+    End(End),
+    Parameter,
+    Literal,
+}
+
+impl Pattern {
+    /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` is its own only spelling.
+    pub(super) fn compile(rules: &PathPattern) -> Self {
+        let is_empty =
+            |segment: &Segment| matches!(segment, Segment::Literal(text) if text.is_empty());
+        let mut steps: Vec<Step> = rules
+            .segments
+            .iter()
+            .filter(|segment| !is_empty(segment))
+            .map(Step::compile)
+            .collect();
+        let end = match rules.tail {
+            _ if steps.len() > bounds::PATH_SEGMENTS => End::Tail,
+            Tail::Any => End::Tail,
+            Tail::Exact if !steps.is_empty() && rules.segments.last().is_some_and(is_empty) => {
+                End::Slash
+            }
+            Tail::Exact => End::Exact,
+        };
+        steps.truncate(bounds::PATH_SEGMENTS);
+        Self {
+            steps: steps.into(),
+            end,
+        }
+    }
+
+    /// What precedence compares.
+    pub(super) fn rank(&self) -> Box<[SegmentRank]> {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Literal(_) => SegmentRank::Literal,
+            Step::Parameter => SegmentRank::Parameter,
+        });
+        steps.chain([SegmentRank::End(self.end)]).collect()
+    }
+}
+
+impl Step {
+    fn compile(segment: &Segment) -> Self {
+        match segment {
+            // The parser refuses text without a normal form; kept as it is, it meets no request.
+            Segment::Literal(text) => {
+                Self::Literal(path::literal(text).map_or_else(|_| text[..].into(), Into::into))
+            }
+            Segment::Parameter(_) => Self::Parameter,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Routes against an oracle, and paths as attackers spell them.
+
+mod spellings;
+
+use http::{HeaderName, HeaderValue};
+use proptest::prelude::*;
+
+use super::pattern::{End, Step};
+use super::*;
+use crate::config::rules::{PathPattern, RouteMatch, Segment, Tail};
+
+/// A route with one limit of its own, so that no two are treated alike.
+fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
+    RouteRules {
+        name: path.into(),
+        matches: RouteMatch {
+            host: host.map(Into::into),
+            path: pattern(path),
+            methods: methods.to_vec(),
+            headers: Vec::new(),
+        },
+        limits: vec![format!("{host:?} {methods:?} {path}").into()],
+        action: RouteAction::Forward("app".into()),
+        max_body_bytes: None,
+    }
+}
+
+fn pattern(text: &str) -> PathPattern {
+    let (body, tail) = match text.strip_suffix("/*") {
+        Some(body) => (body, Tail::Any),
+        None => (text, Tail::Exact),
+    };
+    let segment = |text: &str| match text.strip_prefix('{') {
+        Some(name) => Segment::Parameter(name.trim_end_matches('}').into()),
+        None => Segment::Literal(text.into()),
+    };
+    let segments = body.split('/').skip(1).map(segment).collect();
+    PathPattern {
+        text: text.into(),
+        segments,
+        tail,
+    }
+}
+
+/// The pattern of the route that takes `METHOD host path`.
+fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
+    let method = Method::from_bytes(method.as_bytes()).unwrap();
+    let path = NormalPath::parse(path).unwrap();
+    let found = Routes::compile(rules).find(host, &path, &method, &HeaderMap::new());
+    found.unwrap().map(|index| &*rules[index].matches.path.text)
+}
+
+fn by_path(patterns: &[&str], path: &str) -> Option<String> {
+    let rules: Vec<RouteRules> = patterns.iter().map(|path| route(None, &[], path)).collect();
+    taken(&rules, "", "GET", path).map(str::to_owned)
+}
+
+#[test]
+fn patterns_take_what_the_reference_says() {
+    for (pattern, path, takes) in [
+        ("/", "/", true),
+        ("/", "/a", false),
+        ("/*", "/", true),
+        ("/*", "/a/b/", true),
+        ("/a", "/a", true),
+        ("/a", "/a/", true),
+        ("/a", "/a/b", false),
+        ("/a", "/A", false),
+        ("/a/", "/a/", true),
+        ("/a/", "/a", false),
+        ("/a/*", "/a", false),
+        ("/a/*", "/a/", true),
+        ("/a/*", "/a/b/c", true),
+        ("/a/*", "/ab", false),
+        ("/{x}", "/", false),
+        ("/{x}", "/a", true),
+        ("/{x}/b", "/a/b", true),
+        ("/{x}/*", "/a", false),
+        ("/caf\u{e9}", "/caf%c3%a9", true),
+        ("/%61%20b", "/a%20b", true),
+        ("/a;b", "/a;b", false),
+    ] {
+        assert_eq!(
+            by_path(&[pattern], path).is_some(),
+            takes,
+            "{pattern} {path}"
+        );
+    }
+}
+
+#[test]
+fn the_more_specific_path_wins_from_the_left() {
+    let all = [
+        "/*", "/{x}", "/{x}/*", "/{x}/b", "/a/*", "/a/{y}", "/a/b", "/a/b/*", "/a/b/", "/a",
+    ];
+    for (path, winner) in [
+        ("/z", "/{x}"),
+        ("/z/", "/{x}"),
+        ("/z/z", "/{x}/*"),
+        ("/z/b", "/{x}/b"),
+        ("/a", "/a"),
+        ("/a/", "/a"),
+        ("/a/z", "/a/{y}"),
+        ("/a/z/z", "/a/*"),
+        ("/a/b", "/a/b"),
+        ("/a/b/", "/a/b/"),
+        ("/a/b/c", "/a/b/*"),
+    ] {
+        assert_eq!(by_path(&all, path).as_deref(), Some(winner), "{path}");
+        let mut reversed = all;
+        reversed.reverse();
+        assert_eq!(
+            by_path(&reversed, path).as_deref(),
+            Some(winner),
+            "{path} reversed"
+        );
+    }
+}
+
+#[test]
+fn a_route_that_does_not_take_the_method_gives_way() {
+    let rules = [
+        route(None, &[Method::POST], "/auth/sendOTP"),
+        route(None, &[], "/*"),
+        route(None, &[Method::GET], "/get"),
+    ];
+    assert_eq!(
+        taken(&rules, "", "POST", "/auth/sendOTP"),
+        Some("/auth/sendOTP")
+    );
+    assert_eq!(taken(&rules, "", "GET", "/auth/sendOTP"), Some("/*"));
+    assert_eq!(taken(&rules, "", "HEAD", "/get"), Some("/get"));
+    assert_eq!(taken(&rules, "", "POST", "/get"), Some("/*"));
+}
+
+#[test]
+fn a_dead_end_below_text_comes_back_to_the_parameter() {
+    assert_eq!(
+        by_path(&["/a/{x}/c", "/{x}/b/d"], "/a/b/d").as_deref(),
+        Some("/{x}/b/d")
+    );
+    assert_eq!(
+        by_path(&["/a/b/c/d", "/a/{x}/*"], "/a/b/c/e").as_deref(),
+        Some("/a/{x}/*")
+    );
+}
+
+#[test]
+fn an_exact_host_wins_over_any_and_falls_back_to_it() {
+    let rules = [
+        route(None, &[], "/a"),
+        route(Some("a.test"), &[], "/*"),
+        route(Some("B.test."), &[Method::PUT], "/a"),
+    ];
+    assert_eq!(taken(&rules, "a.test", "GET", "/a"), Some("/*"));
+    assert_eq!(taken(&rules, "b.test", "GET", "/a"), Some("/a"));
+    assert_eq!(taken(&rules, "c.test", "GET", "/a"), Some("/a"));
+    assert_eq!(taken(&rules, "", "GET", "/b"), None);
+}
+
+#[test]
+fn more_headers_win_then_methods_then_the_order_of_the_file() {
+    let mut rules: Vec<RouteRules> = (0..5).map(|_| route(None, &[], "/a")).collect();
+    rules[2].matches.methods = vec![Method::GET];
+    rules[3].matches.headers = vec![(
+        HeaderName::from_static("x-plan"),
+        HeaderValue::from_static("free"),
+    )];
+    rules[4].matches.methods = vec![Method::HEAD];
+    let routes = Routes::compile(&rules);
+    let path = NormalPath::parse("/a").unwrap();
+    let mut headers = HeaderMap::new();
+    assert_eq!(routes.find("", &path, &Method::PUT, &headers), Ok(Some(0)));
+    assert_eq!(routes.find("", &path, &Method::GET, &headers), Ok(Some(2)));
+    assert_eq!(routes.find("", &path, &Method::HEAD, &headers), Ok(Some(4)));
+    headers.insert("x-plan", HeaderValue::from_static("free"));
+    assert_eq!(routes.find("", &path, &Method::GET, &headers), Ok(Some(3)));
+}
+
+#[test]
+fn a_pattern_deeper_than_the_bound_keeps_its_limit_as_a_tail() {
+    let deep = "/a".repeat(crate::bounds::PATH_SEGMENTS + 50);
+    assert_eq!(by_path(&[&deep, "/*"], &deep), Some(deep.clone()));
+    assert_eq!(by_path(&["/a", "/*"], &deep).as_deref(), Some("/*"));
+}
+
+#[test]
+fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
+    let find = |patterns: &[&str], path: &str| {
+        let rules: Vec<RouteRules> = patterns.iter().map(|path| route(None, &[], path)).collect();
+        Routes::compile(&rules).find(
+            "",
+            &NormalPath::parse(path).unwrap(),
+            &Method::GET,
+            &HeaderMap::new(),
+        )
+    };
+    // Both readings of an encoded slash reach `/*`, or the route says so itself.
+    assert_eq!(
+        find(&["/auth/sendOTP", "/*"], "/projects/group%2Fproject"),
+        Ok(Some(1))
+    );
+    assert_eq!(
+        find(&["/projects/*", "/*"], "/projects/group%2Fproject"),
+        Ok(Some(0))
+    );
+    assert_eq!(
+        find(&["/projects/{id}", "/*"], "/projects/group%2Fproject"),
+        Err(Ambiguous {
+            normal: 0,
+            other: Some(1)
+        })
+    );
+    assert_eq!(
+        find(&["/projects/{id}"], "/projects/group%2Fproject"),
+        Err(Ambiguous {
+            normal: 0,
+            other: None
+        })
+    );
+    // An origin that does not resolve dots would run what is mounted at /auth.
+    assert_eq!(
+        find(&["/auth/*", "/static/*"], "/auth/../static/x"),
+        Err(Ambiguous {
+            normal: 1,
+            other: Some(0)
+        })
+    );
+    assert_eq!(
+        find(&["/auth/sendOTP", "/static/*"], "/static/x/../y"),
+        Ok(Some(1))
+    );
+    // A decoy that outranks the target in one reading.
+    let routes = ["/auth/sendOTP", "/static/fine/{x}/*", "/*"];
+    for path in [
+        "/static/fine/x/..%2F..%2F..%2Fauth%2FsendOTP",
+        "/auth/sendOTP;%2F..%2F..%2Fstatic%2Ffine%2Fx%2Fy",
+        "/static/fine/x/../../../auth/sendOTP",
+        "/static/fine/x/..%5c..%5C..\\auth\\sendOTP",
+    ] {
+        assert!(find(&routes, path).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
+    let mut rules = [route(None, &[], "/projects/{id}"), route(None, &[], "/*")];
+    rules[1].limits = rules[0].limits.clone();
+    let path = NormalPath::parse("/projects/group%2Fproject").unwrap();
+    let routes = Routes::compile(&rules);
+    assert_eq!(
+        routes.find("", &path, &Method::GET, &HeaderMap::new()),
+        Ok(Some(0))
+    );
+}
+
+// The oracle: every route is asked, segment by segment, and the greatest summary wins.
+
+fn oracle(
+    rules: &[RouteRules],
+    host: &str,
+    path: &str,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Option<usize> {
+    let mut best: Option<(Summary, usize)> = None;
+    for (index, rules) in rules.iter().enumerate() {
+        let matches = &rules.matches;
+        let pattern = Pattern::compile(&matches.path);
+        if matches.host.as_deref().is_some_and(|named| named != host) || !takes(&pattern, path) {
+            continue;
+        }
+        if !matches
+            .headers
+            .iter()
+            .all(|(name, value)| headers.get_all(name).iter().any(|sent| sent == value))
+        {
+            continue;
+        }
+        for methods in
+            MethodMatch::compile(&matches.methods).filter(|methods| methods.takes(method))
+        {
+            let conditions = HeaderMatch::compile(&matches.headers);
+            let rank = HostRank::of(matches.host.as_deref());
+            let summary = Summary::of(rank, &pattern, &conditions, &methods, index);
+            if best
+                .as_ref()
+                .is_none_or(|(greatest, _)| summary > *greatest)
+            {
+                best = Some((summary, index));
+            }
+        }
+    }
+    best.map(|(_, index)| index)
+}
+
+fn takes(pattern: &Pattern, path: &str) -> bool {
+    let mut segments: Vec<&str> = path.split('/').skip(1).collect();
+    let slash = segments.pop_if(|last| last.is_empty()).is_some();
+    let steps = pattern.steps.len();
+    let begins_alike = pattern
+        .steps
+        .iter()
+        .zip(&segments)
+        .all(|(step, segment)| match step {
+            Step::Literal(text) => **text == **segment,
+            Step::Parameter => true,
+        });
+    begins_alike
+        && match pattern.end {
+            End::Exact => segments.len() == steps,
+            End::Slash => segments.len() == steps && slash,
+            End::Tail => segments.len() > steps || (segments.len() == steps && slash),
+        }
+}
+
+fn rules() -> impl Strategy<Value = Vec<RouteRules>> {
+    let segment = prop_oneof![3 => Just("a"), 3 => Just("b"), 2 => Just("{x}")];
+    let path = (
+        prop::collection::vec(segment, 0..5),
+        prop_oneof![3 => Just(""), 2 => Just("/*"), 1 => Just("/")],
+    );
+    let path = path.prop_map(|(segments, end)| {
+        let text: String = segments
+            .iter()
+            .flat_map(|segment| ["/", segment])
+            .chain([end])
+            .collect();
+        if text.is_empty() {
+            "/".to_owned()
+        } else {
+            text
+        }
+    });
+    let host = prop::option::of(prop_oneof![Just("a.test"), Just("b.test")]);
+    let methods = prop::sample::subsequence(vec![Method::GET, Method::POST, Method::HEAD], 0..=2);
+    let headers = prop::sample::subsequence(vec!["x-a", "x-b"], 0..=2);
+    let one = (host, methods, path, headers).prop_map(|(host, methods, path, headers)| {
+        let mut route = route(host, &methods, &path);
+        route.matches.headers = headers
+            .into_iter()
+            .map(|name| (HeaderName::from_static(name), HeaderValue::from_static("1")))
+            .collect();
+        route
+    });
+    prop::collection::vec(one, 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn the_trie_finds_what_asking_every_route_finds(
+        rules in rules(),
+        requests in prop::collection::vec(("(/[abc]){0,5}/?", 0usize..3, 0usize..4, 0u8..4), 20),
+    ) {
+        let routes = Routes::compile(&rules);
+        for (path, host, method, fields) in requests {
+            let path = if path.is_empty() { "/".to_owned() } else { path };
+            let host = ["a.test", "b.test", "c.test"][host];
+            let method = [Method::GET, Method::POST, Method::HEAD, Method::PUT][method].clone();
+            let mut headers = HeaderMap::new();
+            for (bit, name) in [(1, "x-a"), (2, "x-b")] {
+                if fields & bit != 0 {
+                    headers.insert(name, HeaderValue::from_static("1"));
+                }
+            }
+            let normal = NormalPath::parse(&path).unwrap();
+            let found = routes.find(host, &normal, &method, &headers);
+            prop_assert_eq!(found, Ok(oracle(&rules, host, &path, &method, &headers)), "{} {}{}", method, host, path);
+        }
+    }
+
+    #[test]
+    fn whichever_way_an_origin_reads_a_path_its_route_is_the_one_applied(
+        rules in rules(),
+        path in "(/(a|b|c|\\.\\.|%2e%2E|\\.|a%2[fF]b|\\.\\.%2fa|b%5c|a;b|;|\\\\)?){1,6}",
+    ) {
+        // Goal: an attacker cannot choose between readings. Method: each reading is made here by hand, and routed alone.
+        let routes = Routes::compile(&rules);
+        let normal = NormalPath::parse(&path).unwrap();
+        let (method, headers) = (Method::GET, HeaderMap::new());
+        if let Ok(Some(found)) = routes.find("a.test", &normal, &method, &headers) {
+            for split in [false, true] {
+                for climb in [false, true] {
+                    let reading = spellings::read(&path, split, climb);
+                    let by_reading = oracle(&rules, "a.test", &reading, &method, &headers);
+                    let alike = by_reading.is_some_and(|other| routes.treat_alike(found, other));
+                    prop_assert!(alike, "{} as {}: {} or {:?}", path, reading, found, by_reading);
+                }
+            }
+        }
+    }
+}

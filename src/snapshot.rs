@@ -1,0 +1,169 @@
+//! Owns the snapshot: one configuration compiled into what a request needs, whole and immutable.
+//!
+//! A request takes it once and keeps it to its end, so it never sees half a reload. Compiling carries over what must survive one:
+//! the counters of limits whose key is unchanged, and pools whose rules are, with their health.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use sluicegate_limiter::Timestamp;
+
+use crate::admission::ActiveLimit;
+use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
+use crate::origin::Pool;
+use crate::record::{Metrics, RouteMetrics};
+use crate::response::rate_limit_policy;
+use crate::route::Routes;
+
+/// One compiled configuration.
+pub struct Snapshot {
+    /// The rules that it was made of.
+    pub rules: Rules,
+    /// Counts configurations since the start of the process, from 1.
+    pub generation: u64,
+    /// When it was compiled.
+    pub compiled_at: Timestamp,
+    /// Finds the index of a request's route in [`Self::routes`].
+    pub router: Routes,
+    /// The routes in file order.
+    pub routes: Vec<Arc<ActiveRoute>>,
+    /// Every limit, used or not.
+    pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
+    /// Every pool.
+    pub pools: BTreeMap<Name, Arc<Pool>>,
+    /// The request fields, other than `Host`, that any stage up to admission may read.
+    fields: Vec<HeaderName>,
+}
+
+/// A route in force.
+pub struct ActiveRoute {
+    /// Its limits, in the order written.
+    pub limits: Vec<Arc<ActiveLimit>>,
+    /// What happens to an admitted request.
+    pub action: ActiveAction,
+    /// `RateLimit-Policy`; `None` where there are no limits.
+    pub policy: Option<HeaderValue>,
+    /// Largest request body, in bytes.
+    pub max_body_bytes: u64,
+    /// Its handles of the metrics, which also know its name and those of its limits.
+    pub metrics: RouteMetrics,
+}
+
+/// What happens to an admitted request.
+pub enum ActiveAction {
+    /// It is forwarded to the pool.
+    Forward(Arc<Pool>),
+    /// It is answered here.
+    Respond(FixedResponse),
+}
+
+impl Snapshot {
+    /// Compiles `rules`; `previous` is the snapshot in force, if any.
+    #[must_use]
+    pub fn compile(
+        rules: Rules,
+        previous: Option<&Snapshot>,
+        metrics: &Metrics,
+        now: Timestamp,
+    ) -> Self {
+        let pools = compile_pools(&rules, previous);
+        let limits = compile_limits(&rules, previous, now);
+        let routes = rules
+            .routes
+            .iter()
+            .map(|route| Arc::new(compile_route(route, &rules, &limits, &pools, metrics)))
+            .collect();
+        Self {
+            router: Routes::compile(&rules.routes),
+            generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
+            compiled_at: now,
+            fields: fields_read(&rules),
+            routes,
+            limits,
+            pools,
+            rules,
+        }
+    }
+
+    /// Whether any stage up to admission may read the request field `name`.
+    #[must_use]
+    pub fn reads_field(&self, name: &str) -> bool {
+        self.fields
+            .iter()
+            .any(|field| field.as_str().eq_ignore_ascii_case(name))
+    }
+}
+
+fn fields_read(rules: &Rules) -> Vec<HeaderName> {
+    let forwarded = match &rules.client.forwarded {
+        ForwardedSource::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+        ForwardedSource::Forwarded => http::header::FORWARDED,
+        ForwardedSource::SingleValue(name) => name.clone(),
+    };
+    let matched = rules
+        .routes
+        .iter()
+        .flat_map(|route| route.matches.headers.iter().map(|(name, _)| name.clone()));
+    let mut fields: Vec<_> = matched.chain([forwarded]).collect();
+    fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    fields.dedup();
+    fields
+}
+
+fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, Arc<Pool>> {
+    let kept = |name: &Name| previous.and_then(|snapshot| snapshot.pools.get(name));
+    rules
+        .origins
+        .iter()
+        .map(|(name, origin)| {
+            let pool = kept(name)
+                .filter(|pool| pool.rules == *origin)
+                .cloned()
+                .unwrap_or_else(|| Arc::new(Pool::new(name.clone(), origin.clone())));
+            (name.clone(), pool)
+        })
+        .collect()
+}
+
+fn compile_limits(
+    rules: &Rules,
+    previous: Option<&Snapshot>,
+    now: Timestamp,
+) -> BTreeMap<Name, Arc<ActiveLimit>> {
+    rules
+        .limits
+        .iter()
+        .map(|(name, limit)| {
+            let before = previous
+                .and_then(|snapshot| snapshot.limits.get(name))
+                .map(|limit| &**limit);
+            let active = ActiveLimit::new(name, limit, before, now);
+            (name.clone(), Arc::new(active))
+        })
+        .collect()
+}
+
+fn compile_route(
+    route: &RouteRules,
+    rules: &Rules,
+    limits: &BTreeMap<Name, Arc<ActiveLimit>>,
+    pools: &BTreeMap<Name, Arc<Pool>>,
+    metrics: &Metrics,
+) -> ActiveRoute {
+    let limits: Vec<_> = route
+        .limits
+        .iter()
+        .map(|name| Arc::clone(&limits[name]))
+        .collect();
+    ActiveRoute {
+        action: match &route.action {
+            RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
+            RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
+        },
+        policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
+        max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
+        metrics: metrics.route(&route.name, &route.limits),
+        limits,
+    }
+}

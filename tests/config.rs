@@ -1,0 +1,399 @@
+//! Drives the parser with whole files: those that ship, those that must be read, and those that must be refused, the last
+//! with the exact text an operator sees.
+//!
+//! `BLESS=1 cargo test --test config` writes the texts anew; read the difference before it is committed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    reason = "in a test a panic is the report"
+)]
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use sluicegate::config::rules::{Rules, Segment};
+use sluicegate::config::{Loaded, Problems, Severity, Surroundings, known_keys, load, parse_in};
+
+/// A machine that knows two names and one token.
+struct Still;
+
+impl Surroundings for Still {
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
+        if let Some(port) = server.strip_prefix("localhost:") {
+            let port: u16 = port.parse().unwrap();
+            let v6 = ([0, 0, 0, 0, 0, 0, 0, 1], port);
+            return Ok(vec![v6.into(), ([127, 0, 0, 1], port).into()]);
+        }
+        match server.strip_prefix("app.internal:") {
+            Some(port) => {
+                let port: u16 = port.parse().unwrap();
+                Ok(vec![
+                    ([10, 0, 0, 1], port).into(),
+                    ([10, 0, 0, 2], port).into(),
+                ])
+            }
+            None => Err(io::Error::other("no such name")),
+        }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        match path.to_str().unwrap() {
+            "admin-token" => Ok("0123456789abcdef\n".to_owned()),
+            "empty-token" => Ok(" \n".to_owned()),
+            _ => Err(io::Error::other("no such file")),
+        }
+    }
+
+    fn cores(&self) -> usize {
+        2
+    }
+}
+
+fn read(text: &str) -> Result<Loaded, Problems> {
+    parse_in("gateway.toml", text, &Still)
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(directory: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(directory)).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
+    files.sort();
+    assert!(!files.is_empty(), "nothing in {directory}");
+    files
+}
+
+fn reference() -> String {
+    std::fs::read_to_string(root().join("conf/reference.toml")).unwrap()
+}
+
+/// The reference with the keys that are commented out in it.
+fn whole_reference() -> String {
+    let whole = reference().replace("\n#token_file", "\ntoken_file");
+    assert_ne!(whole, reference());
+    whole
+}
+
+/// Goal: what ships works as it is. Method: read it from disk, without a problem of any kind.
+#[test]
+fn the_files_that_ship_have_no_problems() {
+    for path in files("conf").into_iter().chain(files("conf/examples")) {
+        let loaded = load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
+    }
+}
+
+/// Goal: the reference is complete. Method: every key that the parser asks for must be written in it.
+#[test]
+fn every_key_occurs_in_the_reference() {
+    let text = whole_reference();
+    read(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let written = written_keys(&text);
+    let known = known_keys(&text, &Still);
+    let missing: Vec<&String> = known.difference(&written).collect();
+    assert!(
+        missing.is_empty(),
+        "not in conf/reference.toml: {missing:?}"
+    );
+    assert!(known.len() > 50, "{known:?}");
+}
+
+/// Goal: the values of the reference are the defaults it claims. Method: compare with a file that says almost nothing.
+#[test]
+fn the_reference_writes_the_defaults() {
+    let said = read(&reference()).unwrap().rules;
+    let bare = read(
+        "listener = [{ address = '0.0.0.0:8080' }]\n\
+         origin.app = { servers = ['127.0.0.1:3000'], health = {} }\n\
+         limit.otp = { key = 'global', rates = ['1 per 1s'] }\n\
+         route = [{ path = '/*', origin = 'app', limits = ['otp'] }]",
+    );
+    let mut bare = bare.unwrap_or_else(|problems| panic!("{problems}")).rules;
+    bare.server.threads = 4;
+    assert_eq!(said.server, bare.server);
+    assert_eq!(said.listeners, bare.listeners);
+    assert_eq!(said.client.forwarded, bare.client.forwarded);
+    assert_eq!((said.admin, said.log), (bare.admin, bare.log));
+    assert_eq!(said.limits["otp"].capacity, bare.limits["otp"].capacity);
+    let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
+    assert_eq!(
+        (said.balance, said.retries, &said.host),
+        (bare.balance, bare.retries, &bare.host)
+    );
+    let mut timeouts = said.timeouts.clone();
+    timeouts.total = None;
+    assert_eq!(timeouts, bare.timeouts);
+    let (said, bare) = (said.health.clone().unwrap(), bare.health.clone().unwrap());
+    assert_eq!((said.interval, said.timeout), (bare.interval, bare.timeout));
+    assert_eq!(
+        (said.unhealthy_after, said.healthy_after),
+        (bare.unhealthy_after, bare.healthy_after)
+    );
+}
+
+#[test]
+fn good_files_are_read() {
+    for path in files("tests/config/good") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let loaded =
+            read(&text).unwrap_or_else(|problems| panic!("{}\n{problems}", path.display()));
+        assert_possible(&loaded.rules);
+        let warns = path
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("warns-");
+        let expected = path.with_extension("expected");
+        if warns {
+            assert_text(&expected, &format!("{}\n", loaded.warnings));
+        } else {
+            assert!(
+                loaded.warnings.is_empty(),
+                "{}\n{}",
+                path.display(),
+                loaded.warnings
+            );
+        }
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_exactly_these_words() {
+    let files = files("tests/config/bad");
+    assert!(files.len() >= 25);
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Err(problems) = parse_in(name, &text, &Still) else {
+            panic!("{name} was read");
+        };
+        assert!(problems.count(Severity::Error) > 0);
+        assert_text(&path.with_extension("expected"), &format!("{problems}\n"));
+    }
+}
+
+/// Goal: nobody fixes a file one error at a time. Method: one file with six mistakes of six kinds.
+#[test]
+fn six_mistakes_are_reported_at_once_in_their_order() {
+    let text = std::fs::read_to_string(root().join("tests/config/bad/six-mistakes.toml")).unwrap();
+    let problems = read(&text).unwrap_err();
+    let places: Vec<(usize, &str)> = problems
+        .iter()
+        .map(|problem| (problem.line, &*problem.key_path))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            (3, "listener[0].address"),
+            (7, "client.trusted_proxies[1]"),
+            (11, "origin.app.retries"),
+            (14, "limit.otp.rate"),
+            (19, "route[0].methods[0]"),
+            (20, "route[0].limits[0]"),
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_problem() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = load(&directory.path().join("none.toml")).unwrap_err();
+    assert!(
+        missing
+            .to_string()
+            .contains("none.toml:1:1: the file cannot be read: "),
+        "{missing}"
+    );
+
+    let path = directory.path().join("latin1.toml");
+    std::fs::write(&path, b"[log]\n# caf\xe9\n").unwrap();
+    let problems = load(&path).unwrap_err();
+    let problem = problems.iter().next().unwrap();
+    assert_eq!((problem.line, problem.column), (2, 6));
+}
+
+/// Goal: a configuration works from wherever the gateway is started. Method: a token and a log beside the file.
+#[test]
+fn relative_paths_begin_at_the_directory_of_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.toml");
+    let text = std::fs::read_to_string(root().join("conf/gateway.toml")).unwrap();
+    let text =
+        format!("{text}\n[admin]\ntoken_file = 'token'\n[log]\naccess = 'logs/access.log'\n");
+    std::fs::write(&path, text).unwrap();
+    std::fs::write(directory.path().join("token"), "  secret\n").unwrap();
+    let rules = load(&path)
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .rules;
+    assert_eq!(rules.admin.token.as_deref(), Some("secret"));
+    let log = format!("{:?}", rules.log.access);
+    assert!(
+        log.contains(directory.path().join("logs/access.log").to_str().unwrap()),
+        "{log}"
+    );
+}
+
+/// Goal: a mistake in a generated file is told in time. Method: 3,000 routes, each of whose limits is misspelt; the
+/// guesses are bounded, since 9,000,000 of them would take many seconds.
+#[test]
+fn a_large_file_of_mistakes_is_told_about() {
+    let mut text = std::fs::read_to_string(root().join("conf/gateway.toml")).unwrap();
+    for n in 0..3_000 {
+        let limit = format!("[limit.a{n}]\nkey = 'path'\nrates = ['1 per 1s']\n");
+        let route = format!("[[route]]\npath = '/{n}'\nlimits = ['b{n}']\norigin = 'app'\n");
+        text.push_str(&limit);
+        text.push_str(&route);
+    }
+    let problems = read(&text).unwrap_err();
+    assert_eq!(problems.len(), 3_000);
+    assert_eq!(problems.to_string().lines().last(), Some("3000 errors"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in ".*") {
+        judge(&text)?;
+    }
+
+    /// Goal: near misses are answered, not fallen over. Method: cut, swap and double pieces of files that ship.
+    #[test]
+    fn mutated_files_never_panic_and_yield_no_impossible_values(
+        which in any::<Index>(),
+        edits in prop::collection::vec((any::<Index>(), any::<Index>(), 0..7_u8), 1..6),
+    ) {
+        let mut paths = files("tests/config/good");
+        paths.extend(files("conf"));
+        let mut text: Vec<char> = std::fs::read_to_string(which.get(&paths)).unwrap().chars().collect();
+        for (from, length, edit) in edits {
+            if text.is_empty() {
+                break;
+            }
+            let from = from.index(text.len());
+            let to = (from + length.index(12)).min(text.len());
+            let piece: Vec<char> = text[from..to].to_vec();
+            let new: Vec<char> = match edit {
+                0 => Vec::new(),
+                1 => piece.iter().chain(&piece).copied().collect(),
+                2 => piece.iter().rev().copied().collect(),
+                3 => "0".chars().collect(),
+                4 => "é\u{1b}\t".chars().collect(),
+                5 => "\n[".chars().collect(),
+                _ => "\"".chars().collect(),
+            };
+            text.splice(from..to, new);
+        }
+        judge(&text.into_iter().collect::<String>())?;
+    }
+}
+
+/// Whatever is written is read or refused with places inside the file.
+fn judge(text: &str) -> Result<(), TestCaseError> {
+    let problems = match read(text) {
+        Ok(loaded) => {
+            assert_possible(&loaded.rules);
+            loaded.warnings
+        }
+        Err(problems) => {
+            prop_assert!(problems.count(Severity::Error) > 0);
+            problems
+        }
+    };
+    let shown = problems.to_string();
+    let drives = |c: char| c.is_control() && c != '\n';
+    prop_assert!(!shown.contains(drives), "{:?}", shown);
+    for problem in &problems {
+        prop_assert!(problem.line >= 1 && problem.line <= text.split('\n').count());
+        let line = text.split('\n').nth(problem.line - 1).unwrap();
+        prop_assert!(problem.column >= 1 && problem.column <= line.chars().count() + 1);
+        prop_assert!(!problem.message.is_empty() && !problem.advice.is_empty());
+    }
+    Ok(())
+}
+
+/// What everything behind the parser relies on.
+fn assert_possible(rules: &Rules) {
+    assert!(!rules.listeners.is_empty() && !rules.routes.is_empty());
+    assert!(rules.server.threads >= 1 && rules.server.max_headers >= 1);
+    for limit in rules.limits.values() {
+        assert!((1..=8).contains(&limit.key.0.len()));
+    }
+    for origin in rules.origins.values() {
+        assert!(!origin.servers.is_empty() && origin.retries <= 5);
+        assert!(origin.timeouts.connect > Duration::ZERO);
+    }
+    let mut names = BTreeSet::new();
+    for route in &rules.routes {
+        assert!(names.insert(route.name.clone()), "{} twice", route.name);
+        assert!(
+            route
+                .limits
+                .iter()
+                .all(|name| rules.limits.contains_key(name))
+        );
+        assert!(route.matches.path.text.starts_with('/'));
+        for segment in &route.matches.path.segments {
+            let (Segment::Literal(text) | Segment::Parameter(text)) = segment;
+            assert!(!text.contains('/'));
+        }
+        if let sluicegate::config::rules::RouteAction::Forward(name) = &route.action {
+            assert!(rules.origins.contains_key(name));
+        }
+    }
+}
+
+fn assert_text(path: &Path, got: &str) {
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, got).unwrap();
+    }
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        expected == got,
+        "{}: expected\n{expected}\ngot\n{got}",
+        path.display()
+    );
+}
+
+/// The keys written in a file, as the parser names those it knows: `limit.NAME.rates`, `route[].path`.
+fn written_keys(text: &str) -> BTreeSet<String> {
+    let table = toml::de::DeTable::parse(text).unwrap();
+    let mut keys = BTreeSet::new();
+    collect(table.get_ref(), "", &mut keys);
+    keys
+}
+
+fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
+    for (key, value) in table {
+        let key = if ["limit", "origin"].contains(&path) {
+            "NAME"
+        } else {
+            key.get_ref()
+        };
+        let path = format!("{path}.{key}");
+        let path = path.trim_start_matches('.');
+        keys.insert(path.to_owned());
+        if let Some(table) = value.get_ref().as_table() {
+            collect(table, path, keys);
+        }
+        for element in value.get_ref().as_array().into_iter().flatten() {
+            if let Some(table) = element.get_ref().as_table() {
+                collect(table, &format!("{path}[]"), keys);
+            }
+        }
+    }
+}

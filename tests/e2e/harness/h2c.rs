@@ -1,0 +1,64 @@
+//! A cleartext HTTP/2 client with prior knowledge.
+
+use std::net::SocketAddr;
+
+use bytes::{Bytes, BytesMut};
+use h2::client::SendRequest;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::client::{Request, Response};
+use super::eventually::PATIENCE;
+
+/// One connection; every request is a stream of its own.
+#[derive(Clone)]
+pub struct H2cClient {
+    sender: SendRequest<Bytes>,
+}
+
+impl H2cClient {
+    /// Connects and exchanges the prefaces.
+    pub async fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).await.unwrap();
+        let (sender, connection) = timeout(PATIENCE, h2::client::handshake(stream))
+            .await
+            .unwrap()
+            .unwrap();
+        tokio::spawn(connection);
+        Self { sender }
+    }
+
+    /// Sends a request on a new stream and reads the answer whole.
+    pub async fn send(&self, request: Request) -> Response {
+        timeout(PATIENCE, self.exchange(request))
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    async fn exchange(&self, request: Request) -> Result<Response, h2::Error> {
+        let head = request
+            .parts("http://gateway.test")
+            .version(http::Version::HTTP_2)
+            .body(())
+            .unwrap();
+        let body = request.content();
+        let mut sender = self.sender.clone().ready().await?;
+        let (answer, mut upload) = sender.send_request(head, body.is_empty())?;
+        if !body.is_empty() {
+            upload.send_data(body, true)?;
+        }
+        let (head, mut incoming) = answer.await?.into_parts();
+        let mut body = BytesMut::new();
+        while let Some(piece) = incoming.data().await {
+            let piece = piece?;
+            incoming.flow_control().release_capacity(piece.len())?;
+            body.extend_from_slice(&piece);
+        }
+        Ok(Response {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.freeze(),
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! What a test starts and asks: the gateway, origins, clients, load.
+
+mod client;
+mod eventually;
+mod flood;
+mod gateway;
+mod h2c;
+mod metrics;
+mod nginx;
+mod origin;
+mod raw;
+mod setup;
+mod wrk;
+
+pub use client::{Client, Request, get, head, post};
+pub use eventually::{eventually, within};
+pub use flood::Flood;
+pub use gateway::{Gateway, Process, read_log};
+pub use nginx::Nginx;
+pub use origin::{Answer, Origin, Reply};
+pub use raw::RawConnection;
+pub use setup::{Setup, Writing};
+pub use wrk::Wrk;

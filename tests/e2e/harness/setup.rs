@@ -1,0 +1,171 @@
+//! What a gateway under test is configured with: the lines that every test needs are written here, the rest is the test's own TOML.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::gateway::Gateway;
+use super::origin::Origin;
+
+/// A configuration in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    listener: String,
+    admin: String,
+    access: Access,
+    origins: String,
+    rules: String,
+    files: Vec<(String, String)>,
+    whole: Option<String>,
+    layout: Layout,
+}
+
+/// Where access lines go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Access {
+    #[default]
+    File,
+    Off,
+}
+
+/// How the file lies in its directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Layout {
+    #[default]
+    File,
+    ConfigMap,
+}
+
+/// How a new configuration replaces the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// Written beside it and renamed over it, as editors and deployment tools do.
+    Rename,
+    /// Truncated and written, as `>` does.
+    InPlace,
+    /// A directory of its own and a symbolic link swapped, as Kubernetes mounts config maps.
+    ConfigMap,
+}
+
+/// The addresses and paths that differ from start to start.
+pub(super) struct Place<'a> {
+    pub listener: SocketAddr,
+    pub admin: SocketAddr,
+    pub directory: &'a Path,
+}
+
+impl Setup {
+    /// One listener, the admin listener, the access log in a file; nothing else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `[origin.NAME]` with one server; the test's rules may add `[origin.NAME.timeouts]` and the like.
+    pub fn origin(self, name: &str, origin: &Origin) -> Self {
+        self.servers(name, &[origin.address()])
+    }
+
+    /// Adds `[origin.NAME]` with these servers.
+    pub fn servers(mut self, name: &str, servers: &[SocketAddr]) -> Self {
+        let servers: Vec<String> = servers
+            .iter()
+            .map(|server| format!("\"{server}\""))
+            .collect();
+        self.origins.push_str(&format!(
+            "[origin.{name}]\nservers = [{}]\n",
+            servers.join(", ")
+        ));
+        self
+    }
+
+    /// Adds a line to the last `[origin.NAME]`.
+    pub fn origin_line(mut self, line: &str) -> Self {
+        self.origins.push_str(&format!("{line}\n"));
+        self
+    }
+
+    /// Adds a line to `[[listener]]`.
+    pub fn listener_line(mut self, line: &str) -> Self {
+        self.listener.push_str(&format!("{line}\n"));
+        self
+    }
+
+    /// Adds a line to `[admin]`; `{directory}` stands for the test's own.
+    pub fn admin_line(mut self, line: &str) -> Self {
+        self.admin.push_str(&format!("{line}\n"));
+        self
+    }
+
+    /// Writes no access log: for a million requests.
+    pub fn without_access_log(mut self) -> Self {
+        self.access = Access::Off;
+        self
+    }
+
+    /// The file lies as Kubernetes mounts a config map.
+    pub fn mounted_as_config_map(mut self) -> Self {
+        self.layout = Layout::ConfigMap;
+        self
+    }
+
+    /// Limits, routes and whatever else the test is about, replacing what was there.
+    pub fn rules(mut self, rules: &str) -> Self {
+        self.rules = rules.to_owned();
+        self
+    }
+
+    /// A file in the test's directory, written before the start.
+    pub fn file(mut self, name: &str, content: &str) -> Self {
+        self.files.push((name.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// A whole file of the test's own, where `{listener}`, `{admin}` and `{directory}` are filled in.
+    pub fn whole(mut self, text: &str) -> Self {
+        self.whole = Some(text.to_owned());
+        self
+    }
+
+    /// Starts the gateway and waits until it is ready.
+    pub async fn start(self) -> Gateway {
+        Gateway::start_with(self).await
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    pub(super) fn files(&self) -> &[(String, String)] {
+        &self.files
+    }
+
+    /// The file's text.
+    pub(super) fn render(&self, place: &Place<'_>) -> String {
+        let directory = place.directory.display();
+        let Place {
+            listener, admin, ..
+        } = place;
+        if let Some(whole) = &self.whole {
+            return whole
+                .replace("{listener}", &listener.to_string())
+                .replace("{admin}", &admin.to_string())
+                .replace("{directory}", &directory.to_string());
+        }
+        let access = match self.access {
+            Access::File => format!("{directory}/access.log"),
+            Access::Off => "off".to_owned(),
+        };
+        let admin_lines = self.admin.replace("{directory}", &directory.to_string());
+        let Self {
+            listener: listener_lines,
+            origins,
+            rules,
+            ..
+        } = self;
+        format!(
+            "[[listener]]\naddress = \"{listener}\"\n{listener_lines}\n\
+             [admin]\naddress = \"{admin}\"\n{admin_lines}\n\
+             [log]\naccess = \"{access}\"\n\n\
+             {origins}\n{rules}\n"
+        )
+    }
+}

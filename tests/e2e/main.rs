@@ -1,0 +1,30 @@
+//! End to end: the real gateway process, real sockets, real origins.
+//!
+//! One binary, so that it links once. A test starts what it needs through [`harness`], states its goal and its method in its
+//! first comment, and waits only with deadlines: nothing here sleeps so that something may have happened meanwhile.
+//! Limits under test use a period of an hour wherever the passing of time is not the subject, so that no window can end
+//! between two requests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    unreachable_pub,
+    reason = "a test says what is wrong by panicking, and this crate exports nothing"
+)]
+
+mod harness;
+
+mod caps;
+mod clients;
+mod command_line;
+mod demonstration;
+mod forwarding;
+mod identity;
+mod limits;
+mod operating;
+mod origins;
+mod proxying;
+mod refusals;
+mod reload;
+mod shutdown;
+mod survival;

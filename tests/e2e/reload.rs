@@ -1,0 +1,191 @@
+//! A new configuration takes over by itself, whole or not at all.
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// One route that says which version of the rules serves.
+fn version(name: &str) -> String {
+    format!("[[route]]\npath = \"/\"\nrespond = {{ status = 200, body = \"{name}\" }}\n")
+}
+
+async fn serves(gateway: &Gateway, name: &str) {
+    eventually(&format!("{name} serves"), async || {
+        (gateway.get("/").await.text() == name).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_renamed_over_the_old_one_is_noticed() {
+    // Goal: how editors and deployment tools write. Method: three times, since a watch on the file itself would see only one.
+    let mut gateway = Gateway::start(&version("first")).await;
+    serves(&gateway, "first").await;
+    for name in ["second", "third", "fourth"] {
+        gateway.write_rules(&version(name), Writing::Rename);
+        serves(&gateway, name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_written_in_place_is_noticed() {
+    // Goal: how `>` and some editors write; the file is empty or half there for a moment. Method: three times.
+    let mut gateway = Gateway::start(&version("first")).await;
+    for name in ["second", "third", "fourth"] {
+        gateway.write_rules(&version(name), Writing::InPlace);
+        serves(&gateway, name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_mounted_config_map_is_noticed() {
+    // Goal: Kubernetes swaps a link two steps away from the file. Method: the same layout and the same swap, twice.
+    let mut gateway = Setup::new()
+        .mounted_as_config_map()
+        .rules(&version("first"))
+        .start()
+        .await;
+    serves(&gateway, "first").await;
+    for name in ["second", "third"] {
+        gateway.write_rules(&version(name), Writing::ConfigMap);
+        serves(&gateway, name).await;
+    }
+}
+
+#[tokio::test]
+async fn sighup_reloads() {
+    // Goal: a reload on demand. Method: the counter of reloads moves, though the file did not change.
+    let gateway = Gateway::start(&version("first")).await;
+    let reloads = async || gateway.metrics().await.sum("sluicegate_reloads_total", &[]);
+    let before = reloads().await;
+    gateway.signal(Signal::SIGHUP);
+    eventually("a reload is counted", async || {
+        (reloads().await > before).then_some(())
+    })
+    .await;
+    assert_eq!(gateway.get("/").await.text(), "first");
+}
+
+#[tokio::test]
+async fn a_broken_file_leaves_the_old_rules_serving_until_a_good_one_comes() {
+    // Goal: a mistake takes nothing down and does not hide. Method: break the file; status, metric and log must say so with
+    // the place of the mistake; then mend it.
+    let mut gateway = Gateway::start(&version("first")).await;
+    let generation = gateway.generation().await;
+    let failures = async |gateway: &Gateway| {
+        gateway
+            .metrics()
+            .await
+            .sum("sluicegate_reloads_total", &[("result", "failed")])
+    };
+    assert_eq!(failures(&gateway).await, 0.0);
+    gateway.write_rules(
+        &(version("second") + "[[route]]\npaht = \"/x\"\n"),
+        Writing::Rename,
+    );
+    let error = eventually("the status tells the error", async || {
+        let report = last_reload(&gateway).await;
+        report["error"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(
+        error.contains("gateway.toml:") && error.contains("paht"),
+        "{error}"
+    );
+    assert!(gateway.stderr().contains("paht"), "{}", gateway.stderr());
+    assert!(failures(&gateway).await >= 1.0);
+    assert_eq!(
+        (gateway.get("/").await.text(), gateway.generation().await),
+        ("first", generation)
+    );
+    assert_eq!(gateway.admin(get("/readyz")).await.status, 200);
+
+    gateway.write_rules(&version("third"), Writing::Rename);
+    serves(&gateway, "third").await;
+    eventually("the status forgets the error", async || {
+        last_reload(&gateway).await["error"].is_null().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_vanishes_leaves_the_old_rules_serving() {
+    // Goal: a deployment that deletes before it writes. Method: remove the file, look at status, write it again.
+    let mut gateway = Gateway::start(&version("first")).await;
+    std::fs::remove_file(gateway.config_path()).unwrap();
+    gateway.signal(Signal::SIGHUP);
+    eventually("the status tells the error", async || {
+        last_reload(&gateway).await["error"]
+            .is_string()
+            .then_some(())
+    })
+    .await;
+    serves(&gateway, "first").await;
+    gateway.write_rules(&version("second"), Writing::Rename);
+    serves(&gateway, "second").await;
+}
+
+#[tokio::test]
+async fn an_edit_of_the_listener_waits_for_a_restart_and_says_so() {
+    // Goal: what cannot be reloaded is said loudly, and the rest is reloaded. Method: another port and another route.
+    let mut gateway = Gateway::start(&version("first")).await;
+    let text = format!(
+        "{}\n[[listener]]\naddress = \"127.0.0.1:1\"\n",
+        version("second")
+    );
+    gateway.write_rules(&text, Writing::Rename);
+    serves(&gateway, "second").await;
+    let status = gateway.status().await;
+    assert!(
+        status["configuration"].to_string().contains("listener"),
+        "{status}"
+    );
+    assert!(gateway.stderr().contains("restart"), "{}", gateway.stderr());
+}
+
+#[tokio::test]
+async fn a_request_under_way_keeps_the_rules_that_it_started_with() {
+    // Goal: one request, one snapshot. Method: a reload removes the route and the origin while the origin still thinks.
+    let slow = Reply::After(
+        std::time::Duration::from_secs(3),
+        Box::new(Answer::new(200).body("late").into()),
+    );
+    let origin = Origin::answering(move |request| match request.target.as_str() {
+        "/slow" => slow.clone(),
+        _ => Answer::new(200).body("first").into(),
+    });
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut client = gateway.client().await;
+    let request = tokio::spawn(async move { client.get("/slow").await });
+    eventually("the request is under way", async || {
+        (origin.count() == 1).then_some(())
+    })
+    .await;
+    gateway.write_setup(Setup::new().rules(&version("second")), Writing::Rename);
+    serves(&gateway, "second").await;
+    assert!(
+        !request.is_finished(),
+        "the reload took longer than the request"
+    );
+    let answer = request.await.unwrap();
+    assert_eq!((answer.status, answer.text()), (200, "late"));
+}
+
+#[tokio::test]
+async fn an_origin_that_moves_is_followed() {
+    // Goal: servers are part of the reload. Method: the same route, another server.
+    let (old, new) = (Origin::named("old"), Origin::named("new"));
+    let rules = "[[route]]\npath = \"/\"\norigin = \"app\"\n";
+    let mut gateway = Gateway::before(&old, rules).await;
+    serves(&gateway, "old").await;
+    gateway.write_setup(
+        Setup::new().origin("app", &new).rules(rules),
+        Writing::Rename,
+    );
+    serves(&gateway, "new").await;
+}
+
+async fn last_reload(gateway: &Gateway) -> Value {
+    gateway.status().await["configuration"]["last_reload"].clone()
+}

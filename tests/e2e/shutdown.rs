@@ -1,0 +1,227 @@
+//! SIGTERM lets finish what is under way; SIGINT does not wait.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::*;
+
+/// An origin that takes its time.
+fn slow_origin(delay: Duration) -> Origin {
+    let reply = Reply::After(delay, Box::new(Answer::new(200).body("late").into()));
+    Origin::answering(move |_| reply.clone())
+}
+
+#[tokio::test]
+async fn sigterm_finishes_what_is_under_way_and_then_ends() {
+    // Goal: a drain loses nothing and takes no longer than it must. Method: a request of two seconds is under way and an idle
+    // connection is open; the answer must come whole, new connections must be refused, and the end must follow soon.
+    let origin = slow_origin(Duration::from_secs(2));
+    let mut gateway = Gateway::passing(&origin).await;
+    let idle = gateway.client().await;
+    let mut client = gateway.client().await;
+    let request = tokio::spawn(async move { client.get("/slow").await });
+    eventually("the request is under way", async || {
+        (origin.count() == 1).then_some(())
+    })
+    .await;
+    gateway.signal(Signal::SIGTERM);
+    let address = gateway.address();
+    eventually("new connections are refused", async || {
+        Client::try_connect(address).await.is_err().then_some(())
+    })
+    .await;
+    assert!(
+        !request.is_finished(),
+        "the listener closed only after the request"
+    );
+    let answer = request.await.unwrap();
+    let answered = Instant::now();
+    assert_eq!((answer.status, answer.text()), (200, "late"));
+    assert_eq!(gateway.exit_code().await, 0);
+    assert!(
+        answered.elapsed() < Duration::from_secs(2),
+        "{:?} after the last answer",
+        answered.elapsed()
+    );
+    assert_eq!(gateway.access_log().len(), 1, "the log is flushed");
+    drop(idle);
+}
+
+#[tokio::test]
+async fn a_draining_gateway_says_that_it_is_not_ready() {
+    // Goal: load balancers look elsewhere, while the process still lives. Method: both probes during a slow request.
+    let origin = slow_origin(Duration::from_secs(3));
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut client = gateway.client().await;
+    let request = tokio::spawn(async move { client.get("/slow").await });
+    eventually("the request is under way", async || {
+        (origin.count() == 1).then_some(())
+    })
+    .await;
+    gateway.signal(Signal::SIGTERM);
+    let admin = gateway.admin_address();
+    eventually("it is not ready", async || {
+        match Client::try_connect(admin).await {
+            Ok(mut client) => client
+                .try_send(get("/readyz"))
+                .await
+                .is_ok_and(|answer| answer.status == 503)
+                .then_some(()),
+            Err(_) => Some(()),
+        }
+    })
+    .await;
+    assert_eq!(request.await.unwrap().status, 200);
+    assert_eq!(gateway.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn a_stream_of_http2_under_way_is_finished() {
+    // Goal: the drain knows streams, not only connections. Method: two slow streams on one connection.
+    let origin = slow_origin(Duration::from_secs(2));
+    let mut gateway = Gateway::passing(&origin).await;
+    let client = gateway.h2c().await;
+    let streams = [client.clone(), client]
+        .map(|client| tokio::spawn(async move { client.send(get("/slow")).await }));
+    eventually("the requests are under way", async || {
+        (origin.count() == 2).then_some(())
+    })
+    .await;
+    gateway.signal(Signal::SIGTERM);
+    for stream in streams {
+        assert_eq!(stream.await.unwrap().text(), "late");
+    }
+    assert_eq!(gateway.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn a_busy_connection_is_closed_between_requests_and_not_within_one() {
+    // Goal: clients that keep asking on one connection lose no answer to a drain. Method: one request after another across the
+    // signal, while a slow one keeps the drain open; the first that finds no connection must not have been sent.
+    let origin = Origin::answering(|request| {
+        let delay = if request.target == "/slow" { 1000 } else { 0 };
+        Reply::After(
+            Duration::from_millis(delay),
+            Box::new(Answer::new(200).body("ok").into()),
+        )
+    });
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut slow = gateway.client().await;
+    let slow = tokio::spawn(async move { slow.get("/slow").await });
+    let mut client = gateway.client().await;
+    assert_eq!(client.get("/").await.status, 200);
+    eventually("the slow request is under way", async || {
+        (origin.count() == 2).then_some(())
+    })
+    .await;
+    gateway.signal(Signal::SIGTERM);
+    let end = loop {
+        match client.try_send(get("/")).await {
+            Ok(answer) => assert_eq!(answer.status, 200),
+            Err(error) => break error,
+        }
+    };
+    assert!(end.starts_with("connection gone"), "{end}");
+    assert_eq!(slow.await.unwrap().status, 200);
+    assert_eq!(gateway.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn sigterm_without_requests_ends_soon() {
+    // Goal: nothing to wait for, no waiting. Method: the exit code and the time.
+    let mut gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }").await;
+    gateway.get("/").await;
+    let started = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(gateway.exit_code().await, 0);
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_drain_ends_at_its_timeout() {
+    // Goal: a request that never ends does not hold the process. Method: an origin that hangs, one second to drain.
+    let origin = Origin::answering(|_| Reply::Hang);
+    let rules = "[server]\nshutdown_timeout = \"1s\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    let mut gateway = Gateway::before(&origin, rules).await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    eventually("the request is under way", async || {
+        (origin.count() == 1).then_some(())
+    })
+    .await;
+    let started = Instant::now();
+    gateway.signal(Signal::SIGTERM);
+    assert_eq!(gateway.exit_code().await, 0);
+    assert!(
+        started.elapsed() >= Duration::from_millis(900),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn an_upgraded_connection_counts_as_under_way() {
+    // Goal: WebSockets are drained like requests. Method: one is open, messages still pass during the drain, the end comes at
+    // the timeout.
+    let origin = Origin::answering(|_| Reply::WebSocket);
+    let rules = "[server]\nshutdown_timeout = \"2s\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    let mut gateway = Gateway::before(&origin, rules).await;
+    let address = gateway.address();
+    let (opened, open) = tokio::sync::oneshot::channel();
+    let (signalled, go_on) = std::sync::mpsc::channel();
+    let talk = tokio::task::spawn_blocking(move || {
+        use tokio_tungstenite::tungstenite::{Message, client};
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(15)))
+            .unwrap();
+        let (mut socket, _) = client(format!("ws://{address}/socket"), stream).unwrap();
+        opened.send(()).unwrap();
+        go_on.recv().unwrap();
+        socket.send(Message::text("still there?")).unwrap();
+        socket.read().unwrap()
+    });
+    open.await.unwrap();
+    gateway.signal(Signal::SIGTERM);
+    eventually("new connections are refused", async || {
+        Client::try_connect(address).await.is_err().then_some(())
+    })
+    .await;
+    signalled.send(()).unwrap();
+    assert_eq!(
+        talk.await.unwrap().into_text().unwrap().as_str(),
+        "still there?"
+    );
+    assert_eq!(gateway.exit_code().await, 0);
+}
+
+#[tokio::test]
+async fn sigint_ends_at_once() {
+    // Goal: Ctrl-C. Method: a request is under way for half a minute; the end does not wait for it.
+    let origin = slow_origin(Duration::from_secs(30));
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    eventually("the request is under way", async || {
+        (origin.count() == 1).then_some(())
+    })
+    .await;
+    let started = Instant::now();
+    gateway.signal(Signal::SIGINT);
+    assert_eq!(gateway.exit_code().await, 0);
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+}
