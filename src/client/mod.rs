@@ -23,6 +23,7 @@ mod node;
 pub mod prefix;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::net::IpAddr;
 
@@ -31,6 +32,7 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 pub use self::prefix::{Prefix, PrefixBits, prefix};
+pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

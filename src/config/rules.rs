@@ -138,6 +138,17 @@ pub struct OriginRules {
     pub retries: u8,
     /// What the origin sees as `Host`.
     pub host: HostPolicy,
+    /// In which case field names go to the origin and come back from it.
+    pub header_case: HeaderCase,
+}
+
+/// In which case field names travel between client and origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderCase {
+    /// In lower case, as in HTTP/2.
+    Lower,
+    /// As each side wrote them.
+    AsSent,
 }
 
 /// How a server is chosen from a pool.

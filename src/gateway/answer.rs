@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
@@ -16,13 +16,13 @@ use pingora::{Error, Result};
 
 use super::context::Context;
 use crate::bounds;
+use crate::origin::Fields;
 use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit};
 use crate::snapshot::ActiveAction;
 
-// Static text rather than `HeaderName`: Pingora keeps the case of an origin's names, and copies that of a name it does not know.
-const RATE_LIMIT: &str = "RateLimit";
-const RATE_LIMIT_POLICY: &str = "RateLimit-Policy";
-const X_REQUEST_ID: &str = "X-Request-Id";
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Answers a refused request: 429.
 pub(super) async fn refuse(
@@ -73,39 +73,42 @@ pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<
     send(session, context, header, fixed.body.clone()).await
 }
 
-/// Tells a client that waits for it to send its body, RFC 9110 §10.1.1: the request passed, and origins are not asked to say so.
+/// Whether the client sends its body only when it is told to, RFC 9110 §10.1.1.
+pub(super) fn waits_for_invitation(session: &Session) -> bool {
+    expects_continue(session) && session.req_header().version == http::Version::HTTP_11
+}
+
+/// Tells a client that waits for it to send its body: the request passed, and origins are not asked to say so.
 pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
-    let version = session.req_header().version;
-    if expects_continue(session) && version == http::Version::HTTP_11 {
-        // Pingora gives up the connection when it writes anything while the body is unread; this is the one time that it must not.
-        let keepalive = session.get_keepalive();
-        session.write_continue_response().await?;
-        session.set_keepalive(keepalive);
-    }
+    // Pingora gives up the connection when it writes anything while the body is unread; this is the one time that it must not.
+    let keepalive = session.get_keepalive();
+    session.write_continue_response().await?;
+    session.set_keepalive(keepalive);
     Ok(())
 }
 
 /// HTTP/1.0 knows no chunks: the end of the connection ends the body, RFC 9112 §6.3.
-pub(super) fn unchunk_for_http10(session: &mut Session, response: &mut ResponseHeader) {
+pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields) {
     if session.req_header().version == http::Version::HTTP_10
-        && response.remove_header(&TRANSFER_ENCODING).is_some()
+        && fields.all().contains_key(TRANSFER_ENCODING)
     {
+        fields.remove(&TRANSFER_ENCODING);
         session.set_keepalive(None);
     }
 }
 
 /// Adds the request id and the standing of the limits to an origin's response; the origin's own RateLimit fields stay.
-pub(super) fn sign(response: &mut ResponseHeader, context: &Context) -> Result<()> {
-    response.insert_header(X_REQUEST_ID, context.request_id.as_header_value())?;
-    sign_limits(response, context)
+pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
+    sign_limits(fields, context)
 }
 
-fn sign_limits(response: &mut ResponseHeader, context: &Context) -> Result<()> {
+fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     let (Some(route), Some(verdict)) = (&context.route, &context.verdict) else {
         return Ok(());
     };
     if let Some(policy) = &route.policy {
-        response.append_header(RATE_LIMIT_POLICY, policy.clone())?;
+        fields.append(RATE_LIMIT_POLICY, policy.clone())?;
     }
     let mut standing = BytesMut::with_capacity(64);
     rate_limit(
@@ -115,8 +118,7 @@ fn sign_limits(response: &mut ResponseHeader, context: &Context) -> Result<()> {
     );
     let standing = HeaderValue::from_maybe_shared(standing.freeze())
         .expect("names and numbers are visible ASCII");
-    response.append_header(RATE_LIMIT, standing)?;
-    Ok(())
+    fields.append(RATE_LIMIT, standing)
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {

@@ -23,8 +23,9 @@ use pingora::{Error, Result};
 
 use crate::admission::{Admission, admit};
 use crate::clock;
+use crate::config::rules::HeaderCase;
 use crate::live::Live;
-use crate::origin::{Introduction, introduce, strip_response};
+use crate::origin::{Introduction, edit_request, edit_response, introduce, strip_hop_by_hop};
 use crate::record::{Disposition, OriginUse, Outcome};
 use crate::response::{Problem, Refusal};
 use crate::snapshot::ActiveAction;
@@ -67,38 +68,14 @@ impl ProxyHttp for Gateway {
     }
 
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
-        match self.decide(session, context) {
-            Step::Forward => {
-                answer::invite_body(session)
-                    .await
-                    .map_err(|error| error.into_down())?;
-                Ok(false)
-            }
-            Step::Respond => {
-                context.disposition = Some(Disposition::Responded);
-                answer::respond(session, context)
-                    .await
-                    .map_err(|error| error.into_down())?;
-                Ok(true)
-            }
-            Step::Refuse(refusal) => {
-                context.disposition = Some(Disposition::Refused);
-                answer::refuse(session, context, &refusal)
-                    .await
-                    .map_err(|error| error.into_down())?;
-                Ok(true)
-            }
-            Step::Reject(problem) => {
-                context.disposition = Some(match problem {
-                    Problem::NoRoute => Disposition::NoRoute,
-                    _ => Disposition::Rejected,
-                });
-                answer::reject(session, context, problem)
-                    .await
-                    .map_err(|error| error.into_down())?;
-                Ok(true)
-            }
+        let step = self.decide(session, context);
+        if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
+            return Ok(false);
         }
+        // Boxed: whoever just passes should not carry the room that an answer needs.
+        Box::pin(carry_out(step, session, context))
+            .await
+            .map_err(|error| error.into_down())
     }
 
     async fn request_body_filter(
@@ -169,16 +146,16 @@ impl ProxyHttp for Gateway {
             return Ok(());
         };
         let (_, source) = context.client_or_unspecified();
-        introduce(
-            request,
-            &Introduction {
-                peer: context.peer_address(),
-                source,
-                request_id: context.request_id,
-                client: &context.snapshot.rules.client,
-                host: &pool.rules.host,
-            },
-        )
+        let introduction = Introduction {
+            peer: context.peer_address(),
+            source,
+            request_id: context.request_id,
+            client: &context.snapshot.rules.client,
+            host: &pool.rules.host,
+        };
+        edit_request(request, pool.rules.header_case, |fields| {
+            introduce(fields, &introduction)
+        })
     }
 
     async fn upstream_response_filter(
@@ -190,7 +167,7 @@ impl ProxyHttp for Gateway {
         if context.wait.is_none() {
             context.wait = Some(clock::since(context.tried_at));
         }
-        strip_response(response);
+        strip_hop_by_hop(response);
         Ok(())
     }
 
@@ -216,8 +193,10 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
-        answer::unchunk_for_http10(session, response);
-        answer::sign(response, context)
+        edit_response(response, context.header_case(), |fields| {
+            answer::unchunk_for_http10(session, fields);
+            answer::sign(fields, context)
+        })
     }
 
     async fn fail_to_proxy(
@@ -281,6 +260,32 @@ enum Step {
     Respond,
     Refuse(Refusal),
     Reject(Problem),
+}
+
+/// Takes a step; whether it ended the request.
+async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
+    match step {
+        Step::Forward => {
+            answer::invite_body(session).await?;
+            return Ok(false);
+        }
+        Step::Respond => {
+            context.disposition = Some(Disposition::Responded);
+            answer::respond(session, context).await?;
+        }
+        Step::Refuse(refusal) => {
+            context.disposition = Some(Disposition::Refused);
+            answer::refuse(session, context, &refusal).await?;
+        }
+        Step::Reject(problem) => {
+            context.disposition = Some(match problem {
+                Problem::NoRoute => Disposition::NoRoute,
+                _ => Disposition::Rejected,
+            });
+            answer::reject(session, context, problem).await?;
+        }
+    }
+    Ok(true)
 }
 
 impl Gateway {
@@ -370,6 +375,11 @@ impl Context {
             ActiveAction::Forward(pool) => Some(pool),
             ActiveAction::Respond(_) => None,
         }
+    }
+
+    fn header_case(&self) -> HeaderCase {
+        self.pool()
+            .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
     }
 
     fn retries(&self) -> u8 {

@@ -9,17 +9,16 @@ use std::net::IpAddr;
 use arrayvec::ArrayString;
 use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
-use pingora::http::{RequestHeader, ResponseHeader};
 
-use crate::client::Source;
+use super::case::Fields;
+use crate::client::{Source, address_text};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
 
-// Static text rather than `HeaderName`: Pingora keeps the case of names beside them, and copies that of a name it does not know.
-const X_FORWARDED_FOR: &str = "X-Forwarded-For";
-const X_FORWARDED_HOST: &str = "X-Forwarded-Host";
-const X_FORWARDED_PROTO: &str = "X-Forwarded-Proto";
-const X_REQUEST_ID: &str = "X-Request-Id";
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the gateway tells an origin about a request.
 pub struct Introduction<'a> {
@@ -35,93 +34,104 @@ pub struct Introduction<'a> {
     pub host: &'a HostPolicy,
 }
 
-/// Writes the introduction into the request for the origin.
+/// Writes the introduction into the fields of the request for the origin.
 ///
 /// # Errors
-/// Never for the values made here; Pingora's header functions are fallible.
-pub fn introduce(request: &mut RequestHeader, told: &Introduction<'_>) -> Result<()> {
-    // 45 bytes hold any address; "for=" with brackets and quotes makes 53.
-    let mut peer = ArrayString::<64>::new();
-    let _ = write!(peer, "{}", told.peer);
+/// Those of [`Fields`].
+pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     match told.source {
-        Source::Connection => replace_account(request, told, &peer)?,
-        Source::Forwarded => extend_account(request, told, &peer)?,
+        Source::Connection => replace_account(fields, told)?,
+        Source::Forwarded => extend_account(fields, told)?,
     }
     // The gateway has told the client to go on; the origin must not be asked to do so again.
-    request.remove_header(&EXPECT);
-    request.insert_header(X_REQUEST_ID, told.request_id.as_header_value())?;
-    if let HostPolicy::Fixed(host) = &told.host {
-        request.insert_header(HOST, host.clone())?;
+    fields.remove(&EXPECT);
+    fields.insert(X_REQUEST_ID, told.request_id.as_header_value())?;
+    match &told.host {
+        HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
+        HostPolicy::Preserve => Ok(()),
     }
-    Ok(())
 }
 
 /// The peer is the client: its own claims are dropped.
-fn replace_account(request: &mut RequestHeader, told: &Introduction<'_>, peer: &str) -> Result<()> {
-    request.insert_header(X_FORWARDED_FOR, peer)?;
-    request.insert_header(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
-    forward_host(request, told)?;
-    request.remove_header(&FORWARDED);
+fn replace_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+    fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
+    fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+    forward_host(fields, told)?;
+    fields.remove(&FORWARDED);
     match &told.client.forwarded {
         ForwardedSource::XForwardedFor => {}
-        ForwardedSource::Forwarded => {
-            request.insert_header(FORWARDED, forwarded_element(told.peer).as_str())?;
-        }
-        ForwardedSource::SingleValue(name) => drop(request.remove_header(name)),
+        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told.peer))?,
+        ForwardedSource::SingleValue(name) => fields.remove(name),
     }
     Ok(())
 }
 
 /// The peer is a trusted hop: its account is kept and it is added to the chain.
-fn extend_account(request: &mut RequestHeader, told: &Introduction<'_>, peer: &str) -> Result<()> {
-    request.append_header(X_FORWARDED_FOR, peer)?;
+fn extend_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+    fields.append(X_FORWARDED_FOR, address_value(told.peer))?;
     if told.client.forwarded == ForwardedSource::Forwarded {
-        request.append_header(FORWARDED, forwarded_element(told.peer).as_str())?;
+        fields.append(FORWARDED, forwarded_element(told.peer))?;
     }
-    if !request.headers.contains_key(X_FORWARDED_PROTO) {
-        request.insert_header(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+    if !fields.all().contains_key(X_FORWARDED_PROTO) {
+        fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
     }
-    if !request.headers.contains_key(X_FORWARDED_HOST) {
-        forward_host(request, told)?;
+    if !fields.all().contains_key(X_FORWARDED_HOST) {
+        forward_host(fields, told)?;
     }
     Ok(())
 }
 
 /// What the client asked for, where `Host` does not tell the origin any more.
-fn forward_host(request: &mut RequestHeader, told: &Introduction<'_>) -> Result<()> {
-    match (&told.host, request.headers.get(HOST).cloned()) {
-        (HostPolicy::Fixed(_), Some(host)) => request.insert_header(X_FORWARDED_HOST, host)?,
-        (HostPolicy::Fixed(_), None) | (HostPolicy::Preserve, _) => {
-            drop(request.remove_header(X_FORWARDED_HOST));
-        }
+fn forward_host(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+    let asked = match told.host {
+        HostPolicy::Fixed(_) => fields.all().get(HOST).cloned(),
+        HostPolicy::Preserve => None,
+    };
+    match asked {
+        Some(host) => fields.insert(X_FORWARDED_HOST, host)?,
+        None => fields.remove(&X_FORWARDED_HOST),
     }
     Ok(())
 }
 
+fn address_value(address: IpAddr) -> HeaderValue {
+    HeaderValue::from_str(&address_text(address))
+        .expect("digits, dots and colons are visible ASCII")
+}
+
 /// RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
-fn forwarded_element(peer: IpAddr) -> ArrayString<64> {
-    let mut element = ArrayString::new();
+fn forwarded_element(peer: IpAddr) -> HeaderValue {
+    let mut element = ArrayString::<64>::new();
     let _ = match peer {
         IpAddr::V4(address) => write!(element, "for={address}"),
         IpAddr::V6(address) => write!(element, "for=\"[{address}]\""),
     };
-    element
+    HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
 /// Pingora writes `Connection` itself.
-pub fn strip_response(response: &mut ResponseHeader) {
+pub fn strip_hop_by_hop(fields: &mut dyn Fields) {
     const HOP_BY_HOP: [HeaderName; 2] = [
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
     ];
-    for name in named_by_connection(response).iter().chain(&HOP_BY_HOP) {
-        response.remove_header(name);
+    // Most responses have none, so they are looked for in one pass before anything is hashed.
+    let mut doomed: Vec<HeaderName> = Vec::new();
+    for (name, value) in fields.all() {
+        if HOP_BY_HOP.contains(name) {
+            doomed.push(name.clone());
+        } else if name == CONNECTION {
+            doomed.extend(named_by_connection(value));
+        }
+    }
+    for name in &doomed {
+        fields.remove(name);
     }
 }
 
-/// The fields that `Connection` names, other than those that frame the message or switch protocols.
-fn named_by_connection(response: &ResponseHeader) -> Vec<HeaderName> {
+/// The fields that a `Connection` names, other than those that frame the message or switch protocols.
+fn named_by_connection(value: &HeaderValue) -> impl Iterator<Item = HeaderName> {
     const KEPT: [&str; 5] = [
         "close",
         "keep-alive",
@@ -129,14 +139,11 @@ fn named_by_connection(response: &ResponseHeader) -> Vec<HeaderName> {
         "content-length",
         "transfer-encoding",
     ];
-    response
-        .headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|names| names.split(','))
+    value
+        .to_str()
+        .unwrap_or_default()
+        .split(',')
         .map(str::trim)
         .filter(|name| !KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)))
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
-        .collect()
 }

@@ -1,9 +1,11 @@
 //! Stage 5, where it goes: pools of servers, their health, the choice of one, what it is told about the client.
 
+mod case;
 mod headers;
 mod health;
 mod pool;
 
-pub use headers::{Introduction, introduce, strip_response};
+pub use case::{Fields, edit_request, edit_response};
+pub use headers::{Introduction, introduce, strip_hop_by_hop};
 pub use health::HealthChecks;
 pub use pool::{Pool, Server};

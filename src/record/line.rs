@@ -9,11 +9,12 @@
 //! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
 //! no line exceeds 16 KiB plus the operator's own names.
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use sluicegate_limiter::{Outcome as Answer, Verdict};
+
+use crate::client::address_text;
 
 use super::escape::{Cut, escape, escape_cut};
 use super::metrics::RouteMetrics;
@@ -35,7 +36,9 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     into.extend_from_slice(outcome.request_id.hex().as_bytes());
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
-    address(into, b",\"peer\":\"", outcome.peer);
+    // Without a trusted hop in front, the peer is the client.
+    let peer = outcome.peer.filter(|_| outcome.peer != outcome.client);
+    address(into, b",\"peer\":\"", peer);
     request(into, outcome);
     if let Some(route) = outcome.route {
         text(into, b",\"route\":\"", route.name().as_bytes());
@@ -142,7 +145,7 @@ pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
 fn address(into: &mut Vec<u8>, before: &[u8], address: Option<IpAddr>) {
     let Some(address) = address else { return };
     into.extend_from_slice(before);
-    plain_address(into, address);
+    into.extend_from_slice(address_text(address).as_bytes());
     into.push(b'"');
 }
 
@@ -152,24 +155,9 @@ fn bare_address(into: &mut Vec<u8>, address: IpAddr) {
     if bracketed {
         into.push(b'[');
     }
-    plain_address(into, address);
+    into.extend_from_slice(address_text(address).as_bytes());
     if bracketed {
         into.push(b']');
-    }
-}
-
-/// IPv4 by hand, since `Display` pads and costs ten times as much; IPv6 through `Display` for its compression rules.
-pub(super) fn plain_address(into: &mut Vec<u8>, address: IpAddr) {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, c, d] = v4.octets();
-            number(into, b"", a.into());
-            for octet in [b, c, d] {
-                number(into, b".", octet.into());
-            }
-        }
-        // Writing to a vector does not fail.
-        IpAddr::V6(v6) => drop(write!(into, "{v6}")),
     }
 }
 

@@ -10,7 +10,9 @@ use std::io::{IsTerminal, Write};
 
 use sluicegate_limiter::Outcome as Answer;
 
-use super::line::{micros, plain_address, smallest_remaining, thousandths, whole_seconds};
+use crate::client::address_text;
+
+use super::line::{micros, smallest_remaining, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
 use super::rfc3339::Stamp;
 
@@ -63,7 +65,7 @@ fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>, colour: C
         printable(into, outcome.target);
     });
     column(into, CLIENT, |into| match outcome.client {
-        Some(client) => plain_address(into, client),
+        Some(client) => into.extend_from_slice(address_text(client).as_bytes()),
         None => into.push(b'-'),
     });
     paint(into, colour, tint(outcome));

@@ -1,17 +1,30 @@
 //! Owns the identity of a request: 128 bits that nobody can guess and that cost no system call.
 //!
-//! Each thread numbers its requests and passes the number through two keyed SipHashes, whose keys the standard library
+//! Each thread numbers its requests and passes the number through a keyed SipHash of 128 bits, whose key the standard library
 //! draws from the operating system once a thread. A counter alone would tell a client how many requests its neighbours
-//! make; a plain generator could be wound forward from one output. A keyed hash of a counter does neither, and two ids of
-//! one thread can only be equal when both 64-bit halves collide at once.
+//! make; a plain generator could be wound forward from one output. A keyed hash of a counter does neither.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use siphasher::sip128::SipHasher13;
+
 /// The identity of one request, 32 lower-case hexadecimal digits when written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId(u128);
+
+/// The two digits of every byte: an id is written three times a request.
+const PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 0xf]];
+        byte += 1;
+    }
+    pairs
+};
 
 impl RequestId {
     /// Length of the written form in bytes.
@@ -35,11 +48,9 @@ impl RequestId {
     /// The written form, for a header or a log line.
     #[must_use]
     pub fn hex(self) -> Hex {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; Self::LENGTH];
         for (pair, byte) in text.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 0xf)];
+            pair.copy_from_slice(&PAIRS[usize::from(byte)]);
         }
         Hex(text)
     }
@@ -87,25 +98,23 @@ impl Hex {
 
 /// What one thread draws identities from.
 struct Source {
-    high: RandomState,
-    low: RandomState,
+    hasher: SipHasher13,
     drawn: u64,
 }
 
 impl Source {
     fn new() -> Self {
+        // Two numbers that nobody can guess: what a secretly keyed hash says of two fixed ones.
+        let secret = RandomState::new();
         Self {
-            high: RandomState::new(),
-            low: RandomState::new(),
+            hasher: SipHasher13::new_with_keys(secret.hash_one(0_u64), secret.hash_one(1_u64)),
             drawn: 0,
         }
     }
 
     fn draw(&mut self) -> RequestId {
         self.drawn = self.drawn.wrapping_add(1);
-        let high = self.high.hash_one(self.drawn);
-        let low = self.low.hash_one(self.drawn);
-        RequestId(u128::from(high) << 64 | u128::from(low))
+        RequestId(self.hasher.hash(&self.drawn.to_ne_bytes()).as_u128())
     }
 }
 

@@ -15,8 +15,8 @@ use super::rfc3339::Stamp;
 use super::stripe;
 
 /// Bytes of a shard at which it asks for the writer before its next tick: large enough that a wake-up is paid for by a
-/// thousand lines, small enough that the rest of the cap outlasts the writer's way to a busy core.
-pub(super) const WATERMARK: usize = 256 * 1024;
+/// hundred lines, small enough that both buffers of a shard stay in the second cache beside what requests work on.
+pub(super) const WATERMARK: usize = 32 * 1024;
 
 /// Bytes that a shard holds at most: 100,000 lines a second on one thread for 100 ms.
 pub(super) const CAP: usize = 4 * 1024 * 1024;

@@ -229,3 +229,38 @@ async fn every_answer_of_the_gateway_itself_carries_a_request_id() {
         assert!(answer.header("x-request-id").is_some(), "{answer:?}");
     }
 }
+
+/// The head that an origin gets and the bytes that a client gets, where both write names in their own case.
+async fn names_through(origin_lines: &[&str]) -> (Vec<String>, String) {
+    let answer = Answer::new(200).header("X-Old-Answer", "1").body("ok");
+    let origin = Origin::answering(move |_| Reply::Answer(answer.clone()));
+    let setup = origin_lines
+        .iter()
+        .fold(Setup::new().origin("app", &origin), |setup, line| {
+            setup.origin_line(line)
+        });
+    let gateway = setup.rules(PASS).start().await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a.test\r\nX-Api-Key: k\r\nConnection: close\r\n\r\n")
+        .await;
+    let answer = String::from_utf8(raw.read_to_end().await).unwrap();
+    let request = origin.only_request();
+    let names = request.headers.into_iter().map(|(name, _)| name);
+    (names.collect(), answer)
+}
+
+#[tokio::test]
+async fn field_names_travel_in_lower_case() {
+    // Goal: the default, as in HTTP/2. Method: names with capitals on both sides, read as bytes.
+    let (names, answer) = names_through(&[]).await;
+    assert!(names.iter().any(|name| name == "x-api-key"), "{names:?}");
+    assert!(answer.contains("\r\nx-old-answer: 1\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn field_names_travel_as_sent_where_the_origin_minds() {
+    // Goal: `header_case = "as-sent"`. Method: the same.
+    let (names, answer) = names_through(&["header_case = \"as-sent\""]).await;
+    assert!(names.iter().any(|name| name == "X-Api-Key"), "{names:?}");
+    assert!(answer.contains("\r\nX-Old-Answer: 1\r\n"), "{answer}");
+}

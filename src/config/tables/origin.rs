@@ -8,7 +8,9 @@ use crate::config::field::{Field, all, quoted};
 use crate::config::host;
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
-use crate::config::rules::{Balance, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
+use crate::config::rules::{
+    Balance, HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts,
+};
 use crate::config::section::Section;
 
 /// Longest timeout: a day.
@@ -47,6 +49,19 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
         }
         field.parsed(host::sent).map(HostPolicy::Fixed)
     });
+    let header_case = section.or(
+        "header_case",
+        "\"lower\"",
+        HeaderCase::Lower,
+        |field| match field.text()? {
+            "lower" => Some(HeaderCase::Lower),
+            "as-sent" => Some(HeaderCase::AsSent),
+            other => field.refuse(
+                format!("there is no header case {}", quoted(other)),
+                "write \"lower\", or \"as-sent\" for an origin or clients that mind",
+            ),
+        },
+    );
     section.finish();
     Some(OriginRules {
         servers: servers?,
@@ -55,6 +70,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
         timeouts: timeouts?,
         retries: retries?,
         host: host?,
+        header_case: header_case?,
     })
 }
 
