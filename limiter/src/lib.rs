@@ -34,10 +34,11 @@
 //! ```
 //!
 //! # Where to read on
-//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `sliding_window` how one rate is judged,
+//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
 //! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod capacity;
 mod cost;
 mod decide;
@@ -45,7 +46,6 @@ mod decision;
 mod key;
 mod limit;
 mod rate;
-mod sliding_window;
 mod sync;
 mod table;
 mod time;
@@ -53,7 +53,9 @@ mod time;
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
 pub use decide::{Ask, decide, peek};
-pub use decision::{Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Verdict};
+pub use decision::{
+    Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
+};
 pub use key::{KeyHash, KeyHasher, Seed};
 pub use limit::Limit;
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};

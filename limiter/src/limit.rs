@@ -7,14 +7,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::algorithm::{Judge, Meter, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Decision;
+use crate::decision::{Asked, Decision, Finding};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
-use crate::sliding_window::Judge;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{Asked, Change, Charged, Occupancy, Seat, State, Table, Tallies};
+use crate::table::{Charged, Made, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
 mod edit;
@@ -23,6 +23,7 @@ mod edit;
 #[derive(Clone)]
 pub struct Limit {
     rates: Rates,
+    meters: [Meter; MAX_RATES],
     capacity: Capacity,
     counters: Arc<Counters>,
 }
@@ -62,11 +63,10 @@ use with_table;
 
 /// A charge that may still be undone.
 #[derive(Clone, Copy)]
-pub(crate) struct Reservation {
+pub(crate) struct Receipt {
     seat: Seat,
-    /// Per rate, the start of the window that it was counted in; the second of a pair is for the second overflow word.
-    windows: [[i64; 2]; MAX_RATES],
-    cost: Cost,
+    left: [[Word; 2]; MAX_RATES],
+    made: Timestamp,
 }
 
 impl AnyTable {
@@ -94,11 +94,10 @@ enum Size {
     Buckets(usize),
 }
 
-/// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the same
-/// periods.
-fn judges<const K: usize>(rates: &Rates, now: Timestamp) -> [Judge; K] {
+/// The meters of these rates; behind the last, the last again.
+fn meters(rates: &Rates) -> [Meter; MAX_RATES] {
     let rates = rates.as_slice();
-    std::array::from_fn(|rate| Judge::new(rates[rate], now))
+    std::array::from_fn(|rate| Meter::new(rates[rate.min(rates.len() - 1)]))
 }
 
 impl Limit {
@@ -108,6 +107,7 @@ impl Limit {
     pub fn new(rates: Rates, capacity: Capacity) -> Self {
         let table = AnyTable::new(&rates, Size::Keys(capacity), Tallies::default());
         Self {
+            meters: meters(&rates),
             rates,
             capacity,
             counters: Arc::new(Counters::new(table)),
@@ -121,6 +121,7 @@ impl Limit {
         let table = AnyTable::new(&rates, Size::Buckets(buckets), Tallies::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
+            meters: meters(&rates),
             rates,
             capacity,
             counters: Arc::new(Counters::new(table)),
@@ -148,16 +149,17 @@ impl Limit {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
-            table.peek(key, &judges).decision(&judges, Asked::Wanted(cost))
-        })
+        let finding = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            refused(&table.peek(key, &judges), &judges, cost)
+        });
+        self.decision(finding, now)
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
-        with_table!(&self.counters.table, table => table.occupancy(&judges(&self.rates, now)))
+        with_table!(&self.counters.table, table => table.occupancy(&self.judges(now)))
     }
 
     /// What happened to newcomers since the limit was made, edits included.
@@ -172,37 +174,105 @@ impl Limit {
     }
 
     /// Takes `cost` from all rates of `key`, or from none.
-    pub(crate) fn charge(
+    #[inline(always)]
+    pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+        let finding = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            match table.charge(key, &judges, cost) {
+                Charged::Refused(state) => refused(&state, &judges, cost),
+                Charged::Admitted(state, seat) => {
+                    self.counters.forward(key, seat, cost, now);
+                    admitted(&state, &judges)
+                }
+            }
+        });
+        self.decision(finding, now)
+    }
+
+    /// As [`charge`](Self::charge), for a charge that may have to be undone.
+    pub(crate) fn reserve(
         &self,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> (Decision, Option<Reservation>) {
-        with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
-            match table.change(key, &judges, Change::Charge(cost)) {
-                Charged::Refused(state) => (state.decision(&judges, Asked::Wanted(cost)), None),
+    ) -> (Decision, Option<Receipt>) {
+        let made = now;
+        let (finding, receipt) = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            match table.charge(key, &judges, cost) {
+                Charged::Refused(state) => (refused(&state, &judges, cost), None),
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat, cost, now);
-                    let reservation = Reservation { seat, windows: windows(&state, &judges), cost };
-                    (state.decision(&judges, Asked::Taken), Some(reservation))
+                    let left = state.left();
+                    (admitted(&state, &judges), Some(Receipt { seat, left, made }))
                 }
             }
-        })
+        });
+        (self.decision(finding, now), receipt)
     }
 
-    /// Takes a charge back. What a successor was told of it stays there: an edit may count a refused request, never
-    /// forget one.
-    pub(crate) fn undo(&self, reservation: &Reservation, now: Timestamp) {
-        let Reservation {
-            seat,
-            windows,
-            cost,
-        } = *reservation;
+    /// Takes `cost` of a charge back. What a successor was told of it stays there: an edit may count a refused request,
+    /// never forget one.
+    pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+        let Receipt { seat, left, made } = receipt;
         with_table!(&self.counters.table, table => {
-            let windows = std::array::from_fn(|rate| windows[rate]);
-            table.undo(seat, &judges(&self.rates, now), &windows, cost);
+            let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
+            table.undo(key, *seat, &self.judges(now), &made, cost);
         });
+    }
+
+    /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
+    /// same periods.
+    #[inline(always)]
+    fn judges<const K: usize>(&self, now: Timestamp) -> [Judge; K] {
+        std::array::from_fn(|rate| self.meters[rate].at(now))
+    }
+
+    #[inline(always)]
+    fn decision(&self, finding: Finding, now: Timestamp) -> Decision {
+        Decision::new(now, finding, self.rates.len(), &self.meters)
+    }
+}
+
+/// What a charge left.
+#[inline(always)]
+fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K]) -> Finding {
+    let mut words = [Word::UNUSED; MAX_RATES];
+    for (rate, judge) in judges.iter().enumerate() {
+        words[rate] = match state {
+            State::Own(words) => words[rate],
+            State::Shared(rows, _) => judge.lighter(rows[rate]),
+        };
+    }
+    Finding {
+        asked: Asked::Taken,
+        counted: state.counted(),
+        refusing: 0,
+        words,
+    }
+}
+
+/// How a cost that was not taken stands against `state`.
+#[inline(always)]
+fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
+    let mut words = [Word::UNUSED; MAX_RATES];
+    let mut refusing = 0;
+    for (rate, judge) in judges.iter().enumerate() {
+        let (word, sooner) = match state {
+            State::Own(words) => (words[rate], words[rate]),
+            State::Shared(rows, _) => (judge.lighter(rows[rate]), judge.sooner(rows[rate], cost)),
+        };
+        words[rate] = word;
+        if !judge.fits(word, cost) {
+            words[rate] = sooner;
+            refusing |= 1 << rate;
+        }
+    }
+    Finding {
+        asked: Asked::Wanted(cost),
+        counted: state.counted(),
+        refusing,
+        words,
     }
 }
 
@@ -236,18 +306,6 @@ impl Counters {
             from = &next.counters;
         }
     }
-}
-
-/// Where the words of a charge were counted, a row a rate.
-fn windows<const K: usize>(state: &State<K>, judges: &[Judge; K]) -> [[i64; 2]; MAX_RATES] {
-    let mut windows = [[0; 2]; MAX_RATES];
-    for (rate, judge) in judges.iter().enumerate() {
-        windows[rate] = match state {
-            State::Own(words) => [judge.window_of(words[rate]); 2],
-            State::Shared(rows, _) => rows[rate].map(|word| judge.window_of(word)),
-        };
-    }
-    windows
 }
 
 impl fmt::Debug for Limit {

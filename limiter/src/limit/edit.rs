@@ -26,7 +26,7 @@ use crate::sync::Ordering;
 use crate::table::{Change, Charged, Seat};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Counters, Limit, Size, judges, with_table};
+use super::{AnyTable, Counters, Limit, Size, meters, with_table};
 
 impl Limit {
     /// The limit after an edit of its numbers: whatever was counted still counts.
@@ -54,6 +54,7 @@ impl Limit {
             }
             if capacity == latest.capacity && same_periods(&rates, &latest.rates) {
                 return Self {
+                    meters: meters(&rates),
                     rates,
                     capacity,
                     counters: Arc::clone(&latest.counters),
@@ -61,6 +62,7 @@ impl Limit {
             }
             let table = AnyTable::new(&rates, Size::Keys(capacity), latest.tallies());
             let next = Self {
+                meters: meters(&rates),
                 rates,
                 capacity,
                 counters: Arc::new(Counters::new(table)),
@@ -75,14 +77,14 @@ impl Limit {
 
     fn copy_into(&self, next: &Self, now: Timestamp) {
         with_table!(&self.counters.table, old => with_table!(&next.counters.table, new => {
-            old.copy_into(&judges(&self.rates, now), new, &judges(&next.rates, now));
+            old.copy_into(&self.judges(now), new, &next.judges(now));
         }));
     }
 
     /// Adds a charge that was made at `seat` in the table before this one; where it is counted in this one.
     pub(super) fn take_over(&self, key: KeyHash, seat: Seat, cost: Cost, now: Timestamp) -> Seat {
         with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
+            let judges = self.judges(now);
             match seat {
                 Seat::Slot { .. } => match table.change(key, &judges, Change::Force(cost)) {
                     Charged::Admitted(_, seat) => seat,
