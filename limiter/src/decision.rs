@@ -82,8 +82,8 @@ pub enum Counted {
 /// What a decision is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A charge that was made.
-    Taken,
+    /// This charge was made.
+    Taken(Cost),
     /// A cost that was not taken.
     Wanted(Cost),
 }
@@ -169,6 +169,20 @@ impl Decision {
                 rate: self.refusal().map_or(0, |(rate, _)| rate),
             },
         }
+    }
+
+    /// How long the request is to be held back before it may go on: more than zero only where a leaky bucket queues it.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let Asked::Taken(cost) = self.finding.asked else {
+            return Duration::ZERO;
+        };
+        let delays = self.rates().map(|rate| {
+            self.meters[rate]
+                .at(self.now)
+                .delay(self.finding.words[rate], cost)
+        });
+        delays.max().unwrap_or_default()
     }
 
     /// Where the key was counted.
@@ -289,6 +303,13 @@ impl Verdict {
             None => Outcome::Admitted,
             Some((ask, rate, _)) => Outcome::Refused { ask, rate },
         }
+    }
+
+    /// How long an admitted request is to be held back: the longest delay over all limits.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let delays = self.decisions().iter().map(Decision::delay);
+        delays.max().unwrap_or_default()
     }
 
     /// One decision an ask, in the order of the asks.

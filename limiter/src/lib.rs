@@ -1,6 +1,6 @@
 //! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
 //!
-//! A [`Limit`] is one to four [`Rates`] and the counters of all its keys, in a table whose memory is fixed when it is
+//! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys, in a table whose memory is fixed when it is
 //! made. [`decide`] takes what one request asks of up to eight limits and charges all of it or nothing. There is no I/O
 //! here, no clock and no thread: time is an argument, keys come as keyed hashes, and anything that counts can be tested
 //! without waiting.
@@ -50,6 +50,7 @@ mod sync;
 mod table;
 mod time;
 
+pub use algorithm::{Algorithm, Alignment, Policy, PolicyError, Refill, Unit, Zone, ZoneError};
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
 pub use decide::{Ask, decide, peek};

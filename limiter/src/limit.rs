@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::algorithm::{Judge, Meter, Word};
+use crate::algorithm::{Judge, Meter, Policy, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::{Asked, Decision, Finding};
@@ -22,7 +22,7 @@ mod edit;
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]
 pub struct Limit {
-    rates: Rates,
+    policy: Policy,
     meters: [Meter; MAX_RATES],
     capacity: Capacity,
     counters: Arc<Counters>,
@@ -94,21 +94,16 @@ enum Size {
     Buckets(usize),
 }
 
-/// The meters of these rates; behind the last, the last again.
-fn meters(rates: &Rates) -> [Meter; MAX_RATES] {
-    let rates = rates.as_slice();
-    std::array::from_fn(|rate| Meter::new(rates[rate.min(rates.len() - 1)]))
-}
-
 impl Limit {
     /// A limit with all its memory, for `capacity` keys that owe something at the same time. None of it is allocated
     /// later.
     #[must_use]
-    pub fn new(rates: Rates, capacity: Capacity) -> Self {
-        let table = AnyTable::new(&rates, Size::Keys(capacity), Tallies::default());
+    pub fn new(policy: impl Into<Policy>, capacity: Capacity) -> Self {
+        let policy = policy.into();
+        let table = AnyTable::new(policy.rates(), Size::Keys(capacity), Tallies::default());
         Self {
-            meters: meters(&rates),
-            rates,
+            meters: policy.meters(),
+            policy,
             capacity,
             counters: Arc::new(Counters::new(table)),
         }
@@ -117,21 +112,28 @@ impl Limit {
     /// A limit of so many buckets: for tests that need keys to collide.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_buckets(rates: Rates, buckets: usize) -> Self {
-        let table = AnyTable::new(&rates, Size::Buckets(buckets), Tallies::default());
+    pub fn with_buckets(policy: impl Into<Policy>, buckets: usize) -> Self {
+        let policy = policy.into();
+        let table = AnyTable::new(policy.rates(), Size::Buckets(buckets), Tallies::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
-            meters: meters(&rates),
-            rates,
+            meters: policy.meters(),
+            policy,
             capacity,
             counters: Arc::new(Counters::new(table)),
         }
     }
 
+    /// What it demands.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// The rates, by rising period.
     #[must_use]
     pub fn rates(&self) -> &Rates {
-        &self.rates
+        self.policy.rates()
     }
 
     /// Keys that fit at the same time.
@@ -176,17 +178,41 @@ impl Limit {
     /// Takes `cost` from all rates of `key`, or from none.
     #[inline(always)]
     pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+        if let Meter::Sliding(_) = self.meters[0] {
+            // What most limits use is compiled for itself: that these judges are of one kind is known here.
+            let finding = with_table!(&self.counters.table, table => {
+                let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
+                self.charge_in(table, &judges, key, cost)
+            });
+            let rates = self.policy.rates().len();
+            return Decision::new(now, finding, rates, &self.meters);
+        }
+        self.charge_otherwise(key, cost, now)
+    }
+
+    #[inline(never)]
+    fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
         let finding = with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            match table.charge(key, &judges, cost) {
-                Charged::Refused(state) => refused(&state, &judges, cost),
-                Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat, cost, now);
-                    admitted(&state, &judges)
-                }
-            }
+            self.charge_in(table, &self.judges(now), key, cost)
         });
         self.decision(finding, now)
+    }
+
+    #[inline(always)]
+    fn charge_in<const K: usize>(
+        &self,
+        table: &Table<K>,
+        judges: &[Judge; K],
+        key: KeyHash,
+        cost: Cost,
+    ) -> Finding {
+        match table.charge(key, judges, cost) {
+            Charged::Refused(state) => refused(&state, judges, cost),
+            Charged::Admitted(state, seat) => {
+                self.counters.forward(key, seat, cost, judges[0].now());
+                admitted(&state, judges, cost)
+            }
+        }
     }
 
     /// As [`charge`](Self::charge), for a charge that may have to be undone.
@@ -204,7 +230,7 @@ impl Limit {
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat, cost, now);
                     let left = state.left();
-                    (admitted(&state, &judges), Some(Receipt { seat, left, made }))
+                    (admitted(&state, &judges, cost), Some(Receipt { seat, left, made }))
                 }
             }
         });
@@ -225,18 +251,46 @@ impl Limit {
     /// same periods.
     #[inline(always)]
     fn judges<const K: usize>(&self, now: Timestamp) -> [Judge; K] {
-        std::array::from_fn(|rate| self.meters[rate].at(now))
+        let mut judges = std::array::from_fn(|rate| self.meters[rate].at(now));
+        if let Meter::Window(..) = self.meters[0] {
+            self.align(&mut judges, now);
+        }
+        judges
     }
 
     #[inline(always)]
     fn decision(&self, finding: Finding, now: Timestamp) -> Decision {
-        Decision::new(now, finding, self.rates.len(), &self.meters)
+        let rates = self.policy.rates().len();
+        match self.meters[0] {
+            Meter::Window(..) => Decision::new(now, finding, rates, &self.meters_at(now)),
+            _ => Decision::new(now, finding, rates, &self.meters),
+        }
+    }
+
+    /// Puts the windows of now into judges whose windows follow a calendar.
+    #[inline(never)]
+    fn align(&self, judges: &mut [Judge], now: Timestamp) {
+        for (judge, meter) in judges.iter_mut().zip(self.meters_at(now)) {
+            *judge = meter.at(now);
+        }
+    }
+
+    /// The meters with the windows of now.
+    #[inline(never)]
+    fn meters_at(&self, now: Timestamp) -> [Meter; MAX_RATES] {
+        match self.policy.calendar() {
+            None => self.meters,
+            Some((zone, unit)) => {
+                let shape = zone.window(unit, now);
+                self.meters.map(|meter| meter.in_window(shape))
+            }
+        }
     }
 }
 
 /// What a charge left.
 #[inline(always)]
-fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K]) -> Finding {
+fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];
     for (rate, judge) in judges.iter().enumerate() {
         words[rate] = match state {
@@ -245,7 +299,7 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K]) -> Finding {
         };
     }
     Finding {
-        asked: Asked::Taken,
+        asked: Asked::Taken(cost),
         counted: state.counted(),
         refusing: 0,
         words,
@@ -311,7 +365,7 @@ impl Counters {
 impl fmt::Debug for Limit {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Limit")
-            .field("rates", &self.rates)
+            .field("policy", &self.policy)
             .field("capacity", &self.capacity)
             .field("bytes", &self.bytes())
             .finish_non_exhaustive()

@@ -42,7 +42,7 @@ use std::time::Duration;
 use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, Standing};
-use crate::rate::{MAX_COUNT, Period, Rate};
+use crate::rate::{MAX_COUNT, Rate};
 use crate::time::Timestamp;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -193,9 +193,8 @@ impl Judge {
         Timestamp::from_nanos(self.start as u64 * NANOS_PER_SECOND + self.into as u64)
     }
 
-    /// The rate's period.
-    pub(crate) fn period(&self) -> Period {
-        self.rate.period()
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
     }
 
     fn period_secs(&self) -> i64 {
@@ -374,13 +373,6 @@ impl Judge {
             next_free,
             reset: self.reset(&window),
         }
-    }
-
-    /// Of two words that do not admit `cost`, the one that admits it sooner.
-    #[must_use]
-    pub(crate) fn sooner(&self, [one, other]: [Word; 2], cost: Cost) -> Word {
-        let wait = |word| self.wait(&self.window(word), cost.get());
-        if wait(one) <= wait(other) { one } else { other }
     }
 
     /// Whole units that fit now: `count − current − ⌈previous · (P − e) / P⌉`.

@@ -18,15 +18,15 @@
 
 use std::sync::{Arc, PoisonError};
 
+use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::rate::{Rate, Rates};
 use crate::sync::Ordering;
 use crate::table::{Change, Charged, Seat};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Counters, Limit, Size, meters, with_table};
+use super::{AnyTable, Counters, Limit, Size, with_table};
 
 impl Limit {
     /// The limit after an edit of its numbers: whatever was counted still counts.
@@ -37,7 +37,8 @@ impl Limit {
     /// longest, and errs towards refusing for up to two of its periods. Editing a limit that was replaced edits its
     /// replacement.
     #[must_use]
-    pub fn edited(&self, rates: Rates, capacity: Capacity, now: Timestamp) -> Self {
+    pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
+        let policy = policy.into();
         let mut latest = self;
         loop {
             // Held until the copy is complete: a table that is still being filled must not be copied on. The lock
@@ -52,18 +53,18 @@ impl Limit {
                 latest = next;
                 continue;
             }
-            if capacity == latest.capacity && same_periods(&rates, &latest.rates) {
+            if capacity == latest.capacity && policy.keeps_states_of(&latest.policy) {
                 return Self {
-                    meters: meters(&rates),
-                    rates,
+                    meters: policy.meters(),
+                    policy,
                     capacity,
                     counters: Arc::clone(&latest.counters),
                 };
             }
-            let table = AnyTable::new(&rates, Size::Keys(capacity), latest.tallies());
+            let table = AnyTable::new(policy.rates(), Size::Keys(capacity), latest.tallies());
             let next = Self {
-                meters: meters(&rates),
-                rates,
+                meters: policy.meters(),
+                policy,
                 capacity,
                 counters: Arc::new(Counters::new(table)),
             };
@@ -97,16 +98,10 @@ impl Limit {
     }
 }
 
-fn same_periods(one: &Rates, other: &Rates) -> bool {
-    one.iter()
-        .map(Rate::period)
-        .eq(other.iter().map(Rate::period))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::Period;
+    use crate::rate::{Period, Rate, Rates};
 
     /// Goal: memory goes with the requests that use it. Method: many edits of the structure; all tables but the last
     /// are gone.

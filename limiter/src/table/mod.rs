@@ -145,6 +145,14 @@ impl<const K: usize> Change<'_, K> {
         }
     }
 
+    /// The next word of rate `rate` where several keys share it.
+    fn force_shared(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+        match self {
+            Self::Charge(cost) | Self::Force(cost) => judge.force_shared(word, *cost),
+            Self::Absorb(words) => judge.sum(word, words[rate]),
+        }
+    }
+
     /// The next word of rate `rate`, whatever it counts.
     #[inline(always)]
     fn force(&self, judge: &Judge, rate: usize, word: Word) -> Word {

@@ -88,6 +88,8 @@ impl<const K: usize> Table<K> {
             vacancies.swap(0, 1);
         }
         for vacancy in vacancies.iter().flatten() {
+            let fresh =
+                std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
             if vacancy.claim(tag, &fresh) {
                 if vacancy.owner != Owner::Nobody {
                     self.counts.reused();

@@ -38,7 +38,7 @@ impl<const K: usize> Table<K> {
         for (rate, judge) in judges.iter().enumerate() {
             for (row, home) in Memory::<K>::distinct(homes) {
                 let word = self.memory.bucket(home).overflow(rate);
-                let written = revise(word, |word| Some(change.force(judge, rate, word)));
+                let written = revise(word, |word| Some(change.force_shared(judge, rate, word)));
                 rows[rate][row] = written.unwrap_or(Word::UNUSED);
             }
             if homes[0] == homes[1] {
