@@ -7,9 +7,9 @@ use std::fmt;
 pub struct Capacity(u32);
 
 impl Capacity {
-    /// What a limit gets unless the operator says otherwise: about 7 MB with one rate.
+    /// What a limit gets unless the operator says otherwise: about 8 MB with one rate.
     pub const DEFAULT: Self = Self(262_144);
-    /// The largest: 2^30 keys, 28 GB with one rate.
+    /// The largest: 2^30 keys, 33 GB with one rate.
     pub const MAX: Self = Self(1 << 30);
 
     /// A capacity of `keys` keys.

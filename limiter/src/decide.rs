@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use crate::cost::Cost;
 use crate::decision::{MAX_ASKS, Outcome, Verdict};
 use crate::key::KeyHash;
-use crate::limit::{Limit, Reservation};
+use crate::limit::{Limit, Receipt};
 use crate::time::Timestamp;
 
 /// What a request asks of one limit.
@@ -45,14 +45,19 @@ impl Ask<'_> {
 ///
 /// More than [`MAX_ASKS`] are refused: nothing passes uncounted. No asks are admitted.
 #[must_use]
+#[inline]
 pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     match asks {
-        [ask] => {
-            let (decision, _) = ask.limit.charge(ask.key, ask.cost, now);
-            Verdict::of(decision)
-        }
+        [ask] => decide_one(ask, now),
         asks => decide_together(asks, now),
     }
+}
+
+/// Decides over one ask. Not inlined, and what it returns is put together where it is returned: so the verdict is written
+/// where the caller wants it and not copied there.
+#[inline(never)]
+fn decide_one(ask: &Ask<'_>, now: Timestamp) -> Verdict {
+    Verdict::over_one(ask.limit.charge(ask.key, ask.cost, now))
 }
 
 /// Decides over any number of asks.
@@ -61,21 +66,20 @@ fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     if foreseen.outcome() != Outcome::Admitted {
         return foreseen;
     }
-    let mut verdict = Verdict::default();
-    let mut reservations: ArrayVec<(&Ask<'_>, Reservation), MAX_ASKS> = ArrayVec::new();
-    for ask in asks {
-        let (decision, reservation) = ask.limit.charge(ask.key, ask.cost, now);
-        match reservation {
-            Some(reservation) => reservations.push((ask, reservation)),
+    let mut made: ArrayVec<(&Ask<'_>, Receipt), MAX_ASKS> = ArrayVec::new();
+    let mut verdict = foreseen;
+    for (index, ask) in asks.iter().enumerate() {
+        let (decision, receipt) = ask.limit.reserve(ask.key, ask.cost, now);
+        match receipt {
+            Some(receipt) => made.push((ask, receipt)),
             None => {
-                let refusing = reservations.len();
-                for (ask, reservation) in reservations.iter().rev() {
-                    ask.limit.undo(reservation, now);
+                for (ask, receipt) in made.iter().rev() {
+                    ask.limit.undo(ask.key, receipt, ask.cost, now);
                 }
-                return foreseen.with_decision(refusing, decision);
+                return peek(asks, now).with_decision(index, decision);
             }
         }
-        verdict.push(decision);
+        verdict = verdict.with_decision(index, decision);
     }
     verdict
 }
@@ -83,10 +87,15 @@ fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
 /// The verdict that [`decide`] would give now. Charges nothing, so every standing is before the charge.
 #[must_use]
 pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    let mut verdict = Verdict::default();
-    for ask in asks.iter().take(MAX_ASKS) {
-        verdict.push(ask.limit.peek(ask.key, ask.joint_cost(asks), now));
+    if let [ask] = asks {
+        return Verdict::over_one(ask.limit.peek(ask.key, ask.cost, now));
     }
+    let asked = &asks[..asks.len().min(MAX_ASKS)];
+    let mut verdict = Verdict::over(
+        asked
+            .iter()
+            .map(|ask| ask.limit.peek(ask.key, ask.joint_cost(asks), now)),
+    );
     if asks.len() > MAX_ASKS {
         verdict.refuse_surplus();
     }

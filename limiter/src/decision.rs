@@ -1,12 +1,19 @@
 //! Says what was decided: one decision an ask, a verdict over all asks of a request.
 //!
-//! Everything here is a value of bounded size, made without allocation: a refusal must cost little.
+//! A decision keeps the words that decided and the moment, and works out how a rate stands only for who asks: most
+//! requests pass and nobody looks. Everything here is of bounded size. The verdict over one ask lies in a few cache
+//! lines and is made without allocation; one over several takes a single block.
 
+use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
+use crate::algorithm::{Meter, Word};
+use crate::cost::Cost;
 use crate::rate::{MAX_RATES, Rate};
+use crate::time::Timestamp;
 
 /// Most limits that one request can face.
 pub const MAX_ASKS: usize = 8;
@@ -27,6 +34,27 @@ pub struct Standing {
     pub next_free: Duration,
     /// From now until everything is free if nothing else arrives.
     pub reset: Duration,
+}
+
+/// How every rate of a limit stands, in the order of the limit's rates; a slice that owns what it shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standings(ArrayVec<Standing, MAX_RATES>);
+
+impl Deref for Standings {
+    type Target = [Standing];
+
+    fn deref(&self) -> &[Standing] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Standings {
+    type Item = Standing;
+    type IntoIter = arrayvec::IntoIter<Standing, MAX_RATES>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
 }
 
 /// Whether one limit lets a request pass.
@@ -51,64 +79,143 @@ pub enum Counted {
     InOverflow,
 }
 
+/// What a decision is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// This charge was made.
+    Taken(Cost),
+    /// A cost that was not taken.
+    Wanted(Cost),
+}
+
+/// What a table found out about a key: all that a decision is made of, but the limit's own.
+#[derive(Clone, Copy)]
+pub(crate) struct Finding {
+    pub(crate) asked: Asked,
+    pub(crate) counted: Counted,
+    /// A bit for each rate that refuses.
+    pub(crate) refusing: u8,
+    /// The words that decided; behind the last rate they mean nothing.
+    pub(crate) words: [Word; MAX_RATES],
+}
+
 /// One limit's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Decision {
-    standings: ArrayVec<Standing, MAX_RATES>,
-    refusal: Option<(usize, Duration)>,
-    counted: Counted,
+    now: Timestamp,
+    /// How many rates the limit has; what stands behind them means nothing.
+    rates: u8,
+    finding: Finding,
+    meters: [Meter; MAX_RATES],
 }
 
 impl Decision {
-    pub(crate) fn new(counted: Counted) -> Self {
+    /// What was found about a key of a limit with `rates` rates, which have these meters.
+    #[inline(always)]
+    pub(crate) fn new(
+        now: Timestamp,
+        finding: Finding,
+        rates: usize,
+        meters: &[Meter; MAX_RATES],
+    ) -> Self {
         Self {
-            standings: ArrayVec::new(),
-            refusal: None,
-            counted,
+            now,
+            // At most MAX_RATES.
+            rates: rates as u8,
+            finding,
+            meters: *meters,
         }
     }
 
-    /// Adds the standing of the next rate, which has room.
-    pub(crate) fn push(&mut self, standing: Standing) {
-        self.standings.push(standing);
+    fn rates(&self) -> std::ops::Range<usize> {
+        0..usize::from(self.rates)
     }
 
-    /// Adds the standing of the next rate, which refuses.
-    pub(crate) fn push_refusing(&mut self, standing: Standing) {
-        if self
-            .refusal
-            .is_none_or(|(_, wait)| standing.next_free > wait)
-        {
-            self.refusal = Some((self.standings.len(), standing.next_free));
-        }
-        self.standings.push(standing);
-    }
-
-    /// How every rate stands, in the order of the limit's rates.
+    /// How every rate stands, in the order of the limit's rates; worked out at each call.
     #[must_use]
-    pub fn standings(&self) -> &[Standing] {
-        &self.standings
+    pub fn standings(&self) -> Standings {
+        Standings(self.rates().map(|rate| self.standing(rate)).collect())
+    }
+
+    fn standing(&self, rate: usize) -> Standing {
+        let refused = match self.finding.asked {
+            Asked::Wanted(cost) if self.finding.refusing & 1 << rate != 0 => Some(cost),
+            _ => None,
+        };
+        self.meters[rate]
+            .at(self.now)
+            .standing(self.finding.words[rate], refused)
+    }
+
+    /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
+    fn refusal(&self) -> Option<(usize, Duration)> {
+        let refusing = self
+            .rates()
+            .filter(|rate| self.finding.refusing & 1 << rate != 0);
+        let waits = refusing.map(|rate| (rate, self.standing(rate).next_free));
+        waits.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
     }
 
     /// Whether this limit lets the request pass; another limit of the verdict may still refuse it.
     #[must_use]
+    #[inline]
     pub fn outcome(&self) -> Judgement {
-        match self.refusal {
-            None => Judgement::Admitted,
-            Some((rate, _)) => Judgement::Refused { rate },
+        match self.finding.refusing.count_ones() {
+            0 => Judgement::Admitted,
+            1 => Judgement::Refused {
+                rate: self.finding.refusing.trailing_zeros() as usize,
+            },
+            _ => Judgement::Refused {
+                rate: self.refusal().map_or(0, |(rate, _)| rate),
+            },
         }
+    }
+
+    /// How long the request is to be held back before it may go on: more than zero only where a leaky bucket queues it.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let Asked::Taken(cost) = self.finding.asked else {
+            return Duration::ZERO;
+        };
+        let delays = self.rates().map(|rate| {
+            self.meters[rate]
+                .at(self.now)
+                .delay(self.finding.words[rate], cost)
+        });
+        delays.max().unwrap_or_default()
     }
 
     /// Where the key was counted.
     #[must_use]
     pub fn counted(&self) -> Counted {
-        self.counted
+        self.finding.counted
     }
 
     /// How long until every rate of this limit has room if nothing else arrives; `None` when they have it now.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.refusal.map(|(_, wait)| wait)
+        self.refusal().map(|(_, wait)| wait)
+    }
+}
+
+impl PartialEq for Decision {
+    /// By what they say, not by the words that they say it from.
+    fn eq(&self, other: &Self) -> bool {
+        self.finding.counted == other.finding.counted
+            && self.finding.refusing == other.finding.refusing
+            && self.standings() == other.standings()
+    }
+}
+
+impl Eq for Decision {}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("Decision")
+            .field("outcome", &self.outcome())
+            .field("counted", &self.finding.counted)
+            .field("standings", &self.standings())
+            .finish()
     }
 }
 
@@ -127,89 +234,117 @@ pub enum Outcome {
 }
 
 /// The answer over all limits of a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Verdict {
-    decisions: ArrayVec<Decision, MAX_ASKS>,
-    refusal: Option<Refusal>,
+    decisions: Decisions,
+    /// Whether there were more asks than can be charged together.
+    surplus: Surplus,
+}
+
+/// The decisions of a verdict: most requests face one limit.
+#[derive(Clone, Debug)]
+enum Decisions {
+    One(Decision),
+    Several(Box<ArrayVec<Decision, MAX_ASKS>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Refusal {
-    ask: usize,
-    rate: usize,
-    wait: Duration,
+enum Surplus {
+    None,
+    Some,
 }
 
 impl Verdict {
     /// The verdict over one ask.
-    pub(crate) fn of(decision: Decision) -> Self {
-        let mut verdict = Self::default();
-        verdict.push(decision);
-        verdict
+    #[inline(always)]
+    pub(crate) fn over_one(decision: Decision) -> Self {
+        Self {
+            decisions: Decisions::One(decision),
+            surplus: Surplus::None,
+        }
     }
 
-    /// Adds the decision about the next ask.
-    pub(crate) fn push(&mut self, decision: Decision) {
-        if let Some((rate, wait)) = decision.refusal {
-            self.refuse(Refusal {
-                ask: self.decisions.len(),
-                rate,
-                wait,
-            });
+    /// The verdict over these decisions, at most [`MAX_ASKS`].
+    pub(crate) fn over(decisions: impl Iterator<Item = Decision>) -> Self {
+        Self {
+            decisions: Decisions::Several(Box::new(decisions.take(MAX_ASKS).collect())),
+            surplus: Surplus::None,
         }
-        self.decisions.push(decision);
     }
 
     /// The verdict with another decision about the ask at `index`.
-    pub(crate) fn with_decision(self, index: usize, decision: Decision) -> Self {
-        let mut verdict = Self::default();
-        let mut other = Some(decision);
-        for (ask, decision) in self.decisions.into_iter().enumerate() {
-            verdict.push(if ask == index {
-                other.take().unwrap_or(decision)
-            } else {
-                decision
-            });
+    pub(crate) fn with_decision(mut self, index: usize, other: Decision) -> Self {
+        let place = match &mut self.decisions {
+            Decisions::One(decision) => Some(decision),
+            Decisions::Several(decisions) => decisions.get_mut(index),
+        };
+        if let Some(decision) = place {
+            *decision = other;
         }
-        verdict
+        self
     }
 
     /// Refuses for good: there are more asks than can be charged together.
     pub(crate) fn refuse_surplus(&mut self) {
-        self.refuse(Refusal {
-            ask: MAX_ASKS,
-            rate: 0,
-            wait: NEVER,
-        });
-    }
-
-    fn refuse(&mut self, refusal: Refusal) {
-        if self
-            .refusal
-            .is_none_or(|longest| refusal.wait > longest.wait)
-        {
-            self.refusal = Some(refusal);
-        }
+        self.surplus = Surplus::Some;
     }
 
     /// Whether the request passes.
     #[must_use]
+    #[inline]
     pub fn outcome(&self) -> Outcome {
-        match self.refusal {
-            None => Outcome::Admitted,
-            Some(Refusal { ask, rate, .. }) => Outcome::Refused { ask, rate },
+        if let Decisions::One(decision) = &self.decisions {
+            return match decision.outcome() {
+                Judgement::Admitted => Outcome::Admitted,
+                Judgement::Refused { rate } => Outcome::Refused { ask: 0, rate },
+            };
         }
+        match self.refusal() {
+            None => Outcome::Admitted,
+            Some((ask, rate, _)) => Outcome::Refused { ask, rate },
+        }
+    }
+
+    /// How long an admitted request is to be held back: the longest delay over all limits.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let delays = self.decisions().iter().map(Decision::delay);
+        delays.max().unwrap_or_default()
     }
 
     /// One decision an ask, in the order of the asks.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.decisions
+        match &self.decisions {
+            Decisions::One(decision) => std::slice::from_ref(decision),
+            Decisions::Several(decisions) => decisions,
+        }
     }
 
     /// The longest wait over all rates that refuse: after it the request would be admitted if nothing else arrived.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.refusal.map(|refusal| refusal.wait)
+        self.refusal().map(|(_, _, wait)| wait)
+    }
+
+    /// The ask and its rate with the longest wait, of equal ones the first, and the wait.
+    fn refusal(&self) -> Option<(usize, usize, Duration)> {
+        let surplus = (self.surplus == Surplus::Some).then_some((MAX_ASKS, 0, NEVER));
+        let asks = self.decisions().iter().enumerate();
+        let refusals = asks.filter_map(|(ask, decision)| {
+            let (rate, wait) = decision.refusal()?;
+            Some((ask, rate, wait))
+        });
+        refusals
+            .chain(surplus)
+            .reduce(|longest, next| if next.2 > longest.2 { next } else { longest })
     }
 }
+
+impl PartialEq for Verdict {
+    fn eq(&self, other: &Self) -> bool {
+        self.surplus == other.surplus && self.decisions() == other.decisions()
+    }
+}
+
+impl Eq for Verdict {}

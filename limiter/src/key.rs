@@ -65,7 +65,9 @@ impl fmt::Debug for KeyHasher {
 pub struct KeyHash(u64);
 
 impl KeyHash {
-    pub(crate) const fn from_bits(bits: u64) -> Self {
+    /// The hash with these bits, for keys that were hashed before, under a seed that is as secret.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 

@@ -1,6 +1,6 @@
 //! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
 //!
-//! A [`Limit`] is one to four [`Rates`] and the counters of all its keys, in a table whose memory is fixed when it is
+//! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys, in a table whose memory is fixed when it is
 //! made. [`decide`] takes what one request asks of up to eight limits and charges all of it or nothing. There is no I/O
 //! here, no clock and no thread: time is an argument, keys come as keyed hashes, and anything that counts can be tested
 //! without waiting.
@@ -34,10 +34,11 @@
 //! ```
 //!
 //! # Where to read on
-//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `sliding_window` how one rate is judged,
+//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
 //! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod capacity;
 mod cost;
 mod decide;
@@ -45,15 +46,17 @@ mod decision;
 mod key;
 mod limit;
 mod rate;
-mod sliding_window;
 mod sync;
 mod table;
 mod time;
 
+pub use algorithm::{Algorithm, Alignment, Policy, PolicyError, Refill, Unit, Zone, ZoneError};
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
 pub use decide::{Ask, decide, peek};
-pub use decision::{Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Verdict};
+pub use decision::{
+    Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
+};
 pub use key::{KeyHash, KeyHasher, Seed};
 pub use limit::Limit;
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};

@@ -7,14 +7,14 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::algorithm::{Judge, Meter, Policy, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Decision;
+use crate::decision::{Asked, Decision, Finding};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
-use crate::sliding_window::Judge;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{Asked, Change, Charged, Occupancy, Seat, State, Table, Tallies};
+use crate::table::{Charged, Made, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
 mod edit;
@@ -22,7 +22,8 @@ mod edit;
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]
 pub struct Limit {
-    rates: Rates,
+    policy: Policy,
+    meters: [Meter; MAX_RATES],
     capacity: Capacity,
     counters: Arc<Counters>,
 }
@@ -62,11 +63,10 @@ use with_table;
 
 /// A charge that may still be undone.
 #[derive(Clone, Copy)]
-pub(crate) struct Reservation {
+pub(crate) struct Receipt {
     seat: Seat,
-    /// Per rate, the start of the window that it was counted in; the second of a pair is for the second overflow word.
-    windows: [[i64; 2]; MAX_RATES],
-    cost: Cost,
+    left: [[Word; 2]; MAX_RATES],
+    made: Timestamp,
 }
 
 impl AnyTable {
@@ -94,21 +94,16 @@ enum Size {
     Buckets(usize),
 }
 
-/// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the same
-/// periods.
-fn judges<const K: usize>(rates: &Rates, now: Timestamp) -> [Judge; K] {
-    let rates = rates.as_slice();
-    std::array::from_fn(|rate| Judge::new(rates[rate], now))
-}
-
 impl Limit {
     /// A limit with all its memory, for `capacity` keys that owe something at the same time. None of it is allocated
     /// later.
     #[must_use]
-    pub fn new(rates: Rates, capacity: Capacity) -> Self {
-        let table = AnyTable::new(&rates, Size::Keys(capacity), Tallies::default());
+    pub fn new(policy: impl Into<Policy>, capacity: Capacity) -> Self {
+        let policy = policy.into();
+        let table = AnyTable::new(policy.rates(), Size::Keys(capacity), Tallies::default());
         Self {
-            rates,
+            meters: policy.meters(),
+            policy,
             capacity,
             counters: Arc::new(Counters::new(table)),
         }
@@ -117,20 +112,28 @@ impl Limit {
     /// A limit of so many buckets: for tests that need keys to collide.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_buckets(rates: Rates, buckets: usize) -> Self {
-        let table = AnyTable::new(&rates, Size::Buckets(buckets), Tallies::default());
+    pub fn with_buckets(policy: impl Into<Policy>, buckets: usize) -> Self {
+        let policy = policy.into();
+        let table = AnyTable::new(policy.rates(), Size::Buckets(buckets), Tallies::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
-            rates,
+            meters: policy.meters(),
+            policy,
             capacity,
             counters: Arc::new(Counters::new(table)),
         }
     }
 
+    /// What it demands.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// The rates, by rising period.
     #[must_use]
     pub fn rates(&self) -> &Rates {
-        &self.rates
+        self.policy.rates()
     }
 
     /// Keys that fit at the same time.
@@ -148,16 +151,17 @@ impl Limit {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
-            table.peek(key, &judges).decision(&judges, Asked::Wanted(cost))
-        })
+        let finding = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            refused(&table.peek(key, &judges), &judges, cost)
+        });
+        self.decision(finding, now)
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
-        with_table!(&self.counters.table, table => table.occupancy(&judges(&self.rates, now)))
+        with_table!(&self.counters.table, table => table.occupancy(&self.judges(now)))
     }
 
     /// What happened to newcomers since the limit was made, edits included.
@@ -172,37 +176,157 @@ impl Limit {
     }
 
     /// Takes `cost` from all rates of `key`, or from none.
-    pub(crate) fn charge(
+    #[inline(always)]
+    pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+        if let Meter::Sliding(_) = self.meters[0] {
+            // What most limits use is compiled for itself: that these judges are of one kind is known here.
+            let finding = with_table!(&self.counters.table, table => {
+                let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
+                self.charge_in(table, &judges, key, cost)
+            });
+            let rates = self.policy.rates().len();
+            return Decision::new(now, finding, rates, &self.meters);
+        }
+        self.charge_otherwise(key, cost, now)
+    }
+
+    #[inline(never)]
+    fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+        let finding = with_table!(&self.counters.table, table => {
+            self.charge_in(table, &self.judges(now), key, cost)
+        });
+        self.decision(finding, now)
+    }
+
+    #[inline(always)]
+    fn charge_in<const K: usize>(
+        &self,
+        table: &Table<K>,
+        judges: &[Judge; K],
+        key: KeyHash,
+        cost: Cost,
+    ) -> Finding {
+        match table.charge(key, judges, cost) {
+            Charged::Refused(state) => refused(&state, judges, cost),
+            Charged::Admitted(state, seat) => {
+                self.counters.forward(key, seat, cost, judges[0].now());
+                admitted(&state, judges, cost)
+            }
+        }
+    }
+
+    /// As [`charge`](Self::charge), for a charge that may have to be undone.
+    pub(crate) fn reserve(
         &self,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> (Decision, Option<Reservation>) {
-        with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
-            match table.change(key, &judges, Change::Charge(cost)) {
-                Charged::Refused(state) => (state.decision(&judges, Asked::Wanted(cost)), None),
+    ) -> (Decision, Option<Receipt>) {
+        let made = now;
+        let (finding, receipt) = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            match table.charge(key, &judges, cost) {
+                Charged::Refused(state) => (refused(&state, &judges, cost), None),
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat, cost, now);
-                    let reservation = Reservation { seat, windows: windows(&state, &judges), cost };
-                    (state.decision(&judges, Asked::Taken), Some(reservation))
+                    let left = state.left();
+                    (admitted(&state, &judges, cost), Some(Receipt { seat, left, made }))
                 }
             }
-        })
+        });
+        (self.decision(finding, now), receipt)
     }
 
-    /// Takes a charge back. What a successor was told of it stays there: an edit may count a refused request, never
-    /// forget one.
-    pub(crate) fn undo(&self, reservation: &Reservation, now: Timestamp) {
-        let Reservation {
-            seat,
-            windows,
-            cost,
-        } = *reservation;
+    /// Takes `cost` of a charge back. What a successor was told of it stays there: an edit may count a refused request,
+    /// never forget one.
+    pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+        let Receipt { seat, left, made } = receipt;
         with_table!(&self.counters.table, table => {
-            let windows = std::array::from_fn(|rate| windows[rate]);
-            table.undo(seat, &judges(&self.rates, now), &windows, cost);
+            let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
+            table.undo(key, *seat, &self.judges(now), &made, cost);
         });
+    }
+
+    /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
+    /// same periods.
+    #[inline(always)]
+    fn judges<const K: usize>(&self, now: Timestamp) -> [Judge; K] {
+        let mut judges = std::array::from_fn(|rate| self.meters[rate].at(now));
+        if let Meter::Window(..) = self.meters[0] {
+            self.align(&mut judges, now);
+        }
+        judges
+    }
+
+    #[inline(always)]
+    fn decision(&self, finding: Finding, now: Timestamp) -> Decision {
+        let rates = self.policy.rates().len();
+        match self.meters[0] {
+            Meter::Window(..) => Decision::new(now, finding, rates, &self.meters_at(now)),
+            _ => Decision::new(now, finding, rates, &self.meters),
+        }
+    }
+
+    /// Puts the windows of now into judges whose windows follow a calendar.
+    #[inline(never)]
+    fn align(&self, judges: &mut [Judge], now: Timestamp) {
+        for (judge, meter) in judges.iter_mut().zip(self.meters_at(now)) {
+            *judge = meter.at(now);
+        }
+    }
+
+    /// The meters with the windows of now.
+    #[inline(never)]
+    fn meters_at(&self, now: Timestamp) -> [Meter; MAX_RATES] {
+        match self.policy.calendar() {
+            None => self.meters,
+            Some((zone, unit)) => {
+                let shape = zone.window(unit, now);
+                self.meters.map(|meter| meter.in_window(shape))
+            }
+        }
+    }
+}
+
+/// What a charge left.
+#[inline(always)]
+fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
+    let mut words = [Word::UNUSED; MAX_RATES];
+    for (rate, judge) in judges.iter().enumerate() {
+        words[rate] = match state {
+            State::Own(words) => words[rate],
+            State::Shared(rows, _) => judge.lighter(rows[rate]),
+        };
+    }
+    Finding {
+        asked: Asked::Taken(cost),
+        counted: state.counted(),
+        refusing: 0,
+        words,
+    }
+}
+
+/// How a cost that was not taken stands against `state`.
+#[inline(always)]
+fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
+    let mut words = [Word::UNUSED; MAX_RATES];
+    let mut refusing = 0;
+    for (rate, judge) in judges.iter().enumerate() {
+        let (word, sooner) = match state {
+            State::Own(words) => (words[rate], words[rate]),
+            State::Shared(rows, _) => (judge.lighter(rows[rate]), judge.sooner(rows[rate], cost)),
+        };
+        words[rate] = word;
+        if !judge.fits(word, cost) {
+            words[rate] = sooner;
+            refusing |= 1 << rate;
+        }
+    }
+    Finding {
+        asked: Asked::Wanted(cost),
+        counted: state.counted(),
+        refusing,
+        words,
     }
 }
 
@@ -238,22 +362,10 @@ impl Counters {
     }
 }
 
-/// Where the words of a charge were counted, a row a rate.
-fn windows<const K: usize>(state: &State<K>, judges: &[Judge; K]) -> [[i64; 2]; MAX_RATES] {
-    let mut windows = [[0; 2]; MAX_RATES];
-    for (rate, judge) in judges.iter().enumerate() {
-        windows[rate] = match state {
-            State::Own(words) => [judge.window_of(words[rate]); 2],
-            State::Shared(rows, _) => rows[rate].map(|word| judge.window_of(word)),
-        };
-    }
-    windows
-}
-
 impl fmt::Debug for Limit {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Limit")
-            .field("rates", &self.rates)
+            .field("policy", &self.policy)
             .field("capacity", &self.capacity)
             .field("bytes", &self.bytes())
             .finish_non_exhaustive()

@@ -18,15 +18,15 @@
 
 use std::sync::{Arc, PoisonError};
 
+use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::rate::{Rate, Rates};
 use crate::sync::Ordering;
 use crate::table::{Change, Charged, Seat};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Counters, Limit, Size, judges, with_table};
+use super::{AnyTable, Counters, Limit, Size, with_table};
 
 impl Limit {
     /// The limit after an edit of its numbers: whatever was counted still counts.
@@ -37,7 +37,8 @@ impl Limit {
     /// longest, and errs towards refusing for up to two of its periods. Editing a limit that was replaced edits its
     /// replacement.
     #[must_use]
-    pub fn edited(&self, rates: Rates, capacity: Capacity, now: Timestamp) -> Self {
+    pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
+        let policy = policy.into();
         let mut latest = self;
         loop {
             // Held until the copy is complete: a table that is still being filled must not be copied on. The lock
@@ -52,16 +53,18 @@ impl Limit {
                 latest = next;
                 continue;
             }
-            if capacity == latest.capacity && same_periods(&rates, &latest.rates) {
+            if capacity == latest.capacity && policy.keeps_states_of(&latest.policy) {
                 return Self {
-                    rates,
+                    meters: policy.meters(),
+                    policy,
                     capacity,
                     counters: Arc::clone(&latest.counters),
                 };
             }
-            let table = AnyTable::new(&rates, Size::Keys(capacity), latest.tallies());
+            let table = AnyTable::new(policy.rates(), Size::Keys(capacity), latest.tallies());
             let next = Self {
-                rates,
+                meters: policy.meters(),
+                policy,
                 capacity,
                 counters: Arc::new(Counters::new(table)),
             };
@@ -75,14 +78,14 @@ impl Limit {
 
     fn copy_into(&self, next: &Self, now: Timestamp) {
         with_table!(&self.counters.table, old => with_table!(&next.counters.table, new => {
-            old.copy_into(&judges(&self.rates, now), new, &judges(&next.rates, now));
+            old.copy_into(&self.judges(now), new, &next.judges(now));
         }));
     }
 
     /// Adds a charge that was made at `seat` in the table before this one; where it is counted in this one.
     pub(super) fn take_over(&self, key: KeyHash, seat: Seat, cost: Cost, now: Timestamp) -> Seat {
         with_table!(&self.counters.table, table => {
-            let judges = judges(&self.rates, now);
+            let judges = self.judges(now);
             match seat {
                 Seat::Slot { .. } => match table.change(key, &judges, Change::Force(cost)) {
                     Charged::Admitted(_, seat) => seat,
@@ -95,16 +98,10 @@ impl Limit {
     }
 }
 
-fn same_periods(one: &Rates, other: &Rates) -> bool {
-    one.iter()
-        .map(Rate::period)
-        .eq(other.iter().map(Rate::period))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::Period;
+    use crate::rate::{Period, Rate, Rates};
 
     /// Goal: memory goes with the requests that use it. Method: many edits of the structure; all tables but the last
     /// are gone.

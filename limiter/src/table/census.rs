@@ -1,6 +1,6 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
-use crate::sliding_window::{Judge, Word};
+use crate::algorithm::{Judge, Word};
 use crate::sync::{AtomicU64, Ordering};
 
 use super::layout::Bucket;

@@ -1,15 +1,17 @@
 //! Charges a key that has a slot, all its rates or none, and takes charges back.
 
+use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
-use crate::sliding_window::{Judge, Word};
+use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering, pause};
 
 use super::tag::{Owner, Tag};
-use super::{Change, Charged, Place, Seat, State, Table};
+use super::{Change, Charged, Made, Place, Seat, State, Table};
 
 impl<const K: usize> Table<K> {
     /// Changes the slot of `tag` at `place`; `None` when the slot is not its own any more and nothing of the change
     /// remains.
+    #[inline(always)]
     pub(super) fn change_known(
         &self,
         place: Place<'_, K>,
@@ -32,7 +34,9 @@ impl<const K: usize> Table<K> {
                     Some(word) => next[rate] = word,
                     None => {
                         if let Change::Charge(cost) = change {
-                            undo(&place, judges, &next[..rate], cost);
+                            let made = judges[rate].now();
+                            let charges = next.map(|left| Charge { cost, left, made });
+                            undo(&place, tag, judges, &charges[..rate]);
                         }
                         return Some(Charged::Refused(State::Own(seen)));
                     }
@@ -42,13 +46,13 @@ impl<const K: usize> Table<K> {
         Some(Charged::Admitted(State::Own(next), place.seat()))
     }
 
-    /// Takes back a charge of `cost` made in the windows that start at `windows`, one row a rate; the second of a row
-    /// is for the second overflow word.
+    /// Takes `cost` of the charge made at `made` back.
     pub(crate) fn undo(
         &self,
+        key: KeyHash,
         seat: Seat,
         judges: &[Judge; K],
-        windows: &[[i64; 2]; K],
+        made: &Made<K>,
         cost: Cost,
     ) {
         match seat {
@@ -58,20 +62,17 @@ impl<const K: usize> Table<K> {
                     home,
                     slot,
                 };
-                for rate in (0..K).rev() {
-                    let window = windows[rate][0];
-                    revise(place.state(rate), |word| {
-                        judges[rate].undo(word, window, cost)
-                    });
-                }
+                let charges = made.left.map(|[left, _]| made.charge(left, cost));
+                undo(&place, Tag::of(key), judges, &charges);
             }
-            Seat::Overflow(homes) => self.undo_overflow(homes, judges, windows, cost),
+            Seat::Overflow(homes) => self.undo_overflow(homes, judges, made, cost),
         }
     }
 }
 
 impl<const K: usize> Place<'_, K> {
     /// The word of rate `rate`, once the slot belongs to `tag` for sure; `None` when it belongs to another key.
+    #[cold]
     fn reread(&self, tag: Tag, rate: usize) -> Option<Word> {
         let mut turn = 0;
         loop {
@@ -88,17 +89,22 @@ impl<const K: usize> Place<'_, K> {
     }
 }
 
-/// Takes `cost` out of the first rates of a slot again, last first; `charged` is how the charge left them.
-fn undo<const K: usize>(place: &Place<'_, K>, judges: &[Judge; K], charged: &[Word], cost: Cost) {
-    for (rate, charged) in charged.iter().enumerate().rev() {
-        let window = judges[rate].window_of(*charged);
-        revise(place.state(rate), |word| {
-            judges[rate].undo(word, window, cost)
-        });
+/// Takes charges out of the first rates of a slot again, last first.
+fn undo<const K: usize>(place: &Place<'_, K>, tag: Tag, judges: &[Judge; K], charges: &[Charge]) {
+    for (rate, charge) in charges.iter().enumerate().rev() {
+        // Lock-free: another round means that another thread changed this word. A slot that went to another key owes
+        // this one nothing any more, nor does this one owe it.
+        while let Some(seen) = place.reread(tag, rate) {
+            let next = judges[rate].undo(seen, *charge);
+            if next.is_none_or(|next| swap(place.state(rate), seen, next).is_ok()) {
+                break;
+            }
+        }
     }
 }
 
 /// Replaces `seen` by `next`.
+#[inline(always)]
 pub(super) fn swap(word: &AtomicU64, seen: Word, next: Word) -> Result<(), Word> {
     // SeqCst: a charge is either seen by the copy to a successor, or sees that there is one (`limit::edit`). On failure
     // nothing is concluded from the value but that it differs; Acquire keeps the re-reading after it.

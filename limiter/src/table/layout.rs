@@ -9,20 +9,20 @@
 //!
 //! | rates K | bytes a bucket | slots S | keys a slot | bytes a key and rate | without a slot, of 10^6 keys at capacity 10^6 |
 //! |---|---|---|---|---|---|
-//! | 1 | 128 | 7 | 0.70 | 26.1 | 5 |
-//! | 2 | 256 | 9 | 0.76 | 18.7 | 1 |
-//! | 3 | 256 | 7 | 0.70 | 17.4 | 5 |
-//! | 4 | 256 | 5 | 0.58 | 22.1 | 7 |
+//! | 1 | 128 | 7 | 0.60 | 30.5 | 4 |
+//! | 2 | 256 | 9 | 0.66 | 21.5 | 4 |
+//! | 3 | 256 | 7 | 0.60 | 20.3 | 4 |
+//! | 4 | 256 | 5 | 0.52 | 24.6 | 5 |
 //!
 //! The load, keys a slot, is what keeps fewer than 1 of 100,000 keys out when all keys of a capacity are alive
 //! (`examples/loads.rs` measures it). Wide buckets buy that: with two choices of 3 slots, one cache line, the same
 //! takes 64 bytes a key and rate, and at 32 bytes 0.6 % of the keys would share a counter. With few buckets chance
 //! weighs more, so every table gets [`SPARE_BUCKETS`] on top.
 //!
-//! A bucket has two or four cache lines, but a known key costs mostly one: tag and states are neighbours, and each key
-//! begins its search at a slot of its own ([`order`](Memory::order)), where it was seated if that was free. Alignment
-//! to 128 bytes keeps a bucket of one rate in one pair of lines, which the prefetcher of x86 fetches together; the
-//! compiler grants it without `unsafe`.
+//! A known key costs mostly one bucket: newcomers go to their first one while it has more than [`SPARE`](Bucket::SPARE)
+//! slots free. With two choices from the start a sixth less memory would do, and half of all decisions would wait for a
+//! second cache miss. All tags of a bucket are compared, so who searches does not care in which order slots are filled.
+//! Alignment to 128 bytes keeps a bucket of one rate in one pair of lines, which the prefetcher of x86 fetches together.
 
 use crate::capacity::Capacity;
 use crate::rate::MAX_RATES;
@@ -36,25 +36,23 @@ const PAIR_WORDS: usize = 16;
 /// Two slots a bucket of one rate and three of two rates: loom's time grows with every word that is looked at.
 #[cfg(loom)]
 const PAIR_WORDS: usize = 6;
+/// What buckets are aligned to: two cache lines, in bytes.
+#[cfg(not(loom))]
+const ALIGNMENT: usize = 128;
+/// Words of the smallest page that memory is granted in.
+const PAGE_WORDS: usize = 512;
 /// Buckets that a table has beyond what its load asks for: a simulation of tables for up to 64 keys keeps all but 1 key
 /// of 10^6 apart.
 const SPARE_BUCKETS: u64 = 8;
 /// Most slots of a bucket, whatever the number of rates.
 pub(super) const MOST_SLOTS: usize = 9;
 
-/// Two cache lines, aligned to their size.
-#[repr(align(128))]
-struct Pair([AtomicU64; PAIR_WORDS]);
-
-impl Pair {
-    fn zeroed() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
-/// The memory of a table: a fixed number of buckets of K rates.
+/// The memory of a table: a fixed number of buckets of K rates, in one run of words of which zero means unused.
 pub(super) struct Memory<const K: usize> {
-    pairs: Box<[Pair]>,
+    /// The buckets, and on both sides what their alignment leaves over.
+    words: Box<[AtomicU64]>,
+    /// Where the first bucket begins.
+    first: usize,
     buckets: usize,
 }
 
@@ -72,14 +70,21 @@ impl<const K: usize> Memory<K> {
     /// granted in the middle of a flood.
     pub(super) fn new(buckets: usize) -> Self {
         let buckets = buckets.max(1);
-        let count = buckets * Bucket::<K>::PAIRS;
-        let pairs: Box<[Pair]> = (0..count).map(|_| Pair::zeroed()).collect();
-        for Pair(words) in &pairs {
+        let count = buckets * Bucket::<K>::WORDS;
+        let words: Box<[AtomicU64]> = (0..count + PAIR_WORDS - 1)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        for word in words.iter().step_by(PAGE_WORDS) {
             // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
             // written here. Relaxed: the table is not shared yet.
-            words[0].store(std::hint::black_box(0), Ordering::Relaxed);
+            word.store(std::hint::black_box(0), Ordering::Relaxed);
         }
-        Self { pairs, buckets }
+        let first = first_aligned(&words);
+        Self {
+            words,
+            first,
+            buckets,
+        }
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -91,15 +96,15 @@ impl<const K: usize> Memory<K> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.pairs)
+        self.buckets * Bucket::<K>::WORDS * size_of::<u64>()
     }
 
     /// The bucket at `index`, below [`buckets`](Self::buckets).
     #[inline]
     pub(super) fn bucket(&self, index: usize) -> Bucket<'_, K> {
-        let first = index * Bucket::<K>::PAIRS;
+        let first = self.first + index * Bucket::<K>::WORDS;
         Bucket {
-            pairs: &self.pairs[first..first + Bucket::<K>::PAIRS],
+            words: &self.words[first..first + Bucket::<K>::WORDS],
         }
     }
 
@@ -107,11 +112,13 @@ impl<const K: usize> Memory<K> {
     ///
     /// They follow from the tag alone, so that a table can be rebuilt from its slots. They may be one and the same:
     /// rarely, unless the table is tiny.
+    #[inline]
     pub(super) fn homes(&self, tag: Tag) -> [usize; 2] {
         tag.points().map(|point| scale(point, self.buckets))
     }
 
     /// The buckets of `homes`, each once, with their place among the two.
+    #[inline]
     pub(super) fn distinct(homes: [usize; 2]) -> impl Iterator<Item = (usize, usize)> + Clone {
         let count = if homes[0] == homes[1] { 1 } else { 2 };
         homes.into_iter().take(count).enumerate()
@@ -126,7 +133,23 @@ impl<const K: usize> Memory<K> {
     }
 }
 
+/// The first word that a bucket may begin at.
+#[cfg(not(loom))]
+fn first_aligned(words: &[AtomicU64]) -> usize {
+    // Below PAIR_WORDS, as words are aligned to their size; a platform that cannot tell goes without alignment.
+    match words.as_ptr().align_offset(ALIGNMENT) {
+        first if first < PAIR_WORDS => first,
+        _ => 0,
+    }
+}
+
+#[cfg(loom)]
+fn first_aligned(_: &[AtomicU64]) -> usize {
+    0
+}
+
 /// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
+#[inline]
 fn scale(point: u64, n: usize) -> usize {
     // The product is below n · 2^64, so the quotient is below n.
     ((u128::from(point) * n as u128) >> 64) as usize
@@ -135,32 +158,34 @@ fn scale(point: u64, n: usize) -> usize {
 /// One bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket<'t, const K: usize> {
-    pairs: &'t [Pair],
+    words: &'t [AtomicU64],
 }
 
 impl<'t, const K: usize> Bucket<'t, K> {
-    const PAIRS: usize = if K == 1 { 1 } else { 2 };
+    const WORDS: usize = if K == 1 { PAIR_WORDS } else { 2 * PAIR_WORDS };
     const FIRST_OVERFLOW: usize = 1;
     const FIRST_SLOT: usize = Self::FIRST_OVERFLOW + K;
     const SLOT_WORDS: usize = 1 + K;
 
     /// Keys that have a slot of their own.
-    pub(super) const SLOTS: usize =
-        (Self::PAIRS * PAIR_WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
+    pub(super) const SLOTS: usize = (Self::WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
+
+    /// Free slots that newcomers leave in their first bucket when the second has more.
+    pub(super) const SPARE: usize = 2;
 
     const RATES_KNOWN: () = assert!(K >= 1 && K <= MAX_RATES && Self::SLOTS <= MOST_SLOTS);
 
     /// Keys per hundred slots; see the table above.
     const LOAD_PERCENT: u64 = match K {
-        1 | 3 => 70,
-        2 => 76,
-        _ => 58,
+        1 | 3 => 60,
+        2 => 66,
+        _ => 52,
     };
 
     #[inline]
     fn word(&self, index: usize) -> &'t AtomicU64 {
         const { Self::RATES_KNOWN };
-        &self.pairs[index / PAIR_WORDS].0[index % PAIR_WORDS]
+        &self.words[index]
     }
 
     /// Held by the newcomer that may seat keys whose first bucket this is; 0 is free.
@@ -174,11 +199,13 @@ impl<'t, const K: usize> Bucket<'t, K> {
     }
 
     /// Whose slot it is.
+    #[inline]
     pub(super) fn tag(&self, slot: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS)
     }
 
     /// What that key used of rate `rate`.
+    #[inline]
     pub(super) fn state(&self, slot: usize, rate: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS + 1 + rate)
     }

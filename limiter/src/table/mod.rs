@@ -38,12 +38,14 @@ mod newcomer;
 mod overflow;
 mod tag;
 
+use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Counted, Decision};
+use crate::decision::Counted;
 use crate::key::KeyHash;
-use crate::sliding_window::{Judge, Word};
+use crate::rate::MAX_RATES;
 use crate::sync::{AtomicU64, Ordering, pause};
+use crate::time::Timestamp;
 
 use census::Counts;
 pub use census::{Occupancy, Tallies};
@@ -74,12 +76,52 @@ pub(crate) enum Seat {
     Overflow([usize; 2]),
 }
 
+/// How a charge left the words, one row a rate; the second of a row is the second overflow word.
+#[derive(Clone, Copy)]
+pub(crate) struct Made<const K: usize> {
+    pub(crate) left: [[Word; 2]; K],
+    pub(crate) at: Timestamp,
+}
+
+impl<const K: usize> Made<K> {
+    fn charge(&self, left: Word, cost: Cost) -> Charge {
+        Charge {
+            cost,
+            left,
+            made: self.at,
+        }
+    }
+}
+
 /// What came of a charge.
 pub(crate) enum Charged<const K: usize> {
     /// Made; the state includes it.
     Admitted(State<K>, Seat),
     /// Not made, and nothing written.
     Refused(State<K>),
+}
+
+impl<const K: usize> State<K> {
+    /// Where the key is counted.
+    #[inline(always)]
+    pub(crate) fn counted(&self) -> Counted {
+        match self {
+            Self::Own(_) => Counted::Alone,
+            Self::Shared(_, counted) => *counted,
+        }
+    }
+
+    /// The words, one row a rate and behind the last rate nothing; a slot's word stands twice in its row.
+    pub(crate) fn left(&self) -> [[Word; 2]; MAX_RATES] {
+        let mut left = [[Word::UNUSED; 2]; MAX_RATES];
+        for (rate, row) in left.iter_mut().enumerate().take(K) {
+            *row = match self {
+                Self::Own(words) => [words[rate]; 2],
+                Self::Shared(rows, _) => rows[rate],
+            };
+        }
+        left
+    }
 }
 
 /// What is to be done to a key's words.
@@ -95,6 +137,7 @@ pub(crate) enum Change<'c, const K: usize> {
 
 impl<const K: usize> Change<'_, K> {
     /// The next word of rate `rate`; `None` when the change is refused.
+    #[inline(always)]
     fn apply(&self, judge: &Judge, rate: usize, word: Word) -> Option<Word> {
         match self {
             Self::Charge(cost) => judge.charge(word, *cost),
@@ -102,7 +145,16 @@ impl<const K: usize> Change<'_, K> {
         }
     }
 
+    /// The next word of rate `rate` where several keys share it.
+    fn force_shared(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+        match self {
+            Self::Charge(cost) | Self::Force(cost) => judge.force_shared(word, *cost),
+            Self::Absorb(words) => judge.sum(word, words[rate]),
+        }
+    }
+
     /// The next word of rate `rate`, whatever it counts.
+    #[inline(always)]
     fn force(&self, judge: &Judge, rate: usize, word: Word) -> Word {
         match self {
             Self::Charge(cost) | Self::Force(cost) => judge.force(word, *cost),
@@ -111,50 +163,13 @@ impl<const K: usize> Change<'_, K> {
     }
 
     /// The words after the change; `None` when any rate refuses it.
+    #[inline(always)]
     fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Option<[Word; K]> {
         let mut next = *words;
         for (rate, judge) in judges.iter().enumerate() {
             next[rate] = self.apply(judge, rate, words[rate])?;
         }
         Some(next)
-    }
-}
-
-impl<const K: usize> State<K> {
-    /// The decision that this state means: of a charge that was `made`, or about a `cost` that was not taken.
-    pub(crate) fn decision(&self, judges: &[Judge; K], asked: Asked) -> Decision {
-        let counted = match self {
-            Self::Own(_) => Counted::Alone,
-            Self::Shared(_, counted) => *counted,
-        };
-        let mut decision = Decision::new(counted);
-        for (rate, judge) in judges.iter().enumerate() {
-            match self {
-                Self::Own(words) => judge.push_standing([words[rate]], asked, &mut decision),
-                Self::Shared(rows, _) => judge.push_standing(rows[rate], asked, &mut decision),
-            }
-        }
-        decision
-    }
-}
-
-/// What a decision is about.
-#[derive(Clone, Copy)]
-pub(crate) enum Asked {
-    /// A charge that was made.
-    Taken,
-    /// A cost that was not taken.
-    Wanted(Cost),
-}
-
-impl Judge {
-    fn push_standing<const N: usize>(&self, words: [Word; N], asked: Asked, into: &mut Decision) {
-        match asked {
-            Asked::Wanted(cost) if !words.iter().any(|word| self.fits(*word, cost)) => {
-                into.push_refusing(self.standing(words, Some(cost)));
-            }
-            _ => into.push(self.standing(words, None)),
-        }
     }
 }
 
@@ -193,7 +208,23 @@ impl<const K: usize> Table<K> {
         }
     }
 
+    /// Takes `cost` from what `key` may use, if it fits.
+    ///
+    /// The way of the known key is compiled into the caller; everything else is a call.
+    #[inline(always)]
+    pub(crate) fn charge(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Charged<K> {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        if let Found::At(place) = self.find(tag, homes)
+            && let Some(charged) = self.change_known(place, tag, judges, Change::Charge(cost))
+        {
+            return charged;
+        }
+        self.change(key, judges, Change::Charge(cost))
+    }
+
     /// Makes a change to what `key` used, unless it is refused.
+    #[inline(never)]
     pub(crate) fn change(
         &self,
         key: KeyHash,
@@ -221,23 +252,34 @@ impl<const K: usize> Table<K> {
     }
 
     /// Looks for the slot of `tag`.
+    #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
-        let mut found = Found::Nowhere;
-        let wanted = tag.bits();
+        let mut hidden = false;
         for (_, home) in Memory::<K>::distinct(homes) {
             let bucket = self.memory.bucket(home);
-            for slot in Memory::<K>::order(tag) {
+            // All of them, and no branch before the last: where a key sits in its bucket is a coin that no processor
+            // guesses, and a wrong guess costs more than the comparisons.
+            let (mut at, mut busy) = (usize::MAX, 0);
+            for slot in 0..Bucket::<K>::SLOTS {
                 // Acquire: pairs with the claim's release of the tag, so that its words are seen.
                 let bits = bucket.tag(slot).load(Ordering::Acquire);
-                if bits == wanted {
-                    return Found::At(Place { bucket, home, slot });
-                }
-                if Owner::of(bits) == Owner::Changing {
-                    found = Found::Hidden;
-                }
+                at = if bits == tag.bits() { slot } else { at };
+                busy |= bits;
             }
+            if at < Bucket::<K>::SLOTS {
+                return Found::At(Place {
+                    bucket,
+                    home,
+                    slot: at,
+                });
+            }
+            hidden |= Owner::hides(busy);
         }
-        found
+        if hidden {
+            Found::Hidden
+        } else {
+            Found::Nowhere
+        }
     }
 }
 
@@ -260,6 +302,7 @@ struct Place<'t, const K: usize> {
 }
 
 impl<'t, const K: usize> Place<'t, K> {
+    #[inline(always)]
     fn seat(&self) -> Seat {
         Seat::Slot {
             bucket: self.home,
@@ -267,21 +310,25 @@ impl<'t, const K: usize> Place<'t, K> {
         }
     }
 
+    #[inline(always)]
     fn tag(&self) -> &'t AtomicU64 {
         self.bucket.tag(self.slot)
     }
 
+    #[inline(always)]
     fn state(&self, rate: usize) -> &'t AtomicU64 {
         self.bucket.state(self.slot, rate)
     }
 
     /// The words, whoever they belong to.
+    #[inline(always)]
     fn words(&self) -> [Word; K] {
         // Acquire: pairs with the writes of a claim, whose busy bit the next load of the tag then sees.
         std::array::from_fn(|rate| Word::from_bits(self.state(rate).load(Ordering::Acquire)))
     }
 
     /// The words of `tag`; `None` if the slot is not, or not for sure, its own.
+    #[inline(always)]
     fn read(&self, tag: Tag) -> Option<[Word; K]> {
         let words = self.words();
         // The caller saw the tag before, so words between two equal tags are the tag's; the load is after them since

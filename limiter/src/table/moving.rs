@@ -4,9 +4,9 @@
 //! one, as if their keys came in. Overflow words have no keys; those of old bucket `b` go to every new bucket that
 //! takes keys from the same part of the hashes.
 
+use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::sliding_window::{Judge, Word};
 use crate::sync::Ordering;
 
 use super::known::revise;

@@ -2,8 +2,8 @@
 
 use arrayvec::ArrayVec;
 
+use crate::algorithm::{Judge, Word};
 use crate::decision::Counted;
-use crate::sliding_window::{Judge, Word};
 use crate::sync::{AtomicU64, Ordering, pause};
 
 use super::known::swap;
@@ -81,11 +81,15 @@ impl<const K: usize> Table<K> {
             return self.refuse_newcomer(tag, homes, judges, change);
         };
         let mut vacancies = homes.map(|home| self.vacancies(tag, home, judges));
-        // The emptier bucket first: two choices keep the fullest bucket close to the average one.
-        if vacancies[1].len() > vacancies[0].len() {
+        // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
+        // choices keep the fullest bucket close to the average one.
+        let [first, second] = [vacancies[0].len(), vacancies[1].len()];
+        if first <= Bucket::<K>::SPARE && first < second {
             vacancies.swap(0, 1);
         }
         for vacancy in vacancies.iter().flatten() {
+            let fresh =
+                std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
             if vacancy.claim(tag, &fresh) {
                 if vacancy.owner != Owner::Nobody {
                     self.counts.reused();

@@ -8,14 +8,14 @@
 //! A key comes here under the lock of its first bucket, so it does not race with itself. Other keys may add between the
 //! reading and the adding; they are other keys, so no limit is exceeded by it.
 
+use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
-use crate::sliding_window::{Judge, Word};
 use crate::sync::Ordering;
 
 use super::known::revise;
 use super::layout::Memory;
-use super::{Change, Charged, Seat, State, Table};
+use super::{Change, Charged, Made, Seat, State, Table};
 
 impl<const K: usize> Table<K> {
     /// The overflow words of both buckets, one pair a rate.
@@ -38,7 +38,7 @@ impl<const K: usize> Table<K> {
         for (rate, judge) in judges.iter().enumerate() {
             for (row, home) in Memory::<K>::distinct(homes) {
                 let word = self.memory.bucket(home).overflow(rate);
-                let written = revise(word, |word| Some(change.force(judge, rate, word)));
+                let written = revise(word, |word| Some(change.force_shared(judge, rate, word)));
                 rows[rate][row] = written.unwrap_or(Word::UNUSED);
             }
             if homes[0] == homes[1] {
@@ -51,20 +51,19 @@ impl<const K: usize> Table<K> {
         )
     }
 
-    /// Takes back a charge of `cost` made in the windows that start at `windows`, a row a rate.
+    /// Takes `cost` of the charge made at `made` back.
     pub(super) fn undo_overflow(
         &self,
         homes: [usize; 2],
         judges: &[Judge; K],
-        windows: &[[i64; 2]; K],
+        made: &Made<K>,
         cost: Cost,
     ) {
         for (rate, judge) in judges.iter().enumerate().rev() {
             for (row, home) in Memory::<K>::distinct(homes) {
+                let charge = made.charge(made.left[rate][row], cost);
                 let word = self.memory.bucket(home).overflow(rate);
-                revise(word, |word| {
-                    judge.undo_forced(word, windows[rate][row], cost)
-                });
+                revise(word, |word| judge.undo_forced(word, charge));
             }
         }
     }

@@ -21,6 +21,7 @@ pub(super) enum Owner {
 }
 
 impl Tag {
+    #[inline]
     pub(super) fn of(key: KeyHash) -> Self {
         match key.bits() & !BUSY {
             // The one hash in 2^63 that would mean "nobody".
@@ -29,6 +30,7 @@ impl Tag {
         }
     }
 
+    #[inline]
     pub(super) const fn bits(self) -> u64 {
         self.0
     }
@@ -43,16 +45,19 @@ impl Tag {
     }
 
     /// Where the key's two buckets lie among all points: the hash itself, and the hash stirred.
+    #[inline]
     pub(super) const fn points(self) -> [u64; 2] {
         [self.0, self.stirred()]
     }
 
     /// What the key's search in a bucket begins with: bits that the buckets hardly depend on.
+    #[inline]
     pub(super) const fn lot(self) -> u64 {
         self.0.rotate_left(32)
     }
 
     /// The finaliser of SplitMix64: a permutation in which every bit depends on every other.
+    #[inline]
     const fn stirred(self) -> u64 {
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -68,6 +73,11 @@ impl Owner {
             bits if bits & BUSY != 0 => Self::Changing,
             bits => Self::Key(Tag(bits)),
         }
+    }
+
+    /// Whether one of the tag words that were joined by "or" to `bits` is changing hands.
+    pub(super) const fn hides(bits: u64) -> bool {
+        bits & BUSY != 0
     }
 
     /// The tag word that says so, where it can be put back.

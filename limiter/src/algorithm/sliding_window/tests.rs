@@ -8,7 +8,7 @@ const START: u64 = 1_800_000_000;
 
 fn judge_of(count: u32, secs: u32, now: Timestamp) -> Judge {
     let period = Period::from_secs(secs).expect("a period");
-    Judge::new(Rate::new(count, period).expect("a rate"), now)
+    Meter::new(Rate::new(count, period).expect("a rate")).at(now)
 }
 
 /// A rate of 10 per 10 s, `millis` after START.
@@ -24,6 +24,15 @@ fn cost(units: u32) -> Cost {
     Cost::new(units).expect("a cost")
 }
 
+/// The charge that left `word`.
+fn charge(left: Word, cost: Cost) -> Charge {
+    Charge {
+        cost,
+        left,
+        made: Timestamp::from_secs(START),
+    }
+}
+
 /// The word of a key that took `units` when `judge` judged.
 fn charged(judge: Judge, units: u32) -> Word {
     judge.force(Word::UNUSED, cost(units))
@@ -33,7 +42,7 @@ fn charged(judge: Judge, units: u32) -> Word {
 #[test]
 fn the_previous_window_fades_out() {
     let word = charged(judge(9_000), 8);
-    let left = |millis| judge(millis).standing([word], None).remaining;
+    let left = |millis| judge(millis).standing(word, None).remaining;
     assert_eq!(
         [
             left(9_000),
@@ -51,14 +60,14 @@ fn the_previous_window_fades_out() {
 #[test]
 fn a_wait_ends_at_the_first_moment_that_admits() {
     let word = charged(judge(1_000), 10);
-    let wait = |units| judge(1_000).standing([word], Some(cost(units))).next_free;
+    let wait = |units| judge(1_000).standing(word, Some(cost(units))).next_free;
     // The window ends in 9 s; a tenth of the next one frees a tenth of ten.
     assert_eq!(wait(1), Duration::from_secs(10));
     assert_eq!(wait(10), Duration::from_secs(19));
     assert_eq!(wait(11), NEVER);
     assert!(!judge(10_999).fits(word, cost(1)) && judge(11_000).fits(word, cost(1)));
     assert_eq!(
-        judge(1_000).standing([word], None).reset,
+        judge(1_000).standing(word, None).reset,
         Duration::from_secs(19)
     );
 }
@@ -84,17 +93,17 @@ fn timed_bursts_come_close_to_twice_the_count_and_never_reach_it() {
 fn an_undo_subtracts_where_the_charge_was_counted() {
     let first = judge(0);
     let one = charged(first, 4);
-    let window = first.window_of(one);
-    let undone = |millis: u64, word| judge(millis).undo(word, window, cost(4));
+    let charge = charge(one, cost(4));
+    let undone = |millis: u64, word| judge(millis).undo(word, charge);
     assert_eq!(
         first
-            .standing([undone(0, one).expect("it counts")], None)
+            .standing(undone(0, one).expect("it counts"), None)
             .remaining,
         10
     );
     let later = judge(10_000).force(one, cost(2));
     let rest = undone(10_000, later).expect("it still counts as previous");
-    assert_eq!(judge(10_000).standing([rest], None).remaining, 8);
+    assert_eq!(judge(10_000).standing(rest, None).remaining, 8);
     assert_eq!(
         undone(20_000, charged(judge(20_000), 2)),
         None,
@@ -109,7 +118,7 @@ fn a_word_owes_for_two_windows_whatever_it_counts() {
     let first = judge(9_999);
     let word = charged(first, 1);
     let word = first
-        .undo(word, first.window_of(word), Cost::ONE)
+        .undo(word, charge(word, Cost::ONE))
         .expect("it counts");
     assert!(judge(19_999).owes(word) && !judge(20_000).owes(word));
     assert!(!judge(0).owes(Word::UNUSED));
@@ -120,10 +129,7 @@ fn a_word_owes_for_two_windows_whatever_it_counts() {
 fn a_count_at_its_ceiling_is_not_lowered_by_a_forced_undo() {
     let now = judge(0);
     let full = now.force(charged(now, MAX_COUNT - 1), cost(u32::MAX));
-    assert_eq!(
-        now.undo_forced(full, now.window_of(full), cost(5)),
-        Some(full)
-    );
+    assert_eq!(now.undo_forced(full, charge(full, cost(5))), Some(full));
     assert!(!judge_of(MAX_COUNT, 10, Timestamp::from_secs(START)).fits(full, Cost::ONE));
 }
 
@@ -136,7 +142,7 @@ fn a_clock_that_steps_back_by_up_to_a_day_forgets_nothing() {
     let seen = |back: u64| judge_of(10, 10, Timestamp::from_secs(START - back));
     for back in [1, 60, DAY] {
         assert!(!seen(back).fits(word, Cost::ONE) && seen(back).owes(word));
-        let wait = seen(back).standing([word], Some(Cost::ONE)).next_free;
+        let wait = seen(back).standing(word, Some(Cost::ONE)).next_free;
         assert_eq!(
             wait,
             Duration::from_secs(back + 11),
@@ -162,7 +168,7 @@ fn the_turn_of_the_stamps_is_no_event() {
     for second in turn - 12..turn + 12 {
         let word = charged(at(second), 3);
         assert_ne!(word, Word::UNUSED, "no charge reads as never used");
-        assert_eq!(at(second).standing([word], None).remaining, 7);
+        assert_eq!(at(second).standing(word, None).remaining, 7);
         assert!(at(second + 9).owes(word) && !at(second + 20).owes(word));
         assert!(!at(second + (STAMPS - MOST_AHEAD) as u64 - 1).owes(word));
         assert!(
@@ -198,9 +204,9 @@ fn the_ends_of_every_range_are_judged() {
                         now.charge(word, cost(units)).is_some(),
                         now.fits(word, cost(units))
                     );
-                    let standing = now.standing([word, full], Some(cost(units)));
+                    let standing = now.standing(word, Some(cost(units)));
                     assert!(standing.next_free <= NEVER && standing.remaining <= count);
-                    let _ = now.undo(word, now.window_of(word), cost(units));
+                    let _ = now.undo(word, charge(word, cost(units)));
                 }
             }
         }

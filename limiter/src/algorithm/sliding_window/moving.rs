@@ -1,6 +1,7 @@
 //! Carries words over when the structure of a limit is edited: counts are added, never lost.
 
-use super::{Judge, Snapshot, Word, stamp_of};
+use super::{Judge, Snapshot, stamp_of};
+use crate::algorithm::Word;
 
 impl Judge {
     /// What has been used by now, in whole units, rounded up.

@@ -39,9 +39,10 @@
 
 use std::time::Duration;
 
+use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, Standing};
-use crate::rate::{MAX_COUNT, Period, Rate};
+use crate::rate::{MAX_COUNT, Rate};
 use crate::time::Timestamp;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -61,10 +62,6 @@ const _: () = assert!(
     "what still owes is never taken as ahead"
 );
 
-/// The packed state of one rate for one key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Word(u64);
-
 /// The fields of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Snapshot {
@@ -77,17 +74,7 @@ struct Snapshot {
 }
 
 impl Word {
-    /// Never charged.
-    pub(crate) const UNUSED: Self = Self(0);
-
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) const fn bits(self) -> u64 {
-        self.0
-    }
-
+    #[inline(always)]
     fn snapshot(self) -> Option<Snapshot> {
         let field = |shift: u32| ((self.0 >> shift) & COUNT_MASK) as u32;
         (self != Self::UNUSED).then(|| Snapshot {
@@ -97,6 +84,7 @@ impl Word {
         })
     }
 
+    #[inline(always)]
     fn pack(stamp: u32, previous: u32, current: u32) -> Self {
         let count = |count: u32| u64::from(count.min(MAX_COUNT));
         let stamp = u64::from(stamp) << (2 * COUNT_BITS);
@@ -119,17 +107,62 @@ struct Window {
 
 impl Window {
     /// Milliseconds of the window that have passed, rounded down.
+    #[inline(always)]
     fn elapsed(&self) -> u64 {
         (self.into.max(0) / NANOS_PER_MILLI) as u64
     }
 
     /// The word of this window with `cost` more.
+    #[inline(always)]
     fn charged(&self, cost: Cost) -> Word {
         Word::pack(
             self.stamp,
             self.previous,
             self.current.saturating_add(cost.get()),
         )
+    }
+}
+
+/// A rate, and what makes dividing by its period a multiplication.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    rate: Rate,
+    /// ⌈2^63 / period in seconds⌉.
+    inverse: u64,
+}
+
+impl Meter {
+    pub(crate) const fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            inverse: (1_u64 << 63).div_ceil(rate.period().as_secs() as u64),
+        }
+    }
+
+    /// The index of the window that a second lies in.
+    ///
+    /// Exact: with inverse = (2^63 + r) / period and r < period, the product is second / period plus
+    /// second · r / (2^63 · period); that is less than 1 / period, since second < 2^35 and r < 2^22.
+    #[inline(always)]
+    fn index(&self, second: u64) -> u64 {
+        ((u128::from(second) * u128::from(self.inverse)) >> 63) as u64
+    }
+
+    /// The rate at a moment.
+    #[inline(always)]
+    pub(crate) fn at(self, now: Timestamp) -> Judge {
+        // A u64 of nanoseconds holds 2^35 seconds, a window's start is not after now, and 31 days fit 2^52 ns: no cast
+        // here cuts.
+        let second = now.as_secs();
+        let start = self.index(second) * u64::from(self.rate.period().as_secs());
+        let into = now.as_nanos() - start * NANOS_PER_SECOND;
+        Judge {
+            rate: self.rate,
+            second: second as i64,
+            start: start as i64,
+            into: into as i64,
+            stamp: stamp_of(second as i64),
+        }
     }
 }
 
@@ -148,30 +181,20 @@ pub(crate) struct Judge {
 }
 
 /// The stamp of a second.
+#[inline]
 fn stamp_of(second: i64) -> u32 {
     // Below 2^24.
     1 + second.rem_euclid(STAMPS) as u32
 }
 
 impl Judge {
-    #[inline]
-    pub(crate) fn new(rate: Rate, now: Timestamp) -> Self {
-        // A u64 of nanoseconds holds 2^35 seconds, a window's start is not after now, and 31 days fit 2^52 ns: no cast
-        // here cuts.
-        let second = now.as_secs();
-        let start = second - second % u64::from(rate.period().as_secs());
-        let into = now.as_nanos() - start * NANOS_PER_SECOND;
-        Self {
-            rate,
-            second: second as i64,
-            start: start as i64,
-            into: into as i64,
-            stamp: stamp_of(second as i64),
-        }
+    /// The moment.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.start as u64 * NANOS_PER_SECOND + self.into as u64)
     }
 
-    pub(crate) fn period(&self) -> Period {
-        self.rate.period()
+    pub(crate) fn rate(&self) -> Rate {
+        self.rate
     }
 
     fn period_secs(&self) -> i64 {
@@ -187,7 +210,7 @@ impl Judge {
     }
 
     /// The second that a stamp means, seen from now: at most [`MOST_AHEAD`] ahead, otherwise past.
-    #[inline]
+    #[inline(always)]
     fn second_of(&self, stamp: u32) -> i64 {
         let behind = match i64::from(self.stamp) - i64::from(stamp) {
             negative if negative < 0 => negative + STAMPS,
@@ -206,7 +229,7 @@ impl Judge {
         second - second.rem_euclid(self.period_secs())
     }
 
-    #[inline]
+    #[inline(always)]
     fn window(&self, word: Word) -> Window {
         let mut window = Window {
             start: self.start,
@@ -249,6 +272,7 @@ impl Judge {
     }
 
     /// What has been used, times the period in milliseconds.
+    #[inline(always)]
     fn used(&self, window: &Window) -> u64 {
         let period = self.period_millis();
         u64::from(window.previous) * (period - window.elapsed())
@@ -256,11 +280,12 @@ impl Judge {
     }
 
     /// Whether `cost` fits now.
+    #[inline(always)]
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
         self.has_room(&self.window(word), cost)
     }
 
-    #[inline]
+    #[inline(always)]
     fn has_room(&self, window: &Window, cost: Cost) -> bool {
         // A cost below 2^32 times a period of at most 2,678,400,000 ms is below 2^63.4; with 2^54 more it still fits 64
         // bits.
@@ -270,7 +295,7 @@ impl Judge {
 
     /// The word after a charge of `cost`, if it fits.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
         let window = self.window(word);
         self.has_room(&window, cost).then(|| window.charged(cost))
@@ -282,16 +307,10 @@ impl Judge {
         self.window(word).charged(cost)
     }
 
-    /// Where a charge that left `charged` was counted: the start of its window. An undo needs it.
+    /// The word without a charge; `None` when the window that it was made in counts no more.
     #[must_use]
-    pub(crate) fn window_of(&self, charged: Word) -> i64 {
-        self.window(charged).start
-    }
-
-    /// The word without a charge of `cost` in the window that starts at `window`; `None` when that window counts no
-    /// more, be it that time went on, be it that the word belongs to another key by now.
-    #[must_use]
-    pub(crate) fn undo(&self, word: Word, window: i64, cost: Cost) -> Option<Word> {
+    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
+        let window = self.start_of(self.second_of(charge.left.snapshot()?.stamp));
         let Snapshot {
             stamp,
             previous,
@@ -302,12 +321,12 @@ impl Judge {
             Some(Word::pack(
                 stamp,
                 previous,
-                current.saturating_sub(cost.get()),
+                current.saturating_sub(charge.cost.get()),
             ))
         } else if start - self.period_secs() == window {
             Some(Word::pack(
                 stamp,
-                previous.saturating_sub(cost.get()),
+                previous.saturating_sub(charge.cost.get()),
                 current,
             ))
         } else {
@@ -318,9 +337,9 @@ impl Judge {
     /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and
     /// stays.
     #[must_use]
-    pub(crate) fn undo_forced(&self, word: Word, window: i64, cost: Cost) -> Option<Word> {
+    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
         let before = word.snapshot()?;
-        let after = self.undo(word, window, cost)?.snapshot()?;
+        let after = self.undo(word, charge)?.snapshot()?;
         let kept = |before, after| if before == MAX_COUNT { before } else { after };
         Some(Word::pack(
             before.stamp,
@@ -339,40 +358,20 @@ impl Judge {
         }
     }
 
-    /// How the rate stands where the least used of `words` counts; `refused` is the cost that it did not admit.
-    #[inline]
-    pub(crate) fn standing<const N: usize>(
-        &self,
-        words: [Word; N],
-        refused: Option<Cost>,
-    ) -> Standing {
-        let windows = words.map(|word| self.window(word));
-        let remaining = windows
-            .iter()
-            .map(|window| self.remaining(window))
-            .max()
-            .unwrap_or(0);
-        let awaited = match refused {
-            Some(cost) => cost.get(),
-            None => remaining + 1,
-        };
-        let least = |wait: fn(&Self, &Window, u32) -> Duration| {
-            windows
-                .iter()
-                .map(|window| wait(self, window, awaited))
-                .min()
-                .unwrap_or(Duration::ZERO)
-        };
-        let next_free = if refused.is_none() && remaining >= self.count() {
-            Duration::ZERO
-        } else {
-            least(Self::wait)
+    /// How the rate stands; `refused` is the cost that it did not admit.
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+        let window = self.window(word);
+        let remaining = self.remaining(&window);
+        let next_free = match refused {
+            Some(cost) => self.wait(&window, cost.get()),
+            None if remaining >= self.count() => Duration::ZERO,
+            None => self.wait(&window, remaining + 1),
         };
         Standing {
             rate: self.rate,
             remaining,
             next_free,
-            reset: least(|judge, window, _| judge.reset(window)),
+            reset: self.reset(&window),
         }
     }
 
@@ -395,7 +394,7 @@ impl Judge {
     /// In this window it fits from the `e` on where `previous · (P − e) ≤ (count − current − cost) · P`. If the right
     /// side is negative it fits in no part of this window; in the next one `current` is the previous count, and the
     /// current count is zero.
-    #[inline]
+    #[inline(always)]
     fn wait(&self, window: &Window, cost: u32) -> Duration {
         let (count, period) = (self.count(), self.period_millis());
         if cost > count {
@@ -427,7 +426,7 @@ impl Judge {
     }
 
     /// The time from now to `millis` after the window's start.
-    #[inline]
+    #[inline(always)]
     fn until(millis: u64, window: &Window) -> Duration {
         let nanos = millis as i64 * NANOS_PER_MILLI - window.into;
         Duration::from_nanos(nanos.max(0) as u64)

@@ -1,0 +1,263 @@
+//! Says how a rate is judged, apart from where its state is stored: pure functions over one packed word a rate.
+//!
+//! One file an algorithm, which states its guarantee and derives it; here they get one face. A [`Meter`] is a rate with
+//! its algorithm, a [`Judge`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
+//! its caller, the others are calls: it is what most limits use.
+
+mod calendar;
+mod drain;
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod policy;
+mod sliding_window;
+mod token_bucket;
+
+use std::time::Duration;
+
+use crate::cost::Cost;
+use crate::decision::Standing;
+use crate::rate::{Period, Rate};
+use crate::time::Timestamp;
+
+pub use calendar::{Unit, Zone, ZoneError};
+pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
+
+/// The packed state of one rate for one key; what its bits mean is its algorithm's business.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    /// Never charged.
+    pub(crate) const UNUSED: Self = Self(0);
+
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// A charge of one rate, as an undo needs to know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charge {
+    /// How much of it is to be taken back.
+    pub(crate) cost: Cost,
+    /// The word as the charge left it.
+    pub(crate) left: Word,
+    /// When it was made.
+    pub(crate) made: Timestamp,
+}
+
+/// A rate with its algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meter {
+    Sliding(sliding_window::Meter),
+    Window(Rate, fixed_window::Shape),
+    Interval(Rate, u32),
+    Drain(Rate, drain::Shape),
+}
+
+/// A rate at a moment: what all judgements of one decision about this rate share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Judge {
+    Sliding(sliding_window::Judge),
+    Window(fixed_window::Judge),
+    Interval(token_bucket::Judge),
+    Drain(drain::Judge),
+}
+
+impl Meter {
+    /// The rate at a moment.
+    #[inline(always)]
+    pub(crate) fn at(self, now: Timestamp) -> Judge {
+        match self {
+            Self::Sliding(meter) => Judge::Sliding(meter.at(now)),
+            Self::Window(rate, shape) => Judge::Window(fixed_window::Judge::new(rate, shape, now)),
+            Self::Interval(rate, burst) => {
+                Judge::Interval(token_bucket::Judge::new(rate, burst, now))
+            }
+            Self::Drain(rate, shape) => Judge::Drain(drain::Judge::new(rate, shape, now)),
+        }
+    }
+}
+
+impl Meter {
+    /// As [`at`](Self::at) for a meter of the sliding window, which every other is taken for.
+    #[inline(always)]
+    pub(crate) fn sliding_at(self, now: Timestamp) -> Judge {
+        let meter = match self {
+            Self::Sliding(meter) => meter,
+            Self::Window(rate, _) | Self::Interval(rate, _) | Self::Drain(rate, _) => {
+                sliding_window::Meter::new(rate)
+            }
+        };
+        Judge::Sliding(meter.at(now))
+    }
+
+    /// The same rate in this window, if it follows windows that are given.
+    pub(crate) fn in_window(self, shape: fixed_window::Shape) -> Self {
+        match self {
+            Self::Window(rate, _) => Self::Window(rate, shape),
+            other => other,
+        }
+    }
+}
+
+/// Runs `$body` with `$judge` bound to the judge inside.
+macro_rules! with_judge {
+    ($any:expr, $judge:ident => $body:expr) => {
+        match $any {
+            Judge::Sliding($judge) => $body,
+            Judge::Window($judge) => $body,
+            Judge::Interval($judge) => $body,
+            Judge::Drain($judge) => $body,
+        }
+    };
+}
+
+impl Judge {
+    /// The moment.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> Timestamp {
+        with_judge!(self, judge => judge.now())
+    }
+
+    fn rate(&self) -> Rate {
+        with_judge!(self, judge => judge.rate())
+    }
+
+    pub(crate) fn period(&self) -> Period {
+        self.rate().period()
+    }
+
+    /// Whether `cost` fits now.
+    #[inline(always)]
+    pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
+        with_judge!(self, judge => judge.fits(word, cost))
+    }
+
+    /// The word after a charge of `cost`, if it fits.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
+        with_judge!(self, judge => judge.charge(word, cost))
+    }
+
+    /// The word after a charge of `cost` whether it fits or not; counts stop at a ceiling.
+    #[must_use]
+    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+        with_judge!(self, judge => judge.force(word, cost))
+    }
+
+    /// As [`force`](Self::force) on a word that several keys share: it counts at least what each of them used.
+    #[must_use]
+    pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
+        match self {
+            Self::Window(judge) => judge.force_shared(word, cost),
+            _ => self.force(word, cost),
+        }
+    }
+
+    /// The word without a charge; `None` when nothing of it counts any more.
+    #[must_use]
+    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
+        with_judge!(self, judge => judge.undo(word, charge))
+    }
+
+    /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and stays.
+    #[must_use]
+    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
+        with_judge!(self, judge => judge.undo_forced(word, charge))
+    }
+
+    /// `fresh` as the first word of a key in a slot where `before` was the last word of another: it differs from every
+    /// word that the slot held, by itself or made to (invariant 2 of `table`).
+    #[must_use]
+    pub(crate) fn follow(&self, fresh: Word, before: Word) -> Word {
+        match self {
+            Self::Drain(judge) => judge.follow(fresh, before),
+            _ => fresh,
+        }
+    }
+
+    /// Whether the word may still weigh on a decision.
+    pub(crate) fn owes(&self, word: Word) -> bool {
+        with_judge!(self, judge => judge.owes(word))
+    }
+
+    /// The one of two words that has used less by now.
+    #[must_use]
+    pub(crate) fn lighter(&self, words: [Word; 2]) -> Word {
+        with_judge!(self, judge => judge.lighter(words))
+    }
+
+    /// Of two words that do not admit `cost`, the one that admits it sooner.
+    #[must_use]
+    pub(crate) fn sooner(&self, words: [Word; 2], cost: Cost) -> Word {
+        let wait = |word| self.standing(word, Some(cost)).next_free;
+        if wait(words[0]) <= wait(words[1]) {
+            words[0]
+        } else {
+            words[1]
+        }
+    }
+
+    /// How the rate stands; `refused` is the cost that it did not admit.
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+        with_judge!(self, judge => judge.standing(word, refused))
+    }
+
+    /// How long a request is to be held back whose charge of `cost` left `word`.
+    pub(crate) fn delay(&self, word: Word, cost: Cost) -> Duration {
+        match self {
+            Self::Drain(judge) => judge.delay(word, cost),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What has been used by now, in whole units, rounded up.
+    pub(crate) fn used_units(&self, word: Word) -> u64 {
+        with_judge!(self, judge => judge.used_units(word))
+    }
+
+    /// `word` and `other` together, both words of this rate.
+    #[must_use]
+    pub(crate) fn sum(&self, word: Word, other: Word) -> Word {
+        with_judge!(self, judge => judge.sum(word, other))
+    }
+
+    /// A word that counts at least what `word` and what `other` count, both words of this rate.
+    #[must_use]
+    pub(crate) fn larger(&self, word: Word, other: Word) -> Word {
+        with_judge!(self, judge => judge.larger(word, other))
+    }
+
+    /// A word of the rate `from`, at the same moment, as one of this rate.
+    ///
+    /// With the same algorithm and the same period it stays what it is. Else all that `from` still counts is taken as
+    /// made now, or in the window of the latest charge: more than the truth for at most two of this rate's periods, or the
+    /// time that its burst takes, never less.
+    #[must_use]
+    pub(crate) fn convert(&self, word: Word, from: &Judge) -> Word {
+        match (self, from) {
+            (Self::Sliding(judge), Self::Sliding(from)) => judge.convert(word, from),
+            _ if self.keeps_words_of(from) => word,
+            _ => {
+                let used = u32::try_from(from.used_units(word)).unwrap_or(u32::MAX);
+                Cost::new(used).map_or(Word::UNUSED, |used| self.force(Word::UNUSED, used))
+            }
+        }
+    }
+
+    /// Whether a word of `other` means the same here.
+    pub(crate) fn keeps_words_of(&self, other: &Judge) -> bool {
+        let alike = match (self, other) {
+            (Self::Window(one), Self::Window(two)) => one.is_aligned_as(two),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        };
+        alike && self.period() == other.period()
+    }
+}

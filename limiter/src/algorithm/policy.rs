@@ -1,0 +1,264 @@
+//! Says what a limit demands: an algorithm and the rates that it judges. Combinations that cannot be are errors here, with
+//! what to write instead.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::rate::{MAX_COUNT, MAX_RATES, Rate, Rates};
+use crate::time::Timestamp;
+
+use super::calendar::{Unit, Zone};
+use super::{Meter, drain, fixed_window, gcra, leaky_bucket, sliding_window};
+
+/// How the rates of a limit are judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// Two counts a rate; see `algorithm::sliding_window` for what it guarantees.
+    #[default]
+    SlidingWindow,
+    /// A log of all admissions: never more than the count in any window at all.
+    Exact,
+    /// A count that starts again with each window.
+    FixedWindow(Alignment),
+    /// Requests take tokens, and tokens come back.
+    TokenBucket {
+        /// Tokens of a full bucket; `None` is the rate's count.
+        burst: Option<u32>,
+        /// How they come back.
+        refill: Refill,
+    },
+    /// Requests one emission interval apart, with a tolerance.
+    Gcra {
+        /// Requests that may come at once; `None` is the rate's count.
+        burst: Option<u32>,
+    },
+    /// Admitted requests are released one by one; the decision carries the delay.
+    LeakyBucket {
+        /// Requests that may wait.
+        queue: u32,
+        /// How long one of them may wait; whole milliseconds count.
+        max_wait: Duration,
+    },
+}
+
+/// Where the windows of [`Algorithm::FixedWindow`] begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// At multiples of the period since the Unix epoch.
+    Epoch,
+    /// With a key's first request after its last window ended.
+    FirstRequest,
+    /// With the days, weeks or months of a place.
+    Calendar {
+        /// The place.
+        zone: Arc<Zone>,
+        /// What a window spans.
+        unit: Unit,
+    },
+}
+
+/// How tokens of [`Algorithm::TokenBucket`] come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refill {
+    /// All the time, one every period / count.
+    Greedy,
+    /// The rate's count at once, at multiples of the period since the Unix epoch.
+    Interval,
+}
+
+/// An algorithm and the rates that it judges; only combinations that can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    algorithm: Algorithm,
+    rates: Rates,
+}
+
+impl Policy {
+    /// These rates, judged so.
+    ///
+    /// # Errors
+    /// Combinations that cannot be: a burst of zero or above [`MAX_COUNT`], or one that takes more than 62 days to come
+    /// back; a calendar unit whose length is not the rate's period.
+    pub fn new(algorithm: Algorithm, rates: Rates) -> Result<Self, PolicyError> {
+        for rate in &rates {
+            match &algorithm {
+                Algorithm::SlidingWindow
+                | Algorithm::FixedWindow(Alignment::Epoch | Alignment::FirstRequest) => {}
+                // The seam: the table of `exact` is joined here.
+                Algorithm::Exact => return Err(PolicyError::NotYet),
+                Algorithm::FixedWindow(Alignment::Calendar { unit, .. }) => {
+                    if rate.period().as_secs() != unit.secs() {
+                        return Err(PolicyError::Unit {
+                            unit: *unit,
+                            rate: *rate,
+                        });
+                    }
+                }
+                Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst } => {
+                    check_burst(rate, burst.unwrap_or(rate.count()))?;
+                }
+                Algorithm::LeakyBucket { queue, .. } => {
+                    check_burst(rate, queue.saturating_add(1))?;
+                }
+            }
+        }
+        Ok(Self { algorithm, rates })
+    }
+
+    /// How the rates are judged.
+    #[must_use]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    /// The rates, by rising period.
+    #[must_use]
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    /// The meters of the rates; behind the last, the last again.
+    pub(crate) fn meters(&self) -> [Meter; MAX_RATES] {
+        let rates = self.rates.as_slice();
+        std::array::from_fn(|rate| self.meter(rates[rate.min(rates.len() - 1)]))
+    }
+
+    fn meter(&self, rate: Rate) -> Meter {
+        let burst_of = |burst: &Option<u32>| burst.unwrap_or(rate.count());
+        match &self.algorithm {
+            Algorithm::SlidingWindow | Algorithm::Exact => {
+                Meter::Sliding(sliding_window::Meter::new(rate))
+            }
+            Algorithm::FixedWindow(Alignment::Epoch) => {
+                Meter::Window(rate, fixed_window::Shape::Epoch)
+            }
+            Algorithm::FixedWindow(Alignment::FirstRequest) => {
+                Meter::Window(rate, fixed_window::Shape::First)
+            }
+            // Of what moment does not matter: who judges puts its own in its place.
+            Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => {
+                Meter::Window(rate, zone.window(*unit, Timestamp::default()))
+            }
+            Algorithm::TokenBucket {
+                burst,
+                refill: Refill::Interval,
+            } => Meter::Interval(rate, burst_of(burst)),
+            Algorithm::TokenBucket {
+                burst,
+                refill: Refill::Greedy,
+            } => Meter::Drain(rate, drain::Shape::of_burst(burst_of(burst))),
+            Algorithm::Gcra { burst } => Meter::Drain(rate, gcra::shape(burst_of(burst))),
+            Algorithm::LeakyBucket { queue, max_wait } => {
+                let most_wait = u32::try_from(max_wait.as_millis()).unwrap_or(u32::MAX);
+                Meter::Drain(rate, leaky_bucket::shape(*queue, most_wait))
+            }
+        }
+    }
+
+    /// The place and unit, if windows follow a calendar.
+    pub(crate) fn calendar(&self) -> Option<(&Zone, Unit)> {
+        match &self.algorithm {
+            Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => Some((zone, *unit)),
+            _ => None,
+        }
+    }
+
+    /// Whether states of a limit with this policy mean the same under `other`: counts and bursts may differ.
+    pub(crate) fn keeps_states_of(&self, other: &Self) -> bool {
+        self.calendar() == other.calendar()
+            && self.rates.len() == other.rates.len()
+            && self.meters().iter().zip(other.meters()).all(|(one, two)| {
+                let now = Timestamp::default();
+                one.at(now).keeps_words_of(&two.at(now))
+            })
+    }
+}
+
+impl From<Rates> for Policy {
+    /// By the sliding window.
+    fn from(rates: Rates) -> Self {
+        Self {
+            algorithm: Algorithm::SlidingWindow,
+            rates,
+        }
+    }
+}
+
+/// A burst is at least 1, fits its bits, and comes back in time.
+fn check_burst(rate: &Rate, burst: u32) -> Result<(), PolicyError> {
+    if burst == 0 || burst > MAX_COUNT {
+        return Err(PolicyError::Burst { got: burst });
+    }
+    let most =
+        drain::MAX_FILL * u64::from(rate.count()) / (u64::from(rate.period().as_secs()) * 1_000);
+    if u64::from(burst) > most {
+        return Err(PolicyError::Slow {
+            rate: *rate,
+            got: burst,
+            // Below the burst.
+            most: most as u32,
+        });
+    }
+    Ok(())
+}
+
+/// Why there is no such policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// The algorithm is not there yet.
+    NotYet,
+    /// The burst, or the queue and one, is outside 1 to [`MAX_COUNT`].
+    Burst {
+        /// What was asked for.
+        got: u32,
+    },
+    /// A full burst takes more than 62 days to come back.
+    Slow {
+        /// The rate at which it does.
+        rate: Rate,
+        /// What was asked for.
+        got: u32,
+        /// The largest burst of this rate.
+        most: u32,
+    },
+    /// Windows of a calendar, and a rate with another period.
+    Unit {
+        /// What windows span.
+        unit: Unit,
+        /// The rate.
+        rate: Rate,
+    },
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotYet => write!(into, "`exact` is not there yet; write `sliding-window`"),
+            Self::Burst { got } => {
+                write!(
+                    into,
+                    "a burst, or a queue and one, is 1 to {MAX_COUNT}, not {got}"
+                )
+            }
+            Self::Slow { rate, got, most } => write!(
+                into,
+                "at {rate} a burst of {got} takes more than 62 days to come back; write at most {most}"
+            ),
+            Self::Unit { unit, rate } => {
+                let (name, span) = match unit {
+                    Unit::Day => ("days", "1d"),
+                    Unit::Week => ("weeks", "7d"),
+                    Unit::Month => ("months", "31d"),
+                };
+                let count = rate.count();
+                write!(
+                    into,
+                    "{rate} cannot follow {name}; write \"{count} per {span}\", and other periods in a limit of their own"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
