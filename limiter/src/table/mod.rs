@@ -68,7 +68,7 @@ pub(crate) enum State<const K: usize> {
 }
 
 /// Where a charge was made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Seat {
     /// In this slot.
     Slot { bucket: usize, slot: usize },
