@@ -15,6 +15,7 @@ use crate::cost::Cost;
 use crate::decision::{MAX_ASKS, Outcome, Verdict};
 use crate::key::KeyHash;
 use crate::limit::{Limit, Receipt};
+use crate::reservation::Reservation;
 use crate::time::Timestamp;
 
 /// What a request asks of one limit.
@@ -60,28 +61,47 @@ fn decide_one(ask: &Ask<'_>, now: Timestamp) -> Verdict {
     Verdict::over_one(ask.limit.charge(ask.key, ask.cost, now))
 }
 
+/// As [`decide`], for a cost that is not known yet: what was charged can still be settled or released.
+///
+/// There is a reservation exactly if the verdict admits.
+#[must_use]
+pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation>) {
+    let (verdict, made) = charge_all(asks, now);
+    let admitted = verdict.outcome() == Outcome::Admitted;
+    (
+        verdict,
+        admitted.then(|| Reservation::new(made.into_iter())),
+    )
+}
+
 /// Decides over any number of asks.
 fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    let foreseen = peek(asks, now);
-    if foreseen.outcome() != Outcome::Admitted {
-        return foreseen;
+    charge_all(asks, now).0
+}
+
+/// What was charged, in the order of the asks.
+type Made<'a> = ArrayVec<(&'a Ask<'a>, Receipt), MAX_ASKS>;
+
+/// Charges all asks or none.
+fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp) -> (Verdict, Made<'a>) {
+    let mut made = Made::new();
+    let mut verdict = peek(asks, now);
+    if verdict.outcome() != Outcome::Admitted {
+        return (verdict, made);
     }
-    let mut made: ArrayVec<(&Ask<'_>, Receipt), MAX_ASKS> = ArrayVec::new();
-    let mut verdict = foreseen;
     for (index, ask) in asks.iter().enumerate() {
         let (decision, receipt) = ask.limit.reserve(ask.key, ask.cost, now);
-        match receipt {
-            Some(receipt) => made.push((ask, receipt)),
-            None => {
-                for (ask, receipt) in made.iter().rev() {
-                    ask.limit.undo(ask.key, receipt, ask.cost, now);
-                }
-                return peek(asks, now).with_decision(index, decision);
+        let Some(receipt) = receipt else {
+            for (ask, receipt) in made.iter().rev() {
+                ask.limit.undo(ask.key, receipt, ask.cost, now);
             }
-        }
+            made.clear();
+            return (peek(asks, now).with_decision(index, decision), made);
+        };
+        made.push((ask, receipt));
         verdict = verdict.with_decision(index, decision);
     }
-    verdict
+    (verdict, made)
 }
 
 /// The verdict that [`decide`] would give now. Charges nothing, so every standing is before the charge.

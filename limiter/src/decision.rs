@@ -84,6 +84,8 @@ pub enum Counted {
 pub(crate) enum Asked {
     /// This charge was made.
     Taken(Cost),
+    /// Nothing.
+    Nothing,
     /// A cost that was not taken.
     Wanted(Cost),
 }

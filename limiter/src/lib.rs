@@ -1,9 +1,9 @@
 //! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
 //!
-//! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys, in a table whose memory is fixed when it is
-//! made. [`decide`] takes what one request asks of up to eight limits and charges all of it or nothing. There is no I/O
-//! here, no clock and no thread: time is an argument, keys come as keyed hashes, and anything that counts can be tested
-//! without waiting.
+//! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys in a
+//! table whose memory is fixed when it is made. [`decide`] takes what one request asks of up to eight limits and charges
+//! all of it or nothing; [`reserve`] takes it until the cost is known. There is no I/O here, no clock and no thread: time is
+//! an argument, keys come as keyed hashes, and anything that counts can be tested without waiting.
 //!
 //! # Example
 //! ```
@@ -46,6 +46,7 @@ mod decision;
 mod key;
 mod limit;
 mod rate;
+mod reservation;
 mod sync;
 mod table;
 mod time;
@@ -53,13 +54,14 @@ mod time;
 pub use algorithm::{Algorithm, Alignment, Policy, PolicyError, Refill, Unit, Zone, ZoneError};
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
-pub use decide::{Ask, decide, peek};
+pub use decide::{Ask, decide, peek, reserve};
 pub use decision::{
     Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
 };
 pub use key::{KeyHash, KeyHasher, Seed};
-pub use limit::Limit;
+pub use limit::{Limit, Occupant, Occupied};
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
+pub use reservation::{Reservation, Settlement};
 pub use table::{Occupancy, Tallies};
 pub use time::Timestamp;
 

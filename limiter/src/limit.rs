@@ -10,14 +10,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::algorithm::{Judge, Meter, Policy, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Asked, Decision, Finding};
+use crate::decision::{Asked, Counted, Decision, Finding};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{Charged, Made, Occupancy, Seat, State, Table, Tallies};
+use crate::table::{Charged, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
+mod change;
 mod edit;
+mod occupied;
+
+pub use occupied::{Occupant, Occupied};
 
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]
@@ -62,7 +66,7 @@ macro_rules! with_table {
 use with_table;
 
 /// A charge that may still be undone.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Receipt {
     seat: Seat,
     left: [[Word; 2]; MAX_RATES],
@@ -237,16 +241,6 @@ impl Limit {
         (self.decision(finding, now), receipt)
     }
 
-    /// Takes `cost` of a charge back. What a successor was told of it stays there: an edit may count a refused request,
-    /// never forget one.
-    pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
-        let Receipt { seat, left, made } = receipt;
-        with_table!(&self.counters.table, table => {
-            let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
-            table.undo(key, *seat, &self.judges(now), &made, cost);
-        });
-    }
-
     /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
     /// same periods.
     #[inline(always)]
@@ -256,6 +250,11 @@ impl Limit {
             self.align(&mut judges, now);
         }
         judges
+    }
+
+    /// The judges of all rates; behind the last, the last again.
+    fn judges_of_four(&self, now: Timestamp) -> [Judge; MAX_RATES] {
+        self.judges(now)
     }
 
     #[inline(always)]
@@ -303,6 +302,18 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
         counted: state.counted(),
         refusing: 0,
         words,
+    }
+}
+
+/// What these words say when nothing is asked.
+fn looked_at<const K: usize>(words: [Word; K]) -> Finding {
+    let mut all = [Word::UNUSED; MAX_RATES];
+    all[..K].copy_from_slice(&words);
+    Finding {
+        asked: Asked::Nothing,
+        counted: Counted::Alone,
+        refusing: 0,
+        words: all,
     }
 }
 

@@ -184,6 +184,11 @@ impl Judge {
         self.owing(forced, Self::generation(word))
     }
 
+    pub(crate) fn set(&self, word: Word, used: u32) -> Word {
+        let debt = self.ticks(used).min(2 * self.most());
+        self.owing(debt, Self::next_generation(word))
+    }
+
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
         let (debt, cost) = (self.debt(word), self.ticks(charge.cost.get()));
         let left = if Self::generation(word) == Self::generation(charge.left) {

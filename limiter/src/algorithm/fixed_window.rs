@@ -174,6 +174,10 @@ impl Judge {
         pack(start.max(self.start), count.saturating_add(cost.get()))
     }
 
+    pub(crate) fn set(&self, word: Word, used: u32) -> Word {
+        pack(self.window(word).start, used)
+    }
+
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
         let (start, count) = unpack(word, self.millis())?;
         let (begun, _) = unpack(charge.left, self.millis())?;

@@ -173,6 +173,13 @@ impl Judge {
         with_judge!(self, judge => judge.undo_forced(word, charge))
     }
 
+    /// The word of a key that has used `used` now and nothing else; it goes on owing as long as its windows last.
+    #[must_use]
+    pub(crate) fn set(&self, word: Word, used: Option<Cost>) -> Word {
+        let used = used.map_or(0, Cost::get);
+        with_judge!(self, judge => judge.set(word, used))
+    }
+
     /// `fresh` as the first word of a key in a slot where `before` was the last word of another: it differs from every
     /// word that the slot held, by itself or made to (invariant 2 of `table`).
     #[must_use]

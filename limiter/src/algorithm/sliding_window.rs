@@ -334,6 +334,12 @@ impl Judge {
         }
     }
 
+    /// The word of a key that has used `used` in the window of now and nothing before.
+    #[must_use]
+    pub(crate) fn set(&self, word: Word, used: u32) -> Word {
+        Word::pack(self.window(word).stamp, 0, used)
+    }
+
     /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and
     /// stays.
     #[must_use]

@@ -115,6 +115,13 @@ impl Judge {
         pack(start, missing.saturating_add(cost.get()).min(most))
     }
 
+    pub(crate) fn set(&self, word: Word, used: u32) -> Word {
+        pack(
+            self.bucket(word).start,
+            used.min(self.burst.saturating_mul(2)),
+        )
+    }
+
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
         let Bucket { start, missing } = self.bucket(word);
         let (made, _) = unpack(charge.left, self.millis())?;

@@ -1,6 +1,7 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
 use crate::algorithm::{Judge, Word};
+use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::layout::Bucket;
@@ -97,6 +98,25 @@ impl<const K: usize> Table<K> {
             slots: self.memory.slots() as u64,
             in_overflow,
         }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.memory.slots()
+    }
+
+    /// The key of slot `index`, counted through all buckets, and its words, if it owes something.
+    pub(crate) fn occupant(
+        &self,
+        index: usize,
+        judges: &[Judge; K],
+    ) -> Option<(KeyHash, [Word; K])> {
+        let (home, slot) = (index / Bucket::<K>::SLOTS, index % Bucket::<K>::SLOTS);
+        let (key, words) = self.settled(home, slot)?;
+        let owes = judges
+            .iter()
+            .zip(&words)
+            .any(|(judge, word)| judge.owes(*word));
+        owes.then_some((key, words))
     }
 
     fn is_live(&self, home: usize, slot: usize, judges: &[Judge; K]) -> bool {

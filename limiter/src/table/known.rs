@@ -2,11 +2,12 @@
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering, pause};
 
 use super::tag::{Owner, Tag};
-use super::{Change, Charged, Made, Place, Seat, State, Table};
+use super::{Change, Charged, Found, Made, Place, Seat, State, Table};
 
 impl<const K: usize> Table<K> {
     /// Changes the slot of `tag` at `place`; `None` when the slot is not its own any more and nothing of the change
@@ -44,6 +45,70 @@ impl<const K: usize> Table<K> {
             }
         }
         Some(Charged::Admitted(State::Own(next), place.seat()))
+    }
+
+    /// Takes `cost` of a charge that another table made back, if the key has a slot here.
+    pub(crate) fn undo_taken_over(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        made: &Made<K>,
+        cost: Cost,
+    ) {
+        let tag = Tag::of(key);
+        if let Found::At(place) = self.find(tag, self.memory.homes(tag)) {
+            let charges = made.left.map(|[left, _]| made.charge(left, cost));
+            undo(&place, tag, judges, &charges);
+        }
+    }
+
+    /// Makes a key have used `used` and nothing else, whatever was charged before. A charge that races with it comes
+    /// before or after, rate by rate.
+    ///
+    /// Newcomers get a slot if there is one and `used` is something; what keys in overflow share is not lowered.
+    pub(crate) fn set(&self, key: KeyHash, judges: &[Judge; K], used: Option<Cost>) -> Counted {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        let mut turn = 0;
+        // As in `change`: another round means that another thread claimed or seated something.
+        loop {
+            match self.find(tag, homes) {
+                Found::At(place) => {
+                    if self.set_known(&place, tag, judges, used).is_some() {
+                        return Counted::Alone;
+                    }
+                }
+                Found::Hidden => pause(&mut turn),
+                Found::Nowhere => {
+                    let Some(used) = used else {
+                        return self.unseated(tag, homes, judges).counted();
+                    };
+                    return match self.change(key, judges, Change::Force(used)) {
+                        Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+                    };
+                }
+            }
+        }
+    }
+
+    /// `None` when the slot is not the key's any more.
+    fn set_known(
+        &self,
+        place: &Place<'_, K>,
+        tag: Tag,
+        judges: &[Judge; K],
+        used: Option<Cost>,
+    ) -> Option<()> {
+        for (rate, judge) in judges.iter().enumerate() {
+            // Lock-free: another round means that another thread changed this word.
+            loop {
+                let seen = place.reread(tag, rate)?;
+                if swap(place.state(rate), seen, judge.set(seen, used)).is_ok() {
+                    break;
+                }
+            }
+        }
+        Some(())
     }
 
     /// Takes `cost` of the charge made at `made` back.

@@ -8,17 +8,18 @@
 //! # Invariants
 //! 1. *A key has at most one slot.* Claims for a key happen under the lock of its first bucket, after a search of both
 //!    buckets that waits out every slot that is changing hands.
-//! 2. *A state never comes back under another key.* A slot is claimed only when each word owes nothing, and that is by
-//!    time: now is two windows or more past the word's stamp. The words it gets are stamped now, and stamps never go
-//!    back, an undo included. So a compare-and-swap whose expected word was read under a tag can only succeed under
-//!    that tag: no ABA. (A stamp repeats after 194 days; a thread would have to sleep between two of its instructions
-//!    for as long.)
+//! 2. *A state never comes back under another key.* A slot is claimed only when each word owes nothing. Words of windows
+//!    owe by time, whatever was undone, and the words that a claim writes begin later: their stamps or starts grow and
+//!    never go back. Words of a debt owe by what is left, which an undo lowers: they carry a generation that grows with
+//!    each undo and each claim (`Judge::follow`). So a compare-and-swap whose expected word was read under a tag can only
+//!    succeed under that tag: no ABA. (Stamps repeat after 194 days and more, generations after 511 undos and claims: a
+//!    thread would have to sleep between two of its instructions for as long.)
 //! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. Whoever
 //!    changes word 0 first has the slot: if the claim loses, it puts the tag back and has written nothing; if the
 //!    charge loses, it looks its key up again.
-//! 4. *A charged slot stays.* Once a charge has written word 0, the slot owes for at least one more window of that
-//!    rate. Should the thread sleep longer than that between two words and the slot go to another key meanwhile, it
-//!    sees the other tag and starts over: what it charged has expired.
+//! 4. *A charged slot stays while its charge counts.* Once a charge has written word 0, the slot owes for as long as that
+//!    word counts it. Should the thread sleep longer than that between two words and the slot go to another key meanwhile,
+//!    it sees the other tag and starts over: what it charged has expired. An undo looks at the tag before each word.
 //! 5. *Overflow never under-counts.* A newcomer without a slot adds its cost to both its buckets' words, so each counts
 //!    at least what the key used; a slot that it gets later begins with the smaller of the two.
 //! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing.
@@ -68,7 +69,7 @@ pub(crate) enum State<const K: usize> {
 }
 
 /// Where a charge was made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Seat {
     /// In this slot.
     Slot { bucket: usize, slot: usize },

@@ -7,6 +7,7 @@
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::key::KeyHash;
+use crate::rate::MAX_RATES;
 use crate::sync::Ordering;
 
 use super::known::revise;
@@ -26,7 +27,29 @@ fn origins<const K: usize, const N: usize>(old: &[Judge; K], new: &[Judge; N]) -
     })
 }
 
+/// Words of the old rates as words of the new ones.
+fn convert<const K: usize, const N: usize>(
+    old: &[Judge; K],
+    words: [Word; K],
+    new: &[Judge; N],
+) -> [Word; N] {
+    let origins = origins(old, new);
+    std::array::from_fn(|rate| new[rate].convert(words[origins[rate]], &old[origins[rate]]))
+}
+
 impl<const K: usize> Table<K> {
+    /// How a charge left the words, told in words of other rates.
+    pub(crate) fn converted<const N: usize>(
+        &self,
+        old: &[Judge; K],
+        left: [[Word; 2]; MAX_RATES],
+        new: &[Judge; N],
+    ) -> [[Word; 2]; N] {
+        let row = |row: usize| convert(old, std::array::from_fn(|rate| left[rate][row]), new);
+        let (one, two) = (row(0), row(1));
+        std::array::from_fn(|rate| [one[rate], two[rate]])
+    }
+
     /// Adds everything that this table counts to `new`. Charges made meanwhile are the caller's concern.
     pub(crate) fn copy_into<const N: usize>(
         &self,
@@ -34,12 +57,7 @@ impl<const K: usize> Table<K> {
         new: &Table<N>,
         judges: &[Judge; N],
     ) {
-        let origins = origins(old_judges, judges);
-        let converted = |words: [Word; K]| -> [Word; N] {
-            std::array::from_fn(|rate| {
-                judges[rate].convert(words[origins[rate]], &old_judges[origins[rate]])
-            })
-        };
+        let converted = |words| convert(old_judges, words, judges);
         // Overflow words first: a key that is seated in the new table inherits from them.
         for home in 0..new.memory.buckets() {
             let mut rows = [Word::UNUSED; N];
@@ -82,7 +100,7 @@ impl<const K: usize> Table<K> {
     }
 
     /// Whose slot it is and what it counts; `None` if it is nobody's.
-    fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
+    pub(super) fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
         let place = Place {
             bucket: self.memory.bucket(home),
             home,

@@ -5,6 +5,8 @@
 //! window of the latest charge, one that stepped back further forgotten.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod algorithms;
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -1,0 +1,110 @@
+//! Looks into a limit in use: which keys owe something, and which are nearest to their limit.
+//!
+//! Keys show only as hashes. Nothing is locked: what races with the walk is seen before or after, and a key that changes
+//! its slot meanwhile may be missed. A walk reads the whole table: for an operator's question, not for a request.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::decision::{Decision, Standings};
+use crate::key::KeyHash;
+use crate::time::Timestamp;
+
+use super::{AnyTable, Limit, looked_at, with_table};
+
+/// Most keys that [`Limit::top`] gives.
+const MOST_TOP: usize = 1024;
+
+/// A key that owes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occupant {
+    /// What the table knows of the key's hash: all but its lowest bit.
+    pub key: KeyHash,
+    decision: Decision,
+    /// Thousandths of its fullest rate that are used.
+    fullness: u64,
+}
+
+impl Occupant {
+    /// How every rate stands, in the order of the limit's rates.
+    #[must_use]
+    pub fn standings(&self) -> Standings {
+        self.decision.standings()
+    }
+
+    /// Thousandths of its fullest rate that the key has used; more than 1000 where an edit or a settlement left more.
+    #[must_use]
+    pub fn fullness(&self) -> u64 {
+        self.fullness
+    }
+}
+
+/// The keys of a limit that owe something; see [`Limit::occupied`].
+#[derive(Clone, Debug)]
+pub struct Occupied<'l> {
+    limit: &'l Limit,
+    now: Timestamp,
+    next: usize,
+}
+
+impl Iterator for Occupied<'_> {
+    type Item = Occupant;
+
+    fn next(&mut self) -> Option<Occupant> {
+        let Self { limit, now, .. } = *self;
+        with_table!(&limit.counters.table, table => {
+            let judges = limit.judges(now);
+            while self.next < table.slots() {
+                let slot = self.next;
+                self.next += 1;
+                let Some((key, words)) = table.occupant(slot, &judges) else {
+                    continue;
+                };
+                let mut fullness = 0;
+                for (judge, word) in judges.iter().zip(&words) {
+                    let used = judge.used_units(*word);
+                    let of = used + u64::from(judge.standing(*word, None).remaining);
+                    fullness = fullness.max((1000 * used).checked_div(of).unwrap_or(0));
+                }
+                let decision = limit.decision(looked_at(words), now);
+                return Some(Occupant { key, decision, fullness });
+            }
+            None
+        })
+    }
+}
+
+impl Limit {
+    /// The keys that have a slot and owe something.
+    #[must_use]
+    pub fn occupied(&self, now: Timestamp) -> Occupied<'_> {
+        Occupied {
+            limit: self,
+            now,
+            next: 0,
+        }
+    }
+
+    /// The `n` keys that have used most of their fullest rate, fullest first; at most 1024.
+    #[must_use]
+    pub fn top(&self, n: usize, now: Timestamp) -> Vec<Occupant> {
+        let n = n.min(MOST_TOP);
+        // The emptiest of the fullest on top. Ranked without the decision, which is large.
+        let mut fullest: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::with_capacity(n + 1);
+        let mut kept: Vec<Occupant> = Vec::with_capacity(n);
+        for occupant in self.occupied(now) {
+            if kept.len() < n {
+                fullest.push(Reverse((occupant.fullness, kept.len())));
+                kept.push(occupant);
+            } else if let Some(mut least) = fullest.peek_mut()
+                && least.0.0 < occupant.fullness
+            {
+                let place = least.0.1;
+                least.0.0 = occupant.fullness;
+                kept[place] = occupant;
+            }
+        }
+        kept.sort_by_key(|occupant| Reverse(occupant.fullness));
+        kept
+    }
+}

@@ -1,0 +1,81 @@
+//! Holds a charge that may still change: taken now, settled or released when the request's outcome is known.
+//!
+//! A reservation is a charge like any other and counts at once, so parallel requests cannot slip through between asking
+//! and settling. It holds handles of its limits, no borrow: it may live while a response is awaited. Dropped without being
+//! settled it leaves the charge as it is.
+//!
+//! # Limits
+//! What is given back is what still counts: a window that has gone by gives nothing back, and a debt only what has not
+//! drained. After an edit of a limit's structure the new table gives back what it can find; a key that is counted in
+//! overflow there stays charged. Both err towards refusing.
+
+use crate::cost::Cost;
+use crate::decide::Ask;
+use crate::key::KeyHash;
+use crate::limit::{Limit, Receipt};
+use crate::time::Timestamp;
+
+/// Charges of one request that may still be settled or released.
+#[must_use = "dropped, it leaves the whole cost charged"]
+#[derive(Debug)]
+pub struct Reservation(Box<[Part]>);
+
+/// The charge of one ask.
+#[derive(Debug)]
+struct Part {
+    limit: Limit,
+    key: KeyHash,
+    cost: Cost,
+    receipt: Receipt,
+}
+
+/// What settling came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The request cost what was reserved for every ask.
+    AsReserved,
+    /// Some ask had reserved more or less, and was corrected as far as the charge still counts.
+    Corrected,
+}
+
+impl Reservation {
+    pub(crate) fn new<'a>(made: impl Iterator<Item = (&'a Ask<'a>, Receipt)>) -> Self {
+        let part = |(ask, receipt): (&Ask<'_>, Receipt)| Part {
+            limit: ask.limit.clone(),
+            key: ask.key,
+            cost: ask.cost,
+            receipt,
+        };
+        Self(made.map(part).collect())
+    }
+
+    /// Makes every ask cost `actual`: what was reserved beyond is given back as far as it still counts, what is missing is
+    /// charged whether it fits or not, since it is spent.
+    pub fn settle(self, actual: Cost, now: Timestamp) -> Settlement {
+        let mut settlement = Settlement::AsReserved;
+        for part in &self.0 {
+            let Part {
+                limit,
+                key,
+                cost,
+                receipt,
+            } = part;
+            if let Some(surplus) = Cost::new(cost.get().saturating_sub(actual.get())) {
+                limit.undo(*key, receipt, surplus, now);
+                settlement = Settlement::Corrected;
+            }
+            if let Some(missing) = Cost::new(actual.get().saturating_sub(cost.get())) {
+                limit.force(*key, missing, now);
+                settlement = Settlement::Corrected;
+            }
+        }
+        settlement
+    }
+
+    /// Gives everything back that still counts.
+    pub fn release(self, now: Timestamp) {
+        for part in &self.0 {
+            part.limit.undo(part.key, &part.receipt, part.cost, now);
+        }
+    }
+}
