@@ -368,6 +368,18 @@ fn a_leaky_bucket_releases_one_by_one() {
     assert_eq!(delays, [0, 500, 1000, 1500, 2000, 2500]);
 }
 
+/// Goal: only a queue holds requests back. Method: a burst under every algorithm; the delays of all that is admitted.
+#[test]
+fn nobody_but_a_leaky_bucket_delays() {
+    for algorithm in one_of_each() {
+        let limit = limit_of(algorithm.clone(), 50);
+        let ask = common::ask(&limit, 1);
+        let delayed = (0..3).any(|_| decide(&[ask], START).delay() > Duration::ZERO);
+        let queues = matches!(algorithm, Algorithm::LeakyBucket { .. });
+        assert_eq!(delayed, queues, "{algorithm:?}");
+    }
+}
+
 /// Goal: the fullest are found. Method: keys that used their number; the top five, and all.
 #[test]
 fn the_top_are_the_fullest() {

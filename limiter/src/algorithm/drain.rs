@@ -58,16 +58,16 @@ const _: () = assert!(2 * MAX_FILL as i64 + DAY_MILLIS < ROUND / 2);
 pub(crate) struct Shape {
     /// Units that may be owed.
     pub(crate) burst: u32,
-    /// Milliseconds that may be owed before a charge.
-    pub(crate) most_wait: u32,
+    /// Milliseconds that a request may be held back until what was owed before it has drained; `None` holds nobody back.
+    pub(crate) most_wait: Option<u32>,
 }
 
 impl Shape {
-    /// No bound but the burst.
+    /// No bound but the burst, and whoever is admitted goes at once.
     pub(crate) const fn of_burst(burst: u32) -> Self {
         Self {
             burst,
-            most_wait: u32::MAX,
+            most_wait: None,
         }
     }
 }
@@ -113,9 +113,10 @@ impl Judge {
         i64::from(self.shape.burst) * self.unit()
     }
 
-    /// Ticks that may be owed before a charge: waits are at most 2^32 ms, so below 2^52.
+    /// Ticks that may be owed before a charge: waits are at most 2^32 ms, so below 2^52 where there are any.
     fn most_before(&self) -> i64 {
-        i64::from(self.shape.most_wait) * self.count()
+        let most = self.shape.most_wait;
+        most.map_or(i64::MAX, |wait| i64::from(wait) * self.count())
     }
 
     /// What so many units add, at most four times what may be owed at all, so that nothing overflows.
@@ -286,6 +287,9 @@ impl Judge {
 
     /// How long a request has to wait for all that was owed before its charge of `cost` left `word`.
     pub(crate) fn delay(&self, word: Word, cost: Cost) -> Duration {
-        self.until(self.debt(word) - self.ticks(cost.get()))
+        match self.shape.most_wait {
+            None => Duration::ZERO,
+            Some(_) => self.until(self.debt(word) - self.ticks(cost.get())),
+        }
     }
 }

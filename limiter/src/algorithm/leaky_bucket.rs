@@ -20,6 +20,6 @@ use super::drain::Shape;
 pub(crate) const fn shape(queue: u32, most_wait: u32) -> Shape {
     Shape {
         burst: queue.saturating_add(1),
-        most_wait,
+        most_wait: Some(most_wait),
     }
 }
