@@ -8,9 +8,10 @@
 //! The exact log and the algorithm see the same requests, each with its own history. *Differ*: the share of requests of which
 //! one is admitted and the other refused; where the algorithm refuses it is a false refusal, where it admits a false
 //! admission. *Refused with room* and *admitted without room* judge by the algorithm's own history instead: whether it had
-//! admitted less than the count in the period before. *Error of the rate*: nobody is refused, and after each request the count that the algorithm believes is compared
-//! with the true one of the period that ends there; the mean of |believed − true| / true. *Most in any period*: the most
-//! admissions in any span of one period, which starts with an admission and excludes its end.
+//! admitted less than the count in the period before. *Error of the rate*: nobody is refused, and after each request the
+//! count that the algorithm believes is compared with the true one of the period that ends there; the mean of
+//! |believed − true| / true. *Most in any period*: the most admissions in any span of one period that ends with an admission
+//! and excludes its beginning.
 
 mod study;
 
