@@ -77,8 +77,14 @@ impl Change<'_> {
         }
     }
 
-    /// What a log of `size` entries becomes whose entries that count are `moments`; charges are entered as `at`.
-    pub(super) fn compose(&self, log: &Inherited, at: u64, size: u32) -> Inherited {
+    /// What a log becomes by the change: more than a few entries, so kept out of the frames of those that never need
+    /// it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_top_of(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Inherited {
+        let size = view.size();
+        let at = view.enters_as(moment);
+        let log = view.inheritance(longest(rates), moment);
         let units = |cost: Cost| std::iter::repeat_n(at, cost.get().min(size + 1) as usize);
         let old = log.moments.iter().copied();
         match self {
@@ -108,6 +114,11 @@ impl Change<'_> {
 }
 
 impl Inherited {
+    /// The latest moment; the epoch, if there is none.
+    pub(super) fn latest(&self) -> u64 {
+        self.moments.first().copied().unwrap_or(0)
+    }
+
     /// The latest of these moments, the latest first; no more than a log of `size` takes.
     pub(super) fn of(moments: impl Iterator<Item = u64>, spill: Spill, size: u32) -> Self {
         let mut moments = moments.fuse();
@@ -190,10 +201,9 @@ fn write(
             .take(seen, at, size - cost.get())?
             .append(at, cost.get()),
         Change::Force(_) | Change::Set(_) | Change::Absorb(_) => {
-            let Inherited { moments, spill } =
-                change.compose(&view.inheritance(period, moment), at, size);
-            let latest = moments.first().copied().unwrap_or(at);
-            log.take(seen, latest, view.len())?.rewrite(&moments, spill)
+            let composed = change.on_top_of(view, rates, moment);
+            log.take(seen, composed.latest(), view.len())?
+                .rewrite(&composed)
         }
     }
 }

@@ -31,14 +31,21 @@ use arrayvec::ArrayVec;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::tag::Tag;
 
-use super::control::{Control, Era, Extent, MAX_ENTRIES, Spill};
+use super::change::Inherited;
+use super::control::{Control, Era, Extent, Spill};
 use super::layout::Memory;
 
 /// In a tag word: changes when a claim was broken off by force, so that a late write of the claimer finds another word.
 const GENERATION: u64 = 1;
 
 /// Moments of entries, the latest first.
-pub(super) type Moments = ArrayVec<u64, MAX_ENTRIES>;
+pub(super) type Moments = ArrayVec<u64, MOST_MOMENTS>;
+
+#[cfg(not(loom))]
+const MOST_MOMENTS: usize = super::control::MAX_ENTRIES;
+/// Loom's threads have small stacks.
+#[cfg(loom)]
+const MOST_MOMENTS: usize = 4;
 
 /// Somebody else changed the log; the one who is told so holds it no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,6 +281,10 @@ impl Tenure<'_> {
 
     /// Replaces a word of the log. Invariant 2: what is compared was read in this tenure.
     fn write(&self, index: usize, next: impl Fn(u64) -> u64) -> Result<(), Raced> {
+        #[cfg(all(test, not(loom)))]
+        if death::strikes() {
+            return Err(Raced);
+        }
         let word = self.log.memory.word(index);
         // Another round means that somebody who was thrown out made his last write.
         loop {
@@ -323,30 +334,25 @@ impl Tenure<'_> {
         self.let_go(extent)
     }
 
-    /// Replaces the entries by `moments`, of which each is at least as late as the entry of the same age; lets go.
-    pub(super) fn rewrite(self, moments: &Moments, spill: Spill) -> Result<(), Raced> {
+    /// Replaces the entries by others, of which each is at least as late as the entry of the same age; lets go.
+    pub(super) fn rewrite(self, by: &Inherited) -> Result<(), Raced> {
         let view = self.view();
         // From the oldest: first those that do not count yet.
-        for (age, moment) in moments.iter().enumerate().rev() {
+        for (age, moment) in by.moments.iter().enumerate().rev() {
             self.put(view.place(age as u32), *moment)?;
         }
         self.let_go(Extent {
-            len: moments.len() as u32,
-            spill,
+            len: by.moments.len() as u32,
+            spill: by.spill,
             ..self.extent
         })
     }
 
-    /// Fills a log that was taken empty, up to the moment `latest`; lets go.
-    pub(super) fn fill(
-        mut self,
-        latest: u64,
-        moments: &Moments,
-        spill: Spill,
-    ) -> Result<(), Raced> {
+    /// Fills a log that was taken empty; lets go.
+    pub(super) fn fill(mut self, with: &Inherited) -> Result<(), Raced> {
         // Nothing counts yet that another era would tell otherwise.
-        self.extent.era = Era::of(latest);
-        self.rewrite(moments, spill)
+        self.extent.era = Era::of(with.latest());
+        self.rewrite(with)
     }
 
     /// Removes `count` entries that have `later` later ones; lets go.
@@ -376,6 +382,10 @@ impl Tenure<'_> {
 
     /// Lets go of the log as it is.
     fn let_go(self, extent: Extent) -> Result<(), Raced> {
+        #[cfg(all(test, not(loom)))]
+        if death::strikes() {
+            return Err(Raced);
+        }
         self.log.swap(self.control, self.control.free(extent))
     }
 
@@ -384,5 +394,31 @@ impl Tenure<'_> {
             log: self.log,
             extent: self.extent,
         }
+    }
+}
+
+/// Lets a test stop a holder in the middle of what he does, as if he had died there.
+#[cfg(all(test, not(loom)))]
+pub(super) mod death {
+    use std::cell::Cell;
+
+    thread_local! {
+        static WRITES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    /// Lets this thread's holder die after so many writes, once.
+    pub(crate) fn after(writes: u32) {
+        WRITES_LEFT.set(Some(writes));
+    }
+
+    /// Nobody is to die; whether somebody still was.
+    pub(crate) fn averted() -> bool {
+        WRITES_LEFT.take().is_some()
+    }
+
+    pub(super) fn strikes() -> bool {
+        let left = WRITES_LEFT.get();
+        WRITES_LEFT.set(left.and_then(|left| left.checked_sub(1)));
+        left == Some(0)
     }
 }

@@ -59,6 +59,8 @@ mod log;
 mod moving;
 mod newcomer;
 mod release;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use crate::capacity::Capacity;
 use crate::cost::Cost;

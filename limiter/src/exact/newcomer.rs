@@ -8,11 +8,11 @@ use crate::sync::{Ordering, fence};
 use crate::table::tag::Tag;
 
 use super::LogTable;
-use super::change::{Applied, Change, Inherited};
+use super::change::{Applied, Change};
 use super::control::Control;
-use super::judge::{Answer, Moment, longest};
+use super::judge::{Moment, longest};
 use super::layout::{Memory, SLOTS};
-use super::log::Raced;
+use super::log::{Raced, Tenure};
 use super::release::Seat;
 
 /// What a key that gets a slot brings along.
@@ -158,12 +158,7 @@ impl LogTable {
 
     /// Takes a vacant slot over, with what the newcomer inherits and the change made.
     fn claim(&self, vacancy: &Vacancy, newcomer: &Newcomer<'_>) -> Result<Applied, Failed> {
-        let Newcomer {
-            tag,
-            change,
-            moment,
-            ..
-        } = *newcomer;
+        let Newcomer { tag, moment, .. } = *newcomer;
         let log = self.memory.slot(vacancy.slot);
         let before = log.owner();
         // Invariant 2: fails if anything happened here since the log was seen to owe nothing. Emptied at once: what it
@@ -176,22 +171,11 @@ impl LogTable {
             tenure.abandon()?;
             return Err(Failed::Outdated);
         }
-        let (inherited, answer, at) = self.inherit(newcomer);
-        let Some(answer) = answer else {
-            tenure.abandon()?;
-            return Err(Failed::Outdated);
-        };
-        let Inherited { moments, spill } = change.compose(&inherited, at, self.memory.entries());
-        let latest = moments.first().copied().unwrap_or(at);
-        tenure.fill(latest, &moments, spill)?;
+        let applied = self.endow(tenure, newcomer)?;
         if before.is_some() {
             self.counts.reused();
         }
-        Ok(Applied::Made {
-            answer,
-            at,
-            seat: Seat::Slot,
-        })
+        Ok(applied)
     }
 
     /// Whether the key has no other slot, once no other claim for it is under way that would go before this one.
@@ -212,8 +196,8 @@ impl LogTable {
         }
     }
 
-    /// What the newcomer inherits, what it is told if the change fits on top, and what a charge is entered as.
-    fn inherit(&self, newcomer: &Newcomer<'_>) -> (Inherited, Option<Answer>, u64) {
+    /// Writes what the newcomer inherits and the change on top, if it still fits.
+    fn endow(&self, tenure: Tenure<'_>, newcomer: &Newcomer<'_>) -> Result<Applied, Failed> {
         let Newcomer {
             homes,
             rates,
@@ -223,7 +207,7 @@ impl LogTable {
             ..
         } = *newcomer;
         let log = self.memory.overflow(homes[0]);
-        // Lock-free: another round means that another thread changed the log.
+        // Lock-free: another round means that another thread changed the overflow log.
         loop {
             // Held or not: a charge that is still being made there looks for this claim's tag when it is done.
             let seen = log.control();
@@ -231,14 +215,32 @@ impl LogTable {
                 Heritage::Overflow => log.view(seen),
                 Heritage::Nothing => log.view(seen).emptied(),
             };
-            let inherited = view.inheritance(longest(rates), moment);
-            let at = view.enters_as(moment);
-            let answer = change
-                .fits(&view, rates, moment)
-                .then(|| change.consent(&view, rates, at, moment));
-            if log.is(seen) {
-                return (inherited, answer, at);
+            if !change.fits(&view, rates, moment) {
+                tenure.abandon()?;
+                return Err(Failed::Outdated);
             }
+            let at = view.enters_as(moment);
+            let answer = change.consent(&view, rates, at, moment);
+            let plain = match change {
+                Change::Charge(cost) | Change::Force(cost) => {
+                    let free = !view.owes(longest(rates), moment);
+                    (free && cost.get() <= view.size()).then_some(cost.get())
+                }
+                Change::Set(_) | Change::Absorb(_) => None,
+            };
+            let written = match plain {
+                Some(cost) if log.is(seen) => tenure.append(at, cost),
+                None => {
+                    let composed = change.on_top_of(&view, rates, moment);
+                    if !log.is(seen) {
+                        continue;
+                    }
+                    tenure.fill(&composed)
+                }
+                Some(_) => continue,
+            };
+            let seat = Seat::Slot;
+            return Ok(written.map(|()| Applied::Made { answer, at, seat })?);
         }
     }
 
