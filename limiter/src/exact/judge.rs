@@ -7,6 +7,7 @@
 //! Entries are milliseconds, rounded up when they are made; `now` is rounded down when it is judged. So an entry counts
 //! for at least `P`, and for less than `P` + 1 ms.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -144,9 +145,13 @@ impl View<'_> {
 
     /// Entries that count in `period`.
     pub(super) fn used(&self, period: Period, moment: Moment) -> u32 {
-        // Most logs have no expired entry or nothing else, or are small.
+        self.used_within(period, 0..=self.len(), moment)
+    }
+
+    /// The same, where it is known to be in a range.
+    fn used_within(&self, period: Period, range: RangeInclusive<u32>, moment: Moment) -> u32 {
         match moment.expired(period) {
-            Some(expired) => self.later_than(expired),
+            Some(expired) => self.later_within(expired, range),
             None => self.len(),
         }
     }
@@ -177,7 +182,6 @@ impl View<'_> {
     /// How one rate stands, and whether it refuses.
     fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (Standing, bool) {
         let (count, period) = (self.count(rate), rate.period());
-        let used = self.used(period, moment);
         let frees = |entry: u64| moment.until(entry + millis(period));
         let standing = |used: u32, next_free, reset| Standing {
             rate: *rate,
@@ -189,7 +193,7 @@ impl View<'_> {
         let awaited = |used: u32| used.min(count).checked_sub(1);
         match asked {
             Asked::Taken { cost, at } => {
-                let used = used.saturating_add(cost.get());
+                let used = self.used(period, moment).saturating_add(cost.get());
                 let next_free = match awaited(used).and_then(|age| age.checked_sub(cost.get())) {
                     Some(age) => frees(self.entry(age)),
                     None => frees(at),
@@ -198,6 +202,12 @@ impl View<'_> {
             }
             Asked::Wanted(cost) => {
                 let refuses = !self.has_room(rate, cost, moment);
+                // What has no room is more than `count − cost`: for a cost of 1 there is nothing left to search.
+                let range = match count.checked_sub(cost.get()) {
+                    Some(room) if refuses => room + 1..=count,
+                    _ => 0..=self.len(),
+                };
+                let used = self.used_within(period, range, moment);
                 let next_free = match count.checked_sub(cost.get()) {
                     None => NEVER,
                     Some(room) if refuses => frees(self.entry(room)),

@@ -51,6 +51,9 @@ pub(super) struct Memory {
     buckets: usize,
     /// Entries of a log, 1 to [`MAX_ENTRIES`].
     entries: u32,
+    ring_words: usize,
+    /// Whole pairs of cache lines.
+    bucket_words: usize,
 }
 
 impl Memory {
@@ -66,7 +69,9 @@ impl Memory {
     /// granted in the middle of a flood.
     pub(super) fn new(buckets: usize, entries: u32) -> Self {
         let (buckets, entries) = (buckets.max(1), entries.clamp(1, MAX_ENTRIES as u32));
-        let words = buckets.saturating_mul(Self::bucket_words(entries));
+        let ring_words = (entries as usize).div_ceil(2);
+        let bucket_words = (HEADER_WORDS + (1 + SLOTS) * ring_words).next_multiple_of(PAIR_WORDS);
+        let words = buckets.saturating_mul(bucket_words);
         let pairs: Box<[Pair]> = (0..words.div_ceil(PAIR_WORDS))
             .map(|_| Pair(std::array::from_fn(|_| AtomicU64::new(0))))
             .collect();
@@ -79,16 +84,9 @@ impl Memory {
             pairs,
             buckets,
             entries,
+            ring_words,
+            bucket_words,
         }
-    }
-
-    const fn ring_words(entries: u32) -> usize {
-        (entries as usize).div_ceil(2)
-    }
-
-    /// Words of a bucket, to whole pairs of cache lines.
-    const fn bucket_words(entries: u32) -> usize {
-        (HEADER_WORDS + (1 + SLOTS) * Self::ring_words(entries)).next_multiple_of(PAIR_WORDS)
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -113,14 +111,14 @@ impl Memory {
     }
 
     fn first_word(&self, home: usize) -> usize {
-        home * Self::bucket_words(self.entries)
+        home * self.bucket_words
     }
 
     /// The log of the slot `slot`, counted through all buckets.
     #[inline]
     pub(super) fn slot(&self, slot: usize) -> Log<'_> {
         let (first, rank) = (self.first_word(slot / SLOTS), slot % SLOTS);
-        let ring = first + HEADER_WORDS + (1 + rank) * Self::ring_words(self.entries);
+        let ring = first + HEADER_WORDS + (1 + rank) * self.ring_words;
         Log::new(
             self,
             Some(first + FIRST_TAG + rank),
@@ -135,12 +133,6 @@ impl Memory {
         Log::new(self, None, first, first + HEADER_WORDS)
     }
 
-    /// The tag word of a slot.
-    #[inline]
-    pub(super) fn tag(&self, slot: usize) -> &AtomicU64 {
-        self.word(self.first_word(slot / SLOTS) + FIRST_TAG + slot % SLOTS)
-    }
-
     /// The two buckets that a key may live in; they may be one and the same.
     pub(super) fn homes(&self, tag: Tag) -> [usize; 2] {
         tag.points().map(|point| scale(point, self.buckets))
@@ -150,16 +142,25 @@ impl Memory {
     #[inline]
     pub(super) fn slots_of(home: usize, tag: Tag) -> impl Iterator<Item = usize> + Clone {
         let lot = scale(tag.lot(), SLOTS);
-        (lot..lot + SLOTS).map(move |step| home * SLOTS + step % SLOTS)
+        (lot..SLOTS)
+            .chain(0..lot)
+            .map(move |rank| home * SLOTS + rank)
     }
 
-    /// The slots of both buckets, each once.
+    /// The tag words of both buckets, each once, with their slots, in the order of `tag`.
     #[inline]
-    pub(super) fn candidates(homes: [usize; 2], tag: Tag) -> impl Iterator<Item = usize> + Clone {
+    pub(super) fn tags(
+        &self,
+        homes: [usize; 2],
+        tag: Tag,
+    ) -> impl Iterator<Item = (usize, &AtomicU64)> {
         let distinct = if homes[0] == homes[1] { 1 } else { 2 };
-        homes
-            .into_iter()
-            .take(distinct)
-            .flat_map(move |home| Self::slots_of(home, tag))
+        let lot = scale(tag.lot(), SLOTS);
+        homes.into_iter().take(distinct).flat_map(move |home| {
+            let first = self.first_word(home) + FIRST_TAG;
+            (lot..SLOTS)
+                .chain(0..lot)
+                .map(move |rank| (home * SLOTS + rank, self.word(first + rank)))
+        })
     }
 }

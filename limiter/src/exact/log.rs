@@ -26,6 +26,8 @@
 //! one who let go; letting go is SeqCst, as a charge must be seen by the copy to a successor, or see that there is one
 //! (`limit::edit`).
 
+use std::ops::RangeInclusive;
+
 use arrayvec::ArrayVec;
 
 use crate::sync::{AtomicU64, Ordering};
@@ -251,7 +253,17 @@ impl View<'_> {
 
     /// How many entries are later than `moment`: by halving, since they are in order.
     pub(super) fn later_than(&self, moment: u64) -> u32 {
-        let (mut low, mut high) = (0, self.extent.len);
+        self.later_within(moment, 0..=self.extent.len)
+    }
+
+    /// The same, where it is known to be in a range.
+    pub(super) fn later_within(&self, moment: u64, range: RangeInclusive<u32>) -> u32 {
+        let mut high = self.extent.len.min(*range.end());
+        let mut low = high.min(*range.start());
+        // Most often nothing has expired since somebody looked.
+        if high > low && self.entry(high - 1) > moment {
+            return high;
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             if self.entry(middle) > moment {

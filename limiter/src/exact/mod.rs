@@ -66,7 +66,7 @@ use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::sync::pause;
+use crate::sync::{Ordering, pause};
 use crate::table::census::Counts;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
@@ -252,14 +252,19 @@ impl LogTable {
     /// The slot of `tag`.
     #[inline]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Option<usize> {
-        Memory::candidates(homes, tag).find(|slot| self.is_named(*slot, tag))
+        self.find_beside(None, tag, homes)
     }
 
-    /// Whether a slot has this tag.
+    /// The slot of `tag`, apart from one.
     #[inline]
-    fn is_named(&self, slot: usize, tag: Tag) -> bool {
-        // Acquire: pairs with the claim's Release; the fences of invariants 1 and 4 stand before this load.
-        log::owner_of(self.memory.tag(slot).load(crate::sync::Ordering::Acquire)) == Some(tag)
+    fn find_beside(&self, apart: Option<usize>, tag: Tag, homes: [usize; 2]) -> Option<usize> {
+        let tags = self.memory.tags(homes, tag);
+        // Acquire: pairs with the claim's Release; the fences of invariants 1 and 4 stand before these loads.
+        let mut named =
+            tags.filter(|(_, word)| log::owner_of(word.load(Ordering::Acquire)) == Some(tag));
+        named
+            .find(|(slot, _)| Some(*slot) != apart)
+            .map(|(slot, _)| slot)
     }
 
     /// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience does.

@@ -182,8 +182,7 @@ impl LogTable {
     fn outlasts_rivals(&self, mine: usize, newcomer: &Newcomer<'_>) -> bool {
         let mut turn = 0;
         loop {
-            let rival = Memory::candidates(newcomer.homes, newcomer.tag)
-                .find(|slot| *slot != mine && self.is_named(*slot, newcomer.tag));
+            let rival = self.find_beside(Some(mine), newcomer.tag, newcomer.homes);
             let Some(rival) = rival else { return true };
             let log = self.memory.slot(rival);
             // After the tag: a claim that wrote the tag still holds the log, or is complete.
