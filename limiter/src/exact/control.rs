@@ -10,8 +10,9 @@
 //! 2^32 − 2^30 ms, 37 days, from the start of the era, longer than the longest period, however long the log was idle.
 //! 15 bits reach the end of [`Timestamp`](crate::Timestamp), the year 2554.
 //!
-//! *head*: the place after the latest entry; *len*: how many entries up to there count. *spilled*: a forced charge pushed out
-//! entries that still counted. *held*: somebody is writing. *version*: how often the word was written, modulo 2^26.
+//! *head*: the place after the latest entry; *len*: how many entries up to there count. *spilled*: a forced charge
+//! pushed out entries that still counted. *held*: somebody is writing. *version*: how often the word was written,
+//! modulo 2^26.
 //!
 //! # Invariants
 //! 1. *One fact, one word.* Entries are written where they do not count yet, or only made later; a charge counts from

@@ -119,18 +119,23 @@ impl Memory {
     pub(super) fn slot(&self, slot: usize) -> Log<'_> {
         let (first, rank) = (self.first_word(slot / SLOTS), slot % SLOTS);
         let ring = first + HEADER_WORDS + (1 + rank) * self.ring_words;
-        Log::new(
-            self,
-            Some(first + FIRST_TAG + rank),
-            first + FIRST_CONTROL + rank,
+        Log {
+            memory: self,
+            tag: Some(first + FIRST_TAG + rank),
+            control: first + FIRST_CONTROL + rank,
             ring,
-        )
+        }
     }
 
     /// The log of those without a slot whose first bucket is `home`.
     pub(super) fn overflow(&self, home: usize) -> Log<'_> {
         let first = self.first_word(home);
-        Log::new(self, None, first, first + HEADER_WORDS)
+        Log {
+            memory: self,
+            tag: None,
+            control: first,
+            ring: first + HEADER_WORDS,
+        }
     }
 
     /// The two buckets that a key may live in; they may be one and the same.

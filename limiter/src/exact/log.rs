@@ -7,8 +7,8 @@
 //! # Invariants
 //! 1. *Dominance.* At every moment, whatever was interrupted wherever, the charges that count can be matched with
 //!    entries that are at least as late. A writer touches entries of two kinds: those that do not count, and those that
-//!    it replaces by a later moment, place by place. So whoever reads a half-written log may refuse more than he should,
-//!    never less, and a refusal that was read in a held log is a refusal.
+//!    it replaces by a later moment, place by place. So whoever reads a half-written log may refuse more than he
+//!    should, never less, and a refusal that was read in a held log is a refusal.
 //! 2. *A tenure ends by force without harm.* A log that is held for too long, by a thread that was stopped or a process
 //!    that died, is taken over ([`mend`](Log::mend)). The old holder cannot complete his charge: that compares the
 //!    control word. Each of his writes compares the word that it replaces with what was there while the control word
@@ -16,9 +16,10 @@
 //!    written over.
 //!
 //! # Limits
-//! One late write can do harm: a thread is stopped between two adjacent instructions for as long as others wait, and the next
-//! charge enters a moment whose 32 bits are, by chance, those of the expired entry that stood in its place. Then that
-//! entry counts from when the stopped thread came. It takes a coincidence of 1 in 2^32 on top of each such stop.
+//! One late write can do harm: a thread is stopped between two adjacent instructions for as long as others wait, and
+//! the next charge enters a moment whose 32 bits are, by chance, those of the expired entry that stood in its place.
+//! Then that entry counts from when the stopped thread came. It takes a coincidence of 1 in 2^32 on top of each such
+//! stop.
 //!
 //! # Concurrency
 //! Ring and tag words are written with Release and read with Acquire: whoever sees a write then sees the control word
@@ -26,7 +27,7 @@
 //! one who let go; letting go is SeqCst, as a charge must be seen by the copy to a successor, or see that there is one
 //! (`limit::edit`).
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use arrayvec::ArrayVec;
 
@@ -56,11 +57,13 @@ pub(super) struct Raced;
 /// Where a log is.
 #[derive(Clone, Copy)]
 pub(super) struct Log<'t> {
-    memory: &'t Memory,
-    /// Of a slot's log; the overflow logs have none.
-    tag: Option<usize>,
-    control: usize,
-    ring: usize,
+    pub(super) memory: &'t Memory,
+    /// The word with the tag of a slot's log; the overflow logs have none.
+    pub(super) tag: Option<usize>,
+    /// The control word.
+    pub(super) control: usize,
+    /// The first word of the ring.
+    pub(super) ring: usize,
 }
 
 /// A log as one control word tells it.
@@ -79,15 +82,6 @@ pub(super) struct Tenure<'t> {
 }
 
 impl<'t> Log<'t> {
-    pub(super) fn new(memory: &'t Memory, tag: Option<usize>, control: usize, ring: usize) -> Self {
-        Self {
-            memory,
-            tag,
-            control,
-            ring,
-        }
-    }
-
     fn control_word(&self) -> &'t AtomicU64 {
         self.memory.word(self.control)
     }
@@ -349,8 +343,8 @@ impl Tenure<'_> {
     /// Replaces the entries by others, of which each is at least as late as the entry of the same age; lets go.
     pub(super) fn rewrite(self, by: &Inherited) -> Result<(), Raced> {
         let view = self.view();
-        // From the oldest: first those that do not count yet.
-        for (age, moment) in by.moments.iter().enumerate().rev() {
+        // Any order would do: each place gets a later moment, or does not count yet.
+        for (age, moment) in by.moments.iter().enumerate() {
             self.put(view.place(age as u32), *moment)?;
         }
         self.let_go(Extent {
@@ -367,11 +361,12 @@ impl Tenure<'_> {
         self.rewrite(with)
     }
 
-    /// Removes `count` entries that have `later` later ones; lets go.
-    pub(super) fn remove(self, later: u32, count: u32) -> Result<(), Raced> {
+    /// Removes the entries of these ages; lets go.
+    pub(super) fn remove(self, ages: Range<u32>) -> Result<(), Raced> {
         let (view, size) = (self.view(), self.log.memory.entries());
+        let count = ages.end - ages.start;
         // From the oldest: each later one moves into a place of an earlier.
-        for age in (0..later).rev() {
+        for age in (0..ages.start).rev() {
             self.put(view.place(age + count), view.entry(age))?;
         }
         let mut extent = self.extent;

@@ -1,9 +1,9 @@
 //! Copies what a table of logs counts into its successor, which has logs of another size, other buckets, or both; and
 //! tidies up after a dead process.
 //!
-//! Moments do not depend on the rates, so nothing is converted: a rate with a new period goes on from what really happened, as
-//! far back as the old log has it. What the new log has no room for is older than what it keeps; it then gives nothing
-//! back until a charge fits (`control::Spill`).
+//! Moments do not depend on the rates, so nothing is converted: a rate with a new period goes on from what really
+//! happened, as far back as the old log has it. What the new log has no room for is older than what it keeps; it then
+//! gives nothing back until a charge fits (`control::Spill`).
 
 use crate::cost::Cost;
 use crate::key::KeyHash;

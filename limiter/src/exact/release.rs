@@ -72,10 +72,10 @@ impl LogTable {
 
     /// Gives back up to `units` of a charge, now or later; how many still counted.
     ///
-    /// Entries of the charge's moment are removed: those of one log and one millisecond are interchangeable. What is gone
-    /// already stays gone, with one exception: a receipt from before a [`reset`](Self::reset) that is released after
-    /// another charge of the same key in the same millisecond takes that one. A log that stands for more than it shows,
-    /// since a forced charge exceeded it, gives nothing back.
+    /// Entries of the charge's moment are removed: those of one log and one millisecond are interchangeable. What is
+    /// gone already stays gone, with one exception: a receipt from before a [`reset`](Self::reset) that is released
+    /// after another charge of the same key in the same millisecond takes that one. A log that stands for more than it
+    /// shows, since a forced charge exceeded it, gives nothing back.
     pub fn release(&self, receipt: &mut Receipt, units: Cost) -> u32 {
         let Some(units) = Cost::new(units.get().min(receipt.units)) else {
             return 0;
@@ -141,7 +141,7 @@ impl LogTable {
                 // No later moment is entered, so the era stays.
                 _ => log
                     .take(seen, 0, view.len())
-                    .and_then(|tenure| tenure.remove(later, count))
+                    .and_then(|tenure| tenure.remove(later..later + count))
                     .is_ok(),
             };
             if removed {

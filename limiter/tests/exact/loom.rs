@@ -11,8 +11,8 @@ use crate::common::{after, key, rates};
 /// The period of all rates here.
 const PERIOD_MILLIS: u64 = 10_000;
 
-/// Three threads, or threads that are thrown out of their tenure, take too long without a bound. What breaks here needs two
-/// preemptions.
+/// Three threads, or threads that are thrown out of their tenure, take too long without a bound. What breaks here needs
+/// two preemptions.
 fn explore_bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
@@ -87,8 +87,8 @@ fn two_charges_do_not_share_the_last_unit() {
     });
 }
 
-/// Goal: a reader that takes nothing sees no log that never was. Method: the oldest entry is expired and pushed out by a charge
-/// while another thread is told how the key stands.
+/// Goal: a reader that takes nothing sees no log that never was. Method: the oldest entry is expired and pushed out by
+/// a charge while another thread is told how the key stands.
 #[test]
 fn a_peek_beside_a_charge_sees_one_state_or_the_other() {
     loom::model(|| {
@@ -246,8 +246,8 @@ fn a_release_in_overflow_and_a_claim_do_not_lose_a_charge() {
     });
 }
 
-/// Goal: `log`, invariant 2: who throws a live holder out does no harm. Method: no patience at all; two charges with room
-/// for one, on a known key and on a new one.
+/// Goal: `log`, invariant 2: who throws a live holder out does no harm. Method: no patience at all; two charges with
+/// room for one, on a known key and on a new one.
 #[test]
 fn a_holder_that_is_thrown_out_charges_nothing_by_halves() {
     for known in [true, false] {

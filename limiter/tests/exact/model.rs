@@ -242,7 +242,8 @@ proptest! {
         operations in prop::collection::vec(any_operation(), 1..60),
     ) {
         let mut bench = Bench::new(rates, start);
-        // All keys get their slots now: what a key owed before another took its slot would not come back with the clock.
+        // All keys get their slots now: what a key owed before another took its slot would not come back with the
+        // clock.
         for number in 0..KEYS {
             bench.charge(number, 1)?;
         }

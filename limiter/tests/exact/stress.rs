@@ -97,9 +97,9 @@ fn what_is_charged_and_not_given_back_is_what_counts() {
     }
 }
 
-/// Goal: invariants 1 to 4 while slots change hands all the time. Method: more keys than slots, rounds at one moment each,
-/// pauses after which nothing is owed; no key ever passes more often than its limit says, seated, in overflow, or on
-/// the way from one to the other.
+/// Goal: invariants 1 to 4 while slots change hands all the time. Method: more keys than slots, rounds at one moment
+/// each, pauses after which nothing is owed; no key ever passes more often than its limit says, seated, in overflow, or
+/// on the way from one to the other.
 #[test]
 fn no_key_passes_too_often_while_slots_change_hands() {
     const ROUNDS: u64 = 2_000;
@@ -177,8 +177,8 @@ fn new_keys_that_come_from_all_sides_at_once_are_counted_once() {
     assert_eq!(table.tallies().admitted_in_overflow, 0);
 }
 
-/// Goal: readings of the clock that arrive out of order never admit too much. Method: threads with clocks up to 5 ms apart on
-/// one key; the moments that they passed at, sorted, against the limit.
+/// Goal: readings of the clock that arrive out of order never admit too much. Method: threads with clocks up to 10 ms
+/// apart on one key; the moments that they passed at, sorted, against the limit.
 #[test]
 fn clocks_that_disagree_do_not_open_a_span() {
     const UNITS: usize = 5;
