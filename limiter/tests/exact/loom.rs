@@ -11,11 +11,11 @@ use crate::common::{after, key, rates};
 /// The period of all rates here.
 const PERIOD_MILLIS: u64 = 10_000;
 
-/// Three threads, or threads that are thrown out of their tenure, take too long without a bound. What breaks here needs
-/// two preemptions.
+/// Newcomers, and threads that are thrown out of their tenure, take too long without a bound. What breaks here needs two
+/// preemptions.
 fn explore_bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
+    builder.preemption_bound = Some(3);
     builder.max_branches = 20_000;
     builder.check(model);
 }
@@ -103,6 +103,24 @@ fn a_peek_beside_a_charge_sees_one_state_or_the_other() {
         assert_eq!(admitted, 1);
         assert!(left <= 1);
         assert_eq!(exact.left(1, now), 0);
+    });
+}
+
+/// Goal: nobody is refused by a log that never was. Method: the oldest entry, expired, is overwritten beside a charge
+/// at a later moment, which has room before and after.
+#[test]
+fn a_refusal_is_one_by_a_state_that_the_log_had() {
+    loom::model(|| {
+        let exact = Arc::new(Exact::new(2));
+        assert!(exact.admits(1, after(0)) && exact.admits(1, after(5_000)));
+        let (one, other) = both(
+            &exact,
+            |exact| exact.admits(1, after(PERIOD_MILLIS)),
+            |exact| exact.admits(1, after(PERIOD_MILLIS + 5_000)),
+        );
+        // Entered later than the other, or after it: the later one has room for both.
+        assert!(other);
+        assert!(one || exact.left(1, after(PERIOD_MILLIS + 5_000)) >= 1);
     });
 }
 
