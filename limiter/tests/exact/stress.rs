@@ -210,3 +210,22 @@ fn clocks_that_disagree_do_not_open_a_span() {
         assert!(span[UNITS] - span[0] >= 1_000_000_000);
     }
 }
+
+/// Goal: nobody is refused by a log that never was. Method: threads ask for one key far below its limit, so that each
+/// charge overwrites the oldest entry, at which the next one looks; whoever is not late has room.
+#[test]
+fn a_log_that_is_being_written_refuses_nobody_who_has_room() {
+    const UNITS: u32 = 64;
+    let rates = rates(&[(UNITS, 1)]);
+    let table = LogTable::with_buckets(1, &rates);
+    let ticks = AtomicU32::new(0);
+    together(3, |_| {
+        for _ in 0..400_000 {
+            let tick = ticks.fetch_add(1, Ordering::Relaxed);
+            // A quarter of the limit; what others entered ahead of this moment counts on top.
+            let admitted = admits(&table, &rates, 1, after(u64::from(tick) * 1_000 / 16));
+            let late = ticks.load(Ordering::Relaxed) - tick > UNITS / 2;
+            assert!(admitted || late, "refused at {tick}");
+        }
+    });
+}
