@@ -43,6 +43,8 @@ mod capacity;
 mod cost;
 mod decide;
 mod decision;
+#[doc(hidden)]
+pub mod exact;
 mod key;
 mod limit;
 mod rate;

@@ -37,14 +37,14 @@ pub struct Tallies {
 
 /// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
 #[repr(align(128))]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
     slots_reused: AtomicU64,
 }
 
 impl Counts {
-    pub(super) fn new(before: Tallies) -> Self {
+    pub(crate) fn new(before: Tallies) -> Self {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
@@ -52,26 +52,30 @@ impl Counts {
         }
     }
 
-    pub(super) fn admitted_in_overflow(&self) {
+    pub(crate) fn admitted_in_overflow(&self) {
         self.admitted_in_overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn refused_in_overflow(&self) {
+    pub(crate) fn refused_in_overflow(&self) {
         self.refused_in_overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn reused(&self) {
+    pub(crate) fn reused(&self) {
         self.slots_reused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tallies(&self) -> Tallies {
+        Tallies {
+            admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
+            refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
+            slots_reused: self.slots_reused.load(Ordering::Relaxed),
+        }
     }
 }
 
 impl<const K: usize> Table<K> {
     pub(crate) fn tallies(&self) -> Tallies {
-        Tallies {
-            admitted_in_overflow: self.counts.admitted_in_overflow.load(Ordering::Relaxed),
-            refused_in_overflow: self.counts.refused_in_overflow.load(Ordering::Relaxed),
-            slots_reused: self.counts.slots_reused.load(Ordering::Relaxed),
-        }
+        self.counts.tallies()
     }
 
     /// How full the table is at the judges' moment.

@@ -150,7 +150,7 @@ fn first_aligned(_: &[AtomicU64]) -> usize {
 
 /// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
 #[inline]
-fn scale(point: u64, n: usize) -> usize {
+pub(crate) fn scale(point: u64, n: usize) -> usize {
     // The product is below n · 2^64, so the quotient is below n.
     ((u128::from(point) * n as u128) >> 64) as usize
 }

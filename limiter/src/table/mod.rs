@@ -31,13 +31,13 @@
 //! words pairs with the claim's writes of them). Writes are SeqCst where a successor must see them or be told of them;
 //! `limit::edit` has that argument. On x86 this costs nothing on top.
 
-mod census;
+pub(crate) mod census;
 mod known;
-mod layout;
-mod moving;
+pub(crate) mod layout;
+pub(crate) mod moving;
 mod newcomer;
 mod overflow;
-mod tag;
+pub(crate) mod tag;
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;

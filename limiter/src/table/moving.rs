@@ -142,7 +142,7 @@ impl<const K: usize> Table<K> {
 }
 
 /// The buckets of a table with `others` that take keys from the part of the hashes that bucket `home` of `buckets` has.
-fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
+pub(crate) fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
     let point = |home: usize| home as u128 * others as u128;
     let first = point(home) / buckets as u128;
     let end = point(home + 1).div_ceil(buckets as u128);

@@ -1,0 +1,84 @@
+//! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
+
+use crate::cost::Cost;
+use crate::key::KeyHash;
+use crate::rate::Rates;
+use crate::table::{Occupancy, Tallies};
+use crate::time::Timestamp;
+
+use super::LogTable;
+use super::judge::{Answer, Asked, Moment, longest};
+use super::layout::SLOTS;
+
+/// Most buckets that one census looks at: some ten milliseconds.
+const SAMPLE: usize = 32_768;
+
+/// A key that owes.
+#[derive(Clone, Debug)]
+pub struct Occupant {
+    /// A hash that stands for the key: 63 bits of the one it was charged under.
+    pub key: KeyHash,
+    /// What it would be told if it asked for one unit.
+    pub answer: Answer,
+}
+
+impl LogTable {
+    /// What happened to newcomers since the table was made.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        self.counts.tallies()
+    }
+
+    /// How full the table is; of a large one a sample is looked at.
+    #[must_use]
+    pub fn occupancy(&self, rates: &Rates, now: Timestamp) -> Occupancy {
+        let (period, moment) = (longest(rates), Moment::new(now));
+        let buckets = self.memory.buckets();
+        // Every n-th: keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
+        let step = buckets.div_ceil(SAMPLE);
+        let (mut looked, mut live, mut units) = (0_u64, 0_u64, 0_u64);
+        for home in (0..buckets).step_by(step) {
+            looked += 1;
+            // Logs may change meanwhile: a census is an estimate.
+            let slots = (home * SLOTS..(home + 1) * SLOTS).map(|slot| self.memory.slot(slot));
+            live += slots
+                .filter(|log| log.view(log.control()).owes(period, moment))
+                .count() as u64;
+            let shared = self.memory.overflow(home);
+            units += u64::from(shared.view(shared.control()).used(period, moment));
+        }
+        let extrapolated = |sampled: u64| {
+            (u128::from(sampled) * buckets as u128 / u128::from(looked.max(1))) as u64
+        };
+        Occupancy {
+            live: extrapolated(live),
+            slots: self.memory.slots() as u64,
+            in_overflow: extrapolated(units),
+        }
+    }
+
+    /// The keys that owe and have a log of their own, in no order. Takes nothing and waits for nobody.
+    pub fn occupied<'t>(
+        &'t self,
+        rates: &'t Rates,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Occupant> + 't {
+        let (period, moment) = (longest(rates), Moment::new(now));
+        (0..self.memory.slots()).filter_map(move |slot| {
+            let log = self.memory.slot(slot);
+            // Lock-free: another round means that another thread changed the log.
+            loop {
+                let seen = log.control();
+                let tag = log.owner()?;
+                let view = log.view(seen);
+                let occupant = view.owes(period, moment).then(|| Occupant {
+                    key: tag.key(),
+                    answer: view.answer(rates, Asked::Wanted(Cost::ONE), moment),
+                });
+                if log.is(seen) {
+                    return occupant;
+                }
+            }
+        })
+    }
+}
