@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 use super::LogTable;
 use super::judge::{Answer, Asked, Moment, longest};
 use super::layout::SLOTS;
+use super::moving::settled;
 
 /// Most buckets that one census looks at: some ten milliseconds.
 const SAMPLE: usize = 32_768;
@@ -63,22 +64,23 @@ impl LogTable {
         rates: &'t Rates,
         now: Timestamp,
     ) -> impl Iterator<Item = Occupant> + 't {
-        let (period, moment) = (longest(rates), Moment::new(now));
-        (0..self.memory.slots()).filter_map(move |slot| {
-            let log = self.memory.slot(slot);
-            // Lock-free: another round means that another thread changed the log.
-            loop {
-                let seen = log.control();
-                let tag = log.owner()?;
-                let view = log.view(seen);
-                let occupant = view.owes(period, moment).then(|| Occupant {
-                    key: tag.key(),
-                    answer: view.answer(rates, Asked::Wanted(Cost::ONE), moment),
-                });
-                if log.is(seen) {
-                    return occupant;
-                }
-            }
+        (0..self.slots()).filter_map(move |slot| self.occupant(slot, rates, now))
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.memory.slots()
+    }
+
+    /// The key that has a slot, counted through all buckets, if it owes.
+    pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<Occupant> {
+        let moment = Moment::new(now);
+        let (owner, answer) = settled(self.memory.slot(slot), |view| {
+            let owes = view.owes(longest(rates), moment);
+            owes.then(|| view.answer(rates, Asked::Wanted(Cost::ONE), moment))
+        });
+        Some(Occupant {
+            key: owner?.key(),
+            answer: answer?,
         })
     }
 }

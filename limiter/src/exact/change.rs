@@ -9,7 +9,6 @@ use super::LogTable;
 use super::control::{Control, Era, Spill};
 use super::judge::{Answer, Asked, Moment, longest};
 use super::log::{Log, Moments, Raced, View};
-use super::release::Seat;
 
 /// What is to be done to a log.
 #[derive(Clone, Copy)]
@@ -37,7 +36,6 @@ pub(super) enum Applied {
         answer: Answer,
         /// What the change was entered as.
         at: u64,
-        seat: Seat,
     },
     /// Not made, and nothing written.
     Refused(Answer),
@@ -146,9 +144,9 @@ impl LogTable {
         change: &Change<'_>,
         moment: Moment,
     ) -> Option<Applied> {
-        let (seat, counted) = match owner {
-            Some(_) => (Seat::Slot, Counted::Alone),
-            None => (Seat::Overflow, Counted::InOverflow),
+        let counted = match owner {
+            Some(_) => Counted::Alone,
+            None => Counted::InOverflow,
         };
         let mut turn = 0;
         // Lock-free but for the wait, which is bounded: another round means that another thread changed this log.
@@ -175,7 +173,7 @@ impl LogTable {
                 .consent(&view, rates, at, moment)
                 .with_counted(counted);
             if write(log, &view, seen, rates, change, moment).is_ok() {
-                return Some(Applied::Made { answer, at, seat });
+                return Some(Applied::Made { answer, at });
             }
         }
     }

@@ -13,13 +13,13 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 
 use crate::cost::Cost;
-use crate::decision::{Counted, NEVER, Standing};
+use crate::decision::{Counted, NEVER, Standing, Standings};
 use crate::rate::{MAX_RATES, Period, Rate, Rates};
 use crate::time::Timestamp;
 
 use super::log::View;
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
+pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 const MILLIS_PER_SECOND: u64 = 1_000;
 
 /// Now, in the units of a log.
@@ -44,7 +44,7 @@ impl Moment {
     }
 
     /// The latest moment that counts no more in `period`; `None` when the epoch is too close for any.
-    fn expired(self, period: Period) -> Option<u64> {
+    pub(super) fn expired(self, period: Period) -> Option<u64> {
         self.rounded_down.checked_sub(millis(period))
     }
 
@@ -67,15 +67,13 @@ fn millis(period: Period) -> u64 {
 
 /// The longest period: what a log owes is told by it.
 pub(super) fn longest(rates: &Rates) -> Period {
-    let rates = rates.as_slice();
-    // There is always one, and they are sorted.
-    rates[rates.len() - 1].period()
+    rates.longest().period()
 }
 
 /// The answer of a table of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    standings: ArrayVec<Standing, MAX_RATES>,
+    told: ArrayVec<Told, MAX_RATES>,
     refusing: Option<usize>,
     counted: Counted,
 }
@@ -83,14 +81,29 @@ pub struct Answer {
 impl Answer {
     /// How every rate stands, after the charge where one was made.
     #[must_use]
-    pub fn standings(&self) -> &[Standing] {
-        &self.standings
+    pub fn standings(&self) -> Standings {
+        Standings::of(self.told.iter().map(Told::standing))
+    }
+
+    /// The rate that refuses with the longest wait, and the wait.
+    pub(crate) fn refusal(&self) -> Option<(usize, Duration)> {
+        let wait = |rate: usize| Duration::from_nanos(self.told[rate].next_free);
+        self.refusing.map(|rate| (rate, wait(rate)))
     }
 
     /// The rate that refuses with the longest wait; `None` when all have room.
     #[must_use]
     pub fn refusing(&self) -> Option<usize> {
         self.refusing
+    }
+
+    /// Thousandths of its fullest rate that are used.
+    pub(crate) fn fullness(&self) -> u64 {
+        let fullness = |told: &Told| {
+            let (count, left) = (told.rate.count(), told.remaining);
+            u64::from(1000 * count.saturating_sub(left) / count)
+        };
+        self.told.iter().map(fullness).max().unwrap_or(0)
     }
 
     /// Where the key was counted.
@@ -101,6 +114,37 @@ impl Answer {
 
     pub(super) fn with_counted(self, counted: Counted) -> Self {
         Self { counted, ..self }
+    }
+}
+
+/// A standing in fewer bytes: an answer is no larger than a decision that is told from words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    rate: Rate,
+    remaining: u32,
+    /// In nanoseconds, as the next; at most [`NEVER`], which fits.
+    next_free: u64,
+    reset: u64,
+}
+
+impl Told {
+    fn of(standing: &Standing) -> Self {
+        let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            rate: standing.rate,
+            remaining: standing.remaining,
+            next_free: nanos(standing.next_free),
+            reset: nanos(standing.reset),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            rate: self.rate,
+            remaining: self.remaining,
+            next_free: Duration::from_nanos(self.next_free),
+            reset: Duration::from_nanos(self.reset),
+        }
     }
 }
 
@@ -163,17 +207,17 @@ impl View<'_> {
 
     /// How every rate stands.
     pub(super) fn answer(&self, rates: &Rates, asked: Asked, moment: Moment) -> Answer {
-        let mut standings = ArrayVec::new();
+        let mut told = ArrayVec::new();
         let mut longest: Option<(usize, Duration)> = None;
         for rate in rates {
             let (standing, refuses) = self.standing(rate, asked, moment);
             if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
-                longest = Some((standings.len(), standing.next_free));
+                longest = Some((told.len(), standing.next_free));
             }
-            standings.push(standing);
+            told.push(Told::of(&standing));
         }
         Answer {
-            standings,
+            told,
             refusing: longest.map(|(rate, _)| rate),
             counted: Counted::Alone,
         }

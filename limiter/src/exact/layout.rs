@@ -45,6 +45,16 @@ const PAIR_WORDS: usize = 1;
 #[repr(align(128))]
 struct Pair([AtomicU64; PAIR_WORDS]);
 
+/// Words of a ring.
+fn ring_words(entries: u32) -> usize {
+    (entries as usize).div_ceil(2)
+}
+
+/// Words of a bucket, to whole pairs of cache lines.
+fn bucket_words(ring_words: usize) -> usize {
+    (HEADER_WORDS + (1 + SLOTS) * ring_words).next_multiple_of(PAIR_WORDS)
+}
+
 /// The memory of a table of logs.
 pub(super) struct Memory {
     pairs: Box<[Pair]>,
@@ -58,19 +68,23 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Buckets for a capacity, at the load that keeps its keys apart.
-    pub(super) fn buckets_for(capacity: Capacity) -> usize {
+    pub(super) fn buckets_for(capacity: Capacity) -> u64 {
         let slots = (capacity.keys() * 100).div_ceil(LOAD_PERCENT);
-        let buckets = slots.div_ceil(SLOTS as u64) + SPARE_BUCKETS;
-        // At most 2^27; where that does not fit the address space, the allocation below fails and says so.
-        usize::try_from(buckets).unwrap_or(usize::MAX)
+        slots.div_ceil(SLOTS as u64) + SPARE_BUCKETS
+    }
+
+    /// Memory for a capacity, with logs of `entries` entries: below 2^43.
+    pub(super) fn bytes_for(capacity: Capacity, entries: u32) -> u64 {
+        let words = bucket_words(ring_words(entries));
+        Self::buckets_for(capacity) * (words * size_of::<u64>()) as u64
     }
 
     /// Memory of `buckets` buckets, at least one, with logs of `entries` entries; all of it touched, so that no page is
     /// granted in the middle of a flood.
     pub(super) fn new(buckets: usize, entries: u32) -> Self {
         let (buckets, entries) = (buckets.max(1), entries.clamp(1, MAX_ENTRIES as u32));
-        let ring_words = (entries as usize).div_ceil(2);
-        let bucket_words = (HEADER_WORDS + (1 + SLOTS) * ring_words).next_multiple_of(PAIR_WORDS);
+        let ring_words = ring_words(entries);
+        let bucket_words = bucket_words(ring_words);
         let words = buckets.saturating_mul(bucket_words);
         let pairs: Box<[Pair]> = (0..words.div_ceil(PAIR_WORDS))
             .map(|_| Pair(std::array::from_fn(|_| AtomicU64::new(0))))

@@ -63,9 +63,11 @@ mod newcomer;
 mod release;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod told;
 
 use crate::capacity::Capacity;
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::sync::{Ordering, pause};
@@ -82,7 +84,8 @@ use judge::{Asked, Moment};
 use layout::Memory;
 use log::Log;
 use newcomer::Heritage;
-pub use release::{Receipt, Reset, Seat};
+pub use release::{Receipt, Reset};
+pub(crate) use told::Used;
 
 /// Turns of waiting for a log in other hands, a tenth of a second or more, before its holder is taken for dead.
 pub const PATIENCE: u32 = 1 << 18;
@@ -113,7 +116,9 @@ impl LogTable {
     /// A table for the keys of a capacity. Counts above [`MAX_ENTRIES`] are judged as that.
     #[must_use]
     pub fn new(capacity: Capacity, rates: &Rates) -> Self {
-        Self::with_buckets(Memory::buckets_for(capacity), rates)
+        // At most 2^27; where that does not fit the address space, the allocation fails and says so.
+        let buckets = usize::try_from(Memory::buckets_for(capacity)).unwrap_or(usize::MAX);
+        Self::with_buckets(buckets, rates)
     }
 
     /// A table of so many buckets: for tests that need keys to collide.
@@ -141,10 +146,18 @@ impl LogTable {
         }
     }
 
-    /// Whether the logs are long enough for these rates. If not, an edit needs a new table.
+    /// Whether the logs are long enough for these rates, and not twice as long as they need. If not, an edit needs a new
+    /// table.
     #[must_use]
     pub fn suits(&self, rates: &Rates) -> bool {
-        entries_for(rates) <= self.memory.entries()
+        let (needed, entries) = (entries_for(rates), self.memory.entries());
+        needed <= entries && entries / 2 < needed
+    }
+
+    /// Memory of the logs that a table of this capacity has, in bytes.
+    #[must_use]
+    pub fn bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
+        Memory::bytes_for(capacity, entries_for(rates))
     }
 
     /// Memory of the logs, fixed when they were made.
@@ -190,39 +203,29 @@ impl LogTable {
         let change = Change::Charge(cost);
         match self.change(key, rates, &change, Heritage::Overflow, now) {
             Applied::Refused(answer) => Charged::Refused(answer),
-            Applied::Made { answer, at, seat } => {
-                Charged::Admitted(answer, Receipt::new(key, at, cost, seat))
+            Applied::Made { answer, at } => {
+                let receipt = Receipt::new(key, at, cost, answer.counted());
+                Charged::Admitted(answer, receipt)
             }
         }
     }
 
     /// Takes `cost` whether it fits or not. A log keeps its N latest entries: enough to refuse.
     pub fn force(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Receipt {
-        self.force_heir(key, rates, cost, Heritage::Overflow, now)
-    }
-
-    fn force_heir(
-        &self,
-        key: KeyHash,
-        rates: &Rates,
-        cost: Cost,
-        heritage: Heritage,
-        now: Timestamp,
-    ) -> Receipt {
-        let (at, seat) = match self.change(key, rates, &Change::Force(cost), heritage, now) {
-            Applied::Made { at, seat, .. } => (at, seat),
+        let change = Change::Force(cost);
+        let (at, counted) = match self.change(key, rates, &change, Heritage::Overflow, now) {
+            Applied::Made { answer, at } => (at, answer.counted()),
             // Force is never refused.
-            Applied::Refused(_) => (0, Seat::Slot),
+            Applied::Refused(answer) => (0, answer.counted()),
         };
-        Receipt::new(key, at, cost, seat)
+        Receipt::new(key, at, cost, counted)
     }
 
     /// Lets `key` have used `used` units by now and nothing before, as far as it has, or gets, a slot of its own; in
     /// overflow it is charged so much.
-    pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> Seat {
+    pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> Counted {
         match self.change(key, rates, &Change::Set(used), Heritage::Nothing, now) {
-            Applied::Made { seat, .. } => seat,
-            Applied::Refused(_) => Seat::Slot,
+            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
         }
     }
 

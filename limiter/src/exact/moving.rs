@@ -6,26 +6,28 @@
 //! gives nothing back until a charge fits (`control::Spill`).
 
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::table::moving::overlapping;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
-use super::change::{Applied, Change, Inherited};
+use super::LogTable;
+use super::change::{Applied, Change};
 use super::judge::{Moment, longest};
-use super::log::Log;
+use super::log::{Log, View};
 use super::newcomer::Heritage;
-use super::{LogTable, Seat};
 
 impl LogTable {
     /// Adds everything that this table counts to `new`, which has these rates. Charges made meanwhile are the caller's
     /// concern: he tells `new` of each ([`take_over`](Self::take_over)), and such a charge may count twice.
     pub fn copy_into(&self, new: &Self, rates: &Rates, now: Timestamp) {
-        let moment = Moment::new(now);
+        let (period, moment) = (longest(rates), Moment::new(now));
+        let counting = |view: &View<'_>| view.inheritance(period, moment);
         for home in 0..new.memory.buckets() {
             for old in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
-                let inherited = settled(self.memory.overflow(old), rates, moment).1;
+                let inherited = settled(self.memory.overflow(old), counting).1;
                 if !inherited.moments.is_empty() {
                     // All of them, not the largest: a receipt may still take any of these entries out again.
                     let log = new.memory.overflow(home);
@@ -34,7 +36,7 @@ impl LogTable {
             }
         }
         for slot in 0..self.memory.slots() {
-            let (owner, inherited) = settled(self.memory.slot(slot), rates, moment);
+            let (owner, inherited) = settled(self.memory.slot(slot), counting);
             if let (Some(tag), false) = (owner, inherited.moments.is_empty()) {
                 let change = Change::Absorb(&inherited);
                 // Its log has all that it used, in overflow too.
@@ -49,19 +51,19 @@ impl LogTable {
         key: KeyHash,
         rates: &Rates,
         cost: Cost,
-        from: Seat,
+        from: Counted,
         now: Timestamp,
-    ) -> Seat {
+    ) -> Counted {
         match from {
-            Seat::Slot => {
-                match self.change(key, rates, &Change::Force(cost), Heritage::Nothing, now) {
-                    Applied::Made { seat, .. } => seat,
-                    // Force is never refused.
-                    Applied::Refused(_) => from,
+            // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
+            Counted::Alone => {
+                let change = Change::Force(cost);
+                match self.change(key, rates, &change, Heritage::Overflow, now) {
+                    Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
                 }
             }
             // Not seated: before the overflow logs are copied, it would not inherit from them.
-            Seat::Overflow => {
+            Counted::InOverflow => {
                 let (tag, moment) = (Tag::of(key), Moment::new(now));
                 self.change_unseated(tag, rates, &Change::Force(cost), moment)
             }
@@ -83,15 +85,15 @@ impl LogTable {
 }
 
 /// Whose log it is and what it counts.
-fn settled(log: Log<'_>, rates: &Rates, moment: Moment) -> (Option<Tag>, Inherited) {
+pub(super) fn settled<T>(log: Log<'_>, count: impl Fn(&View<'_>) -> T) -> (Option<Tag>, T) {
     // Lock-free: another round means that another thread changed the log. A log in somebody's hands is read as it is:
     // what is not complete yet will be told to the successor.
     loop {
         let seen = log.control();
         let owner = log.owner();
-        let inherited = log.view(seen).inheritance(longest(rates), moment);
+        let counted = count(&log.view(seen));
         if log.is(seen) {
-            return (owner, inherited);
+            return (owner, counted);
         }
     }
 }

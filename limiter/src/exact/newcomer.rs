@@ -13,7 +13,6 @@ use super::control::Control;
 use super::judge::{Moment, longest};
 use super::layout::{Memory, SLOTS};
 use super::log::{Raced, Tenure};
-use super::release::Seat;
 
 /// What a key that gets a slot brings along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,8 +237,7 @@ impl LogTable {
                 }
                 Some(_) => continue,
             };
-            let seat = Seat::Slot;
-            return Ok(written.map(|()| Applied::Made { answer, at, seat })?);
+            return Ok(written.map(|()| Applied::Made { answer, at })?);
         }
     }
 
@@ -284,7 +282,7 @@ impl LogTable {
         rates: &Rates,
         change: &Change<'_>,
         moment: Moment,
-    ) -> Seat {
+    ) -> Counted {
         let homes = self.memory.homes(tag);
         let newcomer = Newcomer {
             tag,
@@ -302,8 +300,8 @@ impl LogTable {
                 }
                 None => self.change_overflow(&newcomer),
             };
-            if let Some(Applied::Made { seat, .. }) = applied {
-                return seat;
+            if let Some(Applied::Made { answer, .. }) = applied {
+                return answer.counted();
             }
         }
     }

@@ -1,21 +1,15 @@
 //! Gives back what was charged, and forgets what a key used.
 
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
+use crate::rate::Rates;
 use crate::table::tag::Tag;
+use crate::time::Timestamp;
 
 use super::LogTable;
 use super::control::Spill;
 use super::log::Log;
-
-/// Where a charge was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seat {
-    /// In the key's own log.
-    Slot,
-    /// In the log that newcomers without a slot share.
-    Overflow,
-}
 
 /// What is needed to give a charge back. Dropping it keeps the charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +19,16 @@ pub struct Receipt {
     at: u64,
     /// What was not given back yet.
     units: u32,
-    seat: Seat,
+    counted: Counted,
 }
 
 impl Receipt {
-    pub(super) fn new(key: KeyHash, at: u64, cost: Cost, seat: Seat) -> Self {
+    pub(super) fn new(key: KeyHash, at: u64, cost: Cost, counted: Counted) -> Self {
         Self {
             key,
             at,
             units: cost.get(),
-            seat,
+            counted,
         }
     }
 
@@ -44,10 +38,15 @@ impl Receipt {
         self.units
     }
 
+    /// What it was entered as, in milliseconds since the epoch.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// Where the charge was made.
     #[must_use]
-    pub fn seat(&self) -> Seat {
-        self.seat
+    pub fn counted(&self) -> Counted {
+        self.counted
     }
 }
 
@@ -96,9 +95,9 @@ impl LogTable {
                 },
                 None => 0,
             };
-            let shared = match receipt.seat {
-                Seat::Slot => 0,
-                Seat::Overflow => {
+            let shared = match receipt.counted {
+                Counted::Alone => 0,
+                Counted::InOverflow => {
                     let log = self.memory.overflow(homes[0]);
                     self.remove_from(log, None, at, units).unwrap_or(0)
                 }
@@ -147,6 +146,14 @@ impl LogTable {
             if removed {
                 return Some(count);
             }
+        }
+    }
+
+    /// As [`reset`](Self::reset); how the key is counted then.
+    pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> Counted {
+        match self.reset(key) {
+            Reset::Forgotten => Counted::Alone,
+            Reset::Shared | Reset::Unknown => self.peek(key, rates, Cost::ONE, now).counted(),
         }
     }
 

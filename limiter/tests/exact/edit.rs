@@ -1,7 +1,7 @@
 //! C4: another table of other rates or capacity goes on from what was counted.
 
-use sluicegate_limiter::Capacity;
-use sluicegate_limiter::exact::{LogTable, Seat};
+use sluicegate_limiter::exact::LogTable;
+use sluicegate_limiter::{Capacity, Counted};
 
 use super::{START, admits, after, cost, key, left, rates};
 
@@ -91,10 +91,10 @@ fn charges_made_meanwhile_are_taken_over() {
     let mut seats = Vec::new();
     for number in 0..30 {
         let receipt = old.force(key(number), &rates, cost(2), START);
-        seats.push(receipt.seat());
-        new.take_over(key(number), &rates, cost(2), receipt.seat(), START);
+        seats.push(receipt.counted());
+        new.take_over(key(number), &rates, cost(2), receipt.counted(), START);
     }
-    assert!(seats.contains(&Seat::Overflow) && seats.contains(&Seat::Slot));
+    assert!(seats.contains(&Counted::InOverflow) && seats.contains(&Counted::Alone));
     for number in 0..30 {
         assert!(left(&new, &rates, number, START) <= 8);
     }

@@ -1,6 +1,6 @@
 //! C3: a flood of new keys makes nobody's count go down, and no memory grow.
 
-use sluicegate_limiter::exact::{LogTable, Receipt, Reset, Seat};
+use sluicegate_limiter::exact::{LogTable, Receipt, Reset};
 use sluicegate_limiter::{Capacity, Cost, Counted};
 
 use super::{START, admits, after, cost, key, left, rates};
@@ -46,7 +46,7 @@ fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
     let mut number = 0;
     let newcomer = loop {
         let receipt = table.force(key(number), &rates, Cost::ONE, START);
-        if receipt.seat() == Seat::Overflow {
+        if receipt.counted() == Counted::InOverflow {
             break number;
         }
         slots.push(receipt);
@@ -74,12 +74,12 @@ fn a_charge_in_overflow_is_given_back_wherever_it_went() {
         let table = LogTable::with_buckets(1, &rates);
         let receipts: Vec<Receipt> = (0..100)
             .map(|number| table.force(key(number), &rates, Cost::ONE, START))
-            .take_while(|receipt| receipt.seat() == Seat::Slot)
+            .take_while(|receipt| receipt.counted() == Counted::Alone)
             .collect();
         let newcomer = 1_000;
         let filled = left(&table, &rates, newcomer, START);
         let mut receipt = table.force(key(newcomer), &rates, cost(2), after(1));
-        assert_eq!(receipt.seat(), Seat::Overflow);
+        assert_eq!(receipt.counted(), Counted::InOverflow);
         assert_eq!(left(&table, &rates, newcomer, after(1)), filled - 2);
         if seated {
             table.undo(receipts.into_iter().next().expect("a key with a slot"));

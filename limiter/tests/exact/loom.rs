@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loom::thread;
-use sluicegate_limiter::exact::{Charged, LogTable, Receipt, Seat};
-use sluicegate_limiter::{Cost, Rates, Timestamp};
+use sluicegate_limiter::exact::{Charged, LogTable, Receipt};
+use sluicegate_limiter::{Cost, Counted, Rates, Timestamp};
 
 use crate::common::{after, key, rates};
 
@@ -249,7 +249,7 @@ fn a_release_in_overflow_and_a_claim_do_not_lose_a_charge() {
         let leaving = exact.charge(1, after(0)).expect("room");
         assert!(exact.admits(2, after(0)));
         let receipt = exact.charge(3, after(0)).expect("room");
-        assert_eq!(receipt.seat(), Seat::Overflow);
+        assert_eq!(receipt.counted(), Counted::InOverflow);
         exact.table.undo(leaving);
         let (_, admitted) = both(
             &exact,
