@@ -37,7 +37,7 @@ impl LogTable {
         let buckets = self.memory.buckets();
         // Every n-th: keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut live, mut units) = (0_u64, 0_u64, 0_u64);
+        let (mut looked, mut live, mut units, mut overflowing) = (0_u64, 0, 0, 0);
         for home in (0..buckets).step_by(step) {
             looked += 1;
             // Logs may change meanwhile: a census is an estimate.
@@ -46,7 +46,9 @@ impl LogTable {
                 .filter(|log| log.view(log.control()).owes(period, moment))
                 .count() as u64;
             let shared = self.memory.overflow(home);
-            units += u64::from(shared.view(shared.control()).used(period, moment));
+            let used = u64::from(shared.view(shared.control()).used(period, moment));
+            units += used;
+            overflowing += u64::from(used > 0);
         }
         let extrapolated = |sampled: u64| {
             (u128::from(sampled) * buckets as u128 / u128::from(looked.max(1))) as u64
@@ -55,6 +57,8 @@ impl LogTable {
             live: extrapolated(live),
             slots: self.memory.slots() as u64,
             in_overflow: extrapolated(units),
+            overflowing: extrapolated(overflowing),
+            buckets: buckets as u64,
         }
     }
 

@@ -22,6 +22,10 @@ pub struct Occupancy {
     /// Units of cost that count together in overflow words for the rate with the longest period; 0 as long as every key
     /// has a slot.
     pub in_overflow: u64,
+    /// Buckets whose newcomers share such units, which still weigh on every newcomer there.
+    pub overflowing: u64,
+    /// Buckets in all.
+    pub buckets: u64,
 }
 
 /// What happened to newcomers since the limit was made.
@@ -83,15 +87,19 @@ impl<const K: usize> Table<K> {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut live, mut units) = (0, 0, 0);
+        let (mut looked, mut live, mut units, mut overflowing) = (0, 0, 0, 0);
         for home in (0..buckets).step_by(step) {
             let bucket = self.memory.bucket(home);
             looked += 1;
             live += (0..Bucket::<K>::SLOTS)
                 .filter(|slot| self.is_live(home, *slot, judges))
                 .count() as u64;
-            let row = Word::from_bits(bucket.overflow(K - 1).load(Ordering::Relaxed));
-            units += judges[K - 1].used_units(row);
+            let used = |rate: usize| {
+                let row = bucket.overflow(rate).load(Ordering::Relaxed);
+                judges[rate].used_units(Word::from_bits(row))
+            };
+            units += used(K - 1);
+            overflowing += u64::from((0..K).any(|rate| used(rate) > 0));
         }
         let extrapolated =
             |sampled: u64| (u128::from(sampled) * buckets as u128 / looked.max(1)) as u64;
@@ -101,6 +109,8 @@ impl<const K: usize> Table<K> {
             live: extrapolated(live),
             slots: self.memory.slots() as u64,
             in_overflow,
+            overflowing: extrapolated(overflowing),
+            buckets: buckets as u64,
         }
     }
 

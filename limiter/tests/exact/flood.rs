@@ -29,10 +29,12 @@ fn a_flood_resets_nobody() {
     assert!(tallies.admitted_in_overflow > 0 && tallies.refused_in_overflow > 0);
     assert_eq!(tallies.slots_reused, 0);
     assert!(occupancy.live == occupancy.slots && occupancy.in_overflow > 0);
+    assert!((1..=occupancy.buckets).contains(&occupancy.overflowing));
     assert_eq!(table.occupied(&rates, now).count() as u64, occupancy.slots);
     assert_eq!(table.bytes(), bytes);
     let later = after(70_000);
     assert_eq!(table.occupied(&rates, later).count(), 0);
+    assert_eq!(table.occupancy(&rates, later).overflowing, 0);
     assert!((5_000..5_500).all(|number| admits(&table, &rates, number, later)));
 }
 
