@@ -1,6 +1,7 @@
 //! Edits a limit in use without forgetting a charge.
 //!
-//! An edit of the counts alone keeps the table: states do not depend on them. Another capacity or another set of
+//! An edit of the counts alone keeps the table: states do not depend on them. Logs do not even depend on the periods, and
+//! stay while they are long enough and the longest period is the same. Another capacity or another set of
 //! periods needs another table, and requests go on charging the old one while it is copied. So the old counters get a
 //! *successor* first; from then on every charge made in the old is also added to the new; then all that the old counts
 //! is added to the new; then the new limit is returned.
@@ -35,7 +36,8 @@ impl Limit {
     /// With the same periods and the same capacity the counters are shared, so that both limits see all charges.
     /// Otherwise a new table is filled from the old one, which takes about half a second for a million keys and does
     /// not hold up requests; a rate with a new period goes on from the counts of the next longer old period, or the
-    /// longest, and errs towards refusing for up to two of its periods. Editing a limit that was replaced edits its
+    /// longest, and errs towards refusing for up to two of its periods. Logs are judged anew by the moments that they
+    /// keep; `exact::told` says what goes from them to other algorithms and back. Editing a limit that was replaced edits its
     /// replacement.
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
