@@ -1,8 +1,8 @@
 //! Says what was decided: one decision an ask, a verdict over all asks of a request.
 //!
 //! A decision keeps the words that decided and the moment, and works out how a rate stands only for who asks: most
-//! requests pass and nobody looks. Everything here is of bounded size. The verdict over one ask lies in a few cache
-//! lines and is made without allocation; one over several takes a single block.
+//! requests pass and nobody looks. Only what a log says is worked out at once. Everything here is of bounded size. The
+//! verdict over one ask lies in a few cache lines and is made without allocation; one over several takes a single block.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,6 +12,7 @@ use arrayvec::ArrayVec;
 
 use crate::algorithm::{Meter, Word};
 use crate::cost::Cost;
+use crate::exact::Answer;
 use crate::rate::{MAX_RATES, Rate};
 use crate::time::Timestamp;
 
@@ -39,6 +40,13 @@ pub struct Standing {
 /// How every rate of a limit stands, in the order of the limit's rates; a slice that owns what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standings(ArrayVec<Standing, MAX_RATES>);
+
+impl Standings {
+    /// These, at most [`MAX_RATES`].
+    pub(crate) fn of(standings: impl Iterator<Item = Standing>) -> Self {
+        Self(standings.take(MAX_RATES).collect())
+    }
+}
 
 impl Deref for Standings {
     type Target = [Standing];
@@ -103,7 +111,19 @@ pub(crate) struct Finding {
 
 /// One limit's answer.
 #[derive(Clone)]
-pub struct Decision {
+pub struct Decision(Evidence);
+
+/// What a decision is told from.
+#[derive(Clone)]
+enum Evidence {
+    Words(Reading),
+    /// A log is too long to be taken along: its answer is worked out at once.
+    Log(Answer),
+}
+
+/// The words of a key, as a moment read them.
+#[derive(Clone)]
+struct Reading {
     now: Timestamp,
     /// How many rates the limit has; what stands behind them means nothing.
     rates: u8,
@@ -120,23 +140,78 @@ impl Decision {
         rates: usize,
         meters: &[Meter; MAX_RATES],
     ) -> Self {
-        Self {
+        Self(Evidence::Words(Reading {
             now,
             // At most MAX_RATES.
             rates: rates as u8,
             finding,
             meters: *meters,
-        }
+        }))
     }
 
-    fn rates(&self) -> std::ops::Range<usize> {
-        0..usize::from(self.rates)
+    /// What a log said.
+    pub(crate) const fn of_log(answer: Answer) -> Self {
+        Self(Evidence::Log(answer))
     }
 
     /// How every rate stands, in the order of the limit's rates; worked out at each call.
     #[must_use]
     pub fn standings(&self) -> Standings {
-        Standings(self.rates().map(|rate| self.standing(rate)).collect())
+        match &self.0 {
+            Evidence::Words(words) => Standings::of(words.rates().map(|rate| words.standing(rate))),
+            Evidence::Log(answer) => answer.standings(),
+        }
+    }
+
+    /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
+    fn refusal(&self) -> Option<(usize, Duration)> {
+        match &self.0 {
+            Evidence::Words(words) => words.refusal(),
+            Evidence::Log(answer) => answer.refusal(),
+        }
+    }
+
+    /// Whether this limit lets the request pass; another limit of the verdict may still refuse it.
+    #[must_use]
+    #[inline]
+    pub fn outcome(&self) -> Judgement {
+        match &self.0 {
+            Evidence::Words(words) => words.outcome(),
+            Evidence::Log(answer) => match answer.refusing() {
+                None => Judgement::Admitted,
+                Some(rate) => Judgement::Refused { rate },
+            },
+        }
+    }
+
+    /// How long the request is to be held back before it may go on: more than zero only where a leaky bucket queues it.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        match &self.0 {
+            Evidence::Words(words) => words.delay(),
+            Evidence::Log(_) => Duration::ZERO,
+        }
+    }
+
+    /// Where the key was counted.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        match &self.0 {
+            Evidence::Words(words) => words.finding.counted,
+            Evidence::Log(answer) => answer.counted(),
+        }
+    }
+
+    /// How long until every rate of this limit has room if nothing else arrives; `None` when they have it now.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.refusal().map(|(_, wait)| wait)
+    }
+}
+
+impl Reading {
+    fn rates(&self) -> std::ops::Range<usize> {
+        0..usize::from(self.rates)
     }
 
     fn standing(&self, rate: usize) -> Standing {
@@ -158,10 +233,8 @@ impl Decision {
         waits.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
     }
 
-    /// Whether this limit lets the request pass; another limit of the verdict may still refuse it.
-    #[must_use]
     #[inline]
-    pub fn outcome(&self) -> Judgement {
+    fn outcome(&self) -> Judgement {
         match self.finding.refusing.count_ones() {
             0 => Judgement::Admitted,
             1 => Judgement::Refused {
@@ -173,9 +246,7 @@ impl Decision {
         }
     }
 
-    /// How long the request is to be held back before it may go on: more than zero only where a leaky bucket queues it.
-    #[must_use]
-    pub fn delay(&self) -> Duration {
+    fn delay(&self) -> Duration {
         let Asked::Taken(cost) = self.finding.asked else {
             return Duration::ZERO;
         };
@@ -186,25 +257,13 @@ impl Decision {
         });
         delays.max().unwrap_or_default()
     }
-
-    /// Where the key was counted.
-    #[must_use]
-    pub fn counted(&self) -> Counted {
-        self.finding.counted
-    }
-
-    /// How long until every rate of this limit has room if nothing else arrives; `None` when they have it now.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.refusal().map(|(_, wait)| wait)
-    }
 }
 
 impl PartialEq for Decision {
     /// By what they say, not by the words that they say it from.
     fn eq(&self, other: &Self) -> bool {
-        self.finding.counted == other.finding.counted
-            && self.finding.refusing == other.finding.refusing
+        self.counted() == other.counted()
+            && self.outcome() == other.outcome()
             && self.standings() == other.standings()
     }
 }
@@ -215,7 +274,7 @@ impl fmt::Debug for Decision {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Decision")
             .field("outcome", &self.outcome())
-            .field("counted", &self.finding.counted)
+            .field("counted", &self.counted())
             .field("standings", &self.standings())
             .finish()
     }

@@ -35,7 +35,8 @@
 //!
 //! # Where to read on
 //! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
-//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
+//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock, and
+//! `exact` the same for logs.
 #![forbid(unsafe_code)]
 
 mod algorithm;
@@ -43,6 +44,8 @@ mod capacity;
 mod cost;
 mod decide;
 mod decision;
+#[doc(hidden)]
+pub mod exact;
 mod key;
 mod limit;
 mod rate;

@@ -1,16 +1,17 @@
 //! Owns a limit: its rates, its capacity, and the counters that both are judged by.
 //!
-//! A [`Limit`] is a handle: clones share the counters, and so does an edit that changes numbers only. The number of
-//! rates decides the shape of the table; it is chosen once, here, and everything below is compiled for one to four
-//! rates.
+//! A [`Limit`] is a handle: clones share the counters, and so does an edit that changes numbers only. The algorithm and
+//! the number of rates decide what table there is; it is chosen once, here, and everything below is compiled for logs, or
+//! for the words of one to four rates.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::algorithm::{Judge, Meter, Policy, Word};
+use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::{Asked, Counted, Decision, Finding};
+use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
 use crate::sync::{AtomicBool, Ordering};
@@ -44,50 +45,71 @@ pub(crate) struct Counters {
     edits: Mutex<()>,
 }
 
-/// A table for one to four rates.
+/// A table of words for one to four rates, or of logs.
 enum AnyTable {
     One(Table<1>),
     Two(Table<2>),
     Three(Table<3>),
     Four(Table<4>),
+    Log(LogTable),
 }
 
-/// Runs `$body` with `$table` bound to the table inside.
+/// Runs `$body` with `$table` bound to the table of words inside, or `$otherwise` with `$logs` bound to that of logs.
 macro_rules! with_table {
-    ($any:expr, $table:ident => $body:expr) => {
+    ($any:expr, $table:ident => $body:expr, $logs:ident => $otherwise:expr $(,)?) => {
         match $any {
             AnyTable::One($table) => $body,
             AnyTable::Two($table) => $body,
             AnyTable::Three($table) => $body,
             AnyTable::Four($table) => $body,
+            AnyTable::Log($logs) => $otherwise,
         }
     };
 }
 use with_table;
 
 /// A charge that may still be undone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Receipt {
-    seat: Seat,
-    left: [[Word; 2]; MAX_RATES],
-    made: Timestamp,
+#[derive(Clone, Debug)]
+pub(crate) enum Receipt {
+    /// In words.
+    Words {
+        seat: Seat,
+        left: [[Word; 2]; MAX_RATES],
+        made: Timestamp,
+    },
+    /// In a log.
+    Log(exact::Receipt),
 }
 
 impl AnyTable {
-    /// A table for as many rates as `rates` has.
-    fn new(rates: &Rates, size: Size, before: Tallies) -> Self {
+    /// A table for this policy.
+    fn new(policy: &Policy, size: Size, before: Tallies) -> Self {
         fn sized<const K: usize>(size: Size, before: Tallies) -> Table<K> {
             match size {
                 Size::Keys(capacity) => Table::new(capacity, before),
                 Size::Buckets(buckets) => Table::with_buckets(buckets, before),
             }
         }
-        match rates.len() {
-            1 => Self::One(sized(size, before)),
-            2 => Self::Two(sized(size, before)),
-            3 => Self::Three(sized(size, before)),
+        let rates = policy.rates();
+        match (policy.algorithm(), rates.len()) {
+            (Algorithm::Exact, _) => {
+                let logs = match size {
+                    Size::Keys(capacity) => LogTable::new(capacity, rates),
+                    Size::Buckets(buckets) => LogTable::with_buckets(buckets, rates),
+                };
+                Self::Log(logs.with_tallies(before))
+            }
+            (_, 1) => Self::One(sized(size, before)),
+            (_, 2) => Self::Two(sized(size, before)),
+            (_, 3) => Self::Three(sized(size, before)),
             _ => Self::Four(sized(size, before)),
         }
+    }
+
+    /// Whether what this table holds means the same after an edit of `before` to `policy`.
+    fn serves(&self, before: &Policy, policy: &Policy) -> bool {
+        policy.keeps_states_of(before)
+            && with_table!(self, _table => true, logs => logs.suits(policy.rates()))
     }
 }
 
@@ -104,7 +126,7 @@ impl Limit {
     #[must_use]
     pub fn new(policy: impl Into<Policy>, capacity: Capacity) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(policy.rates(), Size::Keys(capacity), Tallies::default());
+        let table = AnyTable::new(&policy, Size::Keys(capacity), Tallies::default());
         Self {
             meters: policy.meters(),
             policy,
@@ -118,7 +140,7 @@ impl Limit {
     #[must_use]
     pub fn with_buckets(policy: impl Into<Policy>, buckets: usize) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(policy.rates(), Size::Buckets(buckets), Tallies::default());
+        let table = AnyTable::new(&policy, Size::Buckets(buckets), Tallies::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
             meters: policy.meters(),
@@ -149,29 +171,46 @@ impl Limit {
     /// Memory of the counters, fixed when they were made.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        with_table!(&self.counters.table, table => table.bytes())
+        with_table!(&self.counters.table, table => table.bytes(), logs => logs.bytes())
+    }
+
+    /// What [`bytes`](Self::bytes) of a new limit would be, before any of it is allocated.
+    #[must_use]
+    pub fn bytes_for(policy: &Policy, capacity: Capacity) -> u64 {
+        match (policy.algorithm(), policy.rates().len()) {
+            (Algorithm::Exact, _) => LogTable::bytes_for(capacity, policy.rates()),
+            (_, 1) => Table::<1>::bytes_for(capacity),
+            (_, 2) => Table::<2>::bytes_for(capacity),
+            (_, 3) => Table::<3>::bytes_for(capacity),
+            _ => Table::<4>::bytes_for(capacity),
+        }
     }
 
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        let finding = with_table!(&self.counters.table, table => {
+        with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            refused(&table.peek(key, &judges), &judges, cost)
-        });
-        self.decision(finding, now)
+            self.decision(refused(&table.peek(key, &judges), &judges, cost), now)
+        }, logs => {
+            Decision::of_log(logs.peek(key, self.rates(), cost, now))
+        })
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
-        with_table!(&self.counters.table, table => table.occupancy(&self.judges(now)))
+        with_table!(
+            &self.counters.table,
+            table => table.occupancy(&self.judges(now)),
+            logs => logs.occupancy(self.rates(), now),
+        )
     }
 
     /// What happened to newcomers since the limit was made, edits included.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
-        with_table!(&self.counters.table, table => table.tallies())
+        with_table!(&self.counters.table, table => table.tallies(), logs => logs.tallies())
     }
 
     /// Whether both count in the same table.
@@ -187,7 +226,7 @@ impl Limit {
             let finding = with_table!(&self.counters.table, table => {
                 let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
                 self.charge_in(table, &judges, key, cost)
-            });
+            }, logs => return self.charge_log(logs, key, cost, now));
             let rates = self.policy.rates().len();
             return Decision::new(now, finding, rates, &self.meters);
         }
@@ -196,10 +235,30 @@ impl Limit {
 
     #[inline(never)]
     fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        let finding = with_table!(&self.counters.table, table => {
-            self.charge_in(table, &self.judges(now), key, cost)
-        });
-        self.decision(finding, now)
+        with_table!(&self.counters.table, table => {
+            self.decision(self.charge_in(table, &self.judges(now), key, cost), now)
+        }, logs => self.charge_log(logs, key, cost, now))
+    }
+
+    #[inline(never)]
+    fn charge_log(&self, logs: &LogTable, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+        self.reserve_log(logs, key, cost, now).0
+    }
+
+    fn reserve_log(
+        &self,
+        logs: &LogTable,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> (Decision, Option<Receipt>) {
+        match logs.charge(key, self.rates(), cost, now) {
+            exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
+            exact::Charged::Admitted(answer, receipt) => {
+                self.counters.forward(key, answer.counted(), cost, now);
+                (Decision::of_log(answer), Some(Receipt::Log(receipt)))
+            }
+        }
     }
 
     #[inline(always)]
@@ -213,7 +272,8 @@ impl Limit {
         match table.charge(key, judges, cost) {
             Charged::Refused(state) => refused(&state, judges, cost),
             Charged::Admitted(state, seat) => {
-                self.counters.forward(key, seat, cost, judges[0].now());
+                self.counters
+                    .forward(key, seat.counted(), cost, judges[0].now());
                 admitted(&state, judges, cost)
             }
         }
@@ -227,18 +287,20 @@ impl Limit {
         now: Timestamp,
     ) -> (Decision, Option<Receipt>) {
         let made = now;
-        let (finding, receipt) = with_table!(&self.counters.table, table => {
+        with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
             match table.charge(key, &judges, cost) {
-                Charged::Refused(state) => (refused(&state, &judges, cost), None),
+                Charged::Refused(state) => {
+                    (self.decision(refused(&state, &judges, cost), now), None)
+                }
                 Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat, cost, now);
+                    self.counters.forward(key, seat.counted(), cost, now);
                     let left = state.left();
-                    (admitted(&state, &judges, cost), Some(Receipt { seat, left, made }))
+                    let decision = self.decision(admitted(&state, &judges, cost), now);
+                    (decision, Some(Receipt::Words { seat, left, made }))
                 }
             }
-        });
-        (self.decision(finding, now), receipt)
+        }, logs => self.reserve_log(logs, key, cost, now))
     }
 
     /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
@@ -363,11 +425,11 @@ impl Counters {
 
     /// Tells the successor, if there is one, of a charge that was made here.
     #[inline]
-    fn forward(&self, key: KeyHash, seat: Seat, cost: Cost, now: Timestamp) {
-        let (mut from, mut seat) = (self, seat);
+    fn forward(&self, key: KeyHash, counted: Counted, cost: Cost, now: Timestamp) {
+        let (mut from, mut counted) = (self, counted);
         while let Some(next) = from.successor() {
             // Where it was counted there is what matters to the one after.
-            seat = next.take_over(key, seat, cost, now);
+            counted = next.take_over(key, counted, cost, now);
             from = &next.counters;
         }
     }

@@ -114,6 +114,12 @@ impl Rates {
         &self.0
     }
 
+    /// The rate with the longest period.
+    pub(crate) fn longest(&self) -> Rate {
+        // There is always one, and they are sorted.
+        self.0[self.0.len() - 1]
+    }
+
     /// How many rates, 1 to [`MAX_RATES`].
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]

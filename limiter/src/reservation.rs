@@ -6,8 +6,9 @@
 //!
 //! # Limits
 //! What is given back is what still counts: a window that has gone by gives nothing back, and a debt only what has not
-//! drained. After an edit of a limit's structure the new table gives back what it can find; a key that is counted in
-//! overflow there stays charged. Both err towards refusing.
+//! drained, and a log what it had room to show. After an edit of a limit's structure the new table gives back what it can
+//! find: logs that go on from words do not know when the words were charged; a key that is counted in overflow there stays
+//! charged. All of it errs towards refusing.
 
 use crate::cost::Cost;
 use crate::decide::Ask;

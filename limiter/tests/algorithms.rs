@@ -19,6 +19,13 @@ use sluicegate_limiter::{
 const LIMITS: usize = 3;
 
 fn any_algorithm() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![
+        1 => Just(Algorithm::Exact),
+        5 => any_word_algorithm(),
+    ]
+}
+
+fn any_word_algorithm() -> impl Strategy<Value = Algorithm> {
     let burst = || prop::option::of(1u32..12);
     prop_oneof![
         Just(Algorithm::FixedWindow(Alignment::Epoch)),
@@ -178,10 +185,12 @@ proptest! {
     ) {
         let mut side = Side::new(policy);
         let mut held = Vec::new();
+        let (mut used, mut most) = (0, 0);
         for (units, actual) in parts {
             let ask = Ask { limit: &side.limit, key: key(1), cost: cost(units) };
             if let (_, Some(reservation)) = reserve(&[ask], START) {
                 held.push((reservation, units, actual));
+                used += units;
             }
         }
         for (reservation, units, actual) in held {
@@ -191,12 +200,18 @@ proptest! {
                     let settlement = reservation.settle(cost(actual), START);
                     prop_assert_eq!(settlement == Settlement::AsReserved, actual == units);
                     side.charge(actual, START);
+                    used += actual;
                 }
             }
+            most = most.max(used);
+            used -= units;
         }
         let seen = side.limit.peek(key(1), cost(1), START);
-        // A debt that was forced beyond twice its burst stops there.
-        if side.remaining(START).iter().all(|left| *left > 0) {
+        // A debt that was forced beyond twice its burst stops there; a log that was forced beyond its end gives nothing
+        // back.
+        let counts = side.policy.rates().iter().map(|rate| rate.count());
+        let overfull = *side.policy.algorithm() == Algorithm::Exact && counts.max() < Some(most);
+        if !overfull && side.remaining(START).iter().all(|left| *left > 0) {
             let remaining: Vec<u64> =
                 seen.standings().iter().map(|rate| u64::from(rate.remaining)).collect();
             prop_assert_eq!(remaining, side.remaining(START));
@@ -207,6 +222,7 @@ proptest! {
 fn one_of_each() -> Vec<Algorithm> {
     vec![
         Algorithm::SlidingWindow,
+        Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
         Algorithm::FixedWindow(Alignment::Calendar {
@@ -383,17 +399,19 @@ fn nobody_but_a_leaky_bucket_delays() {
 /// Goal: the fullest are found. Method: keys that used their number; the top five, and all.
 #[test]
 fn the_top_are_the_fullest() {
-    let limit = limit_of(Algorithm::SlidingWindow, 50);
-    for number in 1..=9 {
-        limit.set(key(number), cost(number as u32), START);
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::Exact] {
+        let limit = limit_of(algorithm, 50);
+        for number in 1..=9 {
+            limit.set(key(number), cost(number as u32), START);
+        }
+        let top: Vec<u64> = limit
+            .top(5, START)
+            .iter()
+            .map(|occupant| occupant.fullness())
+            .collect();
+        assert_eq!(top, [180, 160, 140, 120, 100]);
+        assert_eq!(limit.occupied(START).count(), 9);
     }
-    let top: Vec<u64> = limit
-        .top(5, START)
-        .iter()
-        .map(|occupant| occupant.fullness())
-        .collect();
-    assert_eq!(top, [180, 160, 140, 120, 100]);
-    assert_eq!(limit.occupied(START).count(), 9);
 }
 
 /// Goal: what cannot be is said. Method: each error.
@@ -414,4 +432,11 @@ fn policies_that_cannot_be_are_refused() {
     let slow = Algorithm::Gcra { burst: Some(3) };
     let slow = Policy::new(slow, rates(&[(1, 31 * 86_400)])).expect_err("93 days");
     assert!(slow.to_string().ends_with("write at most 2"), "{slow}");
+    assert!(Policy::new(Algorithm::Exact, rates(&[(1024, 60)])).is_ok());
+    let long = Policy::new(Algorithm::Exact, rates(&[(5, 1), (1025, 60)])).expect_err("too long");
+    assert_eq!(
+        long.to_string(),
+        "`exact` keeps 1024 admissions of a key, too few for 1025 per 60s; \
+         write at most 1024 per 60s, or `sliding-window`"
+    );
 }

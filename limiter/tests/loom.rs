@@ -5,6 +5,8 @@
 #![cfg(loom)]
 
 mod common;
+#[path = "exact/loom.rs"]
+mod exact;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::exact::MAX_ENTRIES;
 use crate::rate::{MAX_COUNT, MAX_RATES, Rate, Rates};
 use crate::time::Timestamp;
 
@@ -17,7 +18,7 @@ pub enum Algorithm {
     /// Two counts a rate; see `algorithm::sliding_window` for what it guarantees.
     #[default]
     SlidingWindow,
-    /// A log of all admissions: never more than the count in any window at all.
+    /// A log of the latest admissions, counts up to 1024: never more than the count in any window at all; see `exact`.
     Exact,
     /// A count that starts again with each window.
     FixedWindow(Alignment),
@@ -79,14 +80,17 @@ impl Policy {
     ///
     /// # Errors
     /// Combinations that cannot be: a burst of zero or above [`MAX_COUNT`], or one that takes more than 62 days to come
-    /// back; a calendar unit whose length is not the rate's period.
+    /// back; a calendar unit whose length is not the rate's period; a count above 1024 where all admissions are kept.
     pub fn new(algorithm: Algorithm, rates: Rates) -> Result<Self, PolicyError> {
         for rate in &rates {
             match &algorithm {
                 Algorithm::SlidingWindow
                 | Algorithm::FixedWindow(Alignment::Epoch | Alignment::FirstRequest) => {}
-                // The seam: the table of `exact` is joined here.
-                Algorithm::Exact => return Err(PolicyError::NotYet),
+                Algorithm::Exact => {
+                    if rate.count() as usize > MAX_ENTRIES {
+                        return Err(PolicyError::Count { rate: *rate });
+                    }
+                }
                 Algorithm::FixedWindow(Alignment::Calendar { unit, .. }) => {
                     if rate.period().as_secs() != unit.secs() {
                         return Err(PolicyError::Unit {
@@ -127,6 +131,7 @@ impl Policy {
     fn meter(&self, rate: Rate) -> Meter {
         let burst_of = |burst: &Option<u32>| burst.unwrap_or(rate.count());
         match &self.algorithm {
+            // Logs are judged by themselves (`exact`), and never by a meter.
             Algorithm::SlidingWindow | Algorithm::Exact => {
                 Meter::Sliding(sliding_window::Meter::new(rate))
             }
@@ -166,6 +171,11 @@ impl Policy {
 
     /// Whether states of a limit with this policy mean the same under `other`: counts and bursts may differ.
     pub(crate) fn keeps_states_of(&self, other: &Self) -> bool {
+        if let (Algorithm::Exact, _) | (_, Algorithm::Exact) = (&self.algorithm, &other.algorithm) {
+            // Moments mean the same whatever the rates, but two handles of a table must agree on how long a key owes.
+            return self.algorithm == other.algorithm
+                && self.rates.longest().period() == other.rates.longest().period();
+        }
         self.calendar() == other.calendar()
             && self.rates.len() == other.rates.len()
             && self.meters().iter().zip(other.meters()).all(|(one, two)| {
@@ -206,8 +216,11 @@ fn check_burst(rate: &Rate, burst: u32) -> Result<(), PolicyError> {
 /// Why there is no such policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// The algorithm is not there yet.
-    NotYet,
+    /// `exact` keeps at most 1024 admissions of a key.
+    Count {
+        /// The rate that needs more.
+        rate: Rate,
+    },
     /// The burst, or the queue and one, is outside 1 to [`MAX_COUNT`].
     Burst {
         /// What was asked for.
@@ -234,7 +247,12 @@ pub enum PolicyError {
 impl fmt::Display for PolicyError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotYet => write!(into, "`exact` is not there yet; write `sliding-window`"),
+            Self::Count { rate } => write!(
+                into,
+                "`exact` keeps {MAX_ENTRIES} admissions of a key, too few for {rate}; \
+                 write at most {MAX_ENTRIES} per {}s, or `sliding-window`",
+                rate.period().as_secs()
+            ),
             Self::Burst { got } => {
                 write!(
                     into,

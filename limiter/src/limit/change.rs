@@ -2,11 +2,15 @@
 
 use crate::cost::Cost;
 use crate::decision::Counted;
+use crate::exact;
 use crate::key::KeyHash;
-use crate::table::{Change, Charged, Made};
+use crate::table::{Change, Charged, Made, Seat};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, Receipt, with_table};
+
+/// Where a charge is that was made in another table: it is looked for by its key.
+const NOWHERE: Seat = Seat::Overflow([0; 2]);
 
 impl Limit {
     /// Forgets what `key` used, for instance when an operator pardons a client; a reset that races with a charge comes
@@ -28,6 +32,9 @@ impl Limit {
         loop {
             let counted = with_table!(&limit.counters.table, table => {
                 table.set(key, &limit.judges(now), used)
+            }, logs => match used {
+                Some(used) => logs.set(key, limit.rates(), used, now),
+                None => logs.forget(key, limit.rates(), now),
             });
             match limit.counters.successor() {
                 Some(next) => limit = next,
@@ -38,22 +45,28 @@ impl Limit {
 
     /// Takes `cost` whether it fits or not.
     pub(crate) fn force(&self, key: KeyHash, cost: Cost, now: Timestamp) {
-        with_table!(&self.counters.table, table => {
+        let counted = with_table!(&self.counters.table, table => {
             match table.change(key, &self.judges(now), Change::Force(cost)) {
                 // Force is never refused.
-                Charged::Refused(_) => {}
-                Charged::Admitted(_, seat) => self.counters.forward(key, seat, cost, now),
+                Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
             }
-        });
+        }, logs => logs.force(key, self.rates(), cost, now).counted());
+        self.counters.forward(key, counted, cost, now);
     }
 
     /// Takes `cost` of a charge back, here and where it was taken over to.
     pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
-        let Receipt { seat, left, made } = receipt;
-        with_table!(&self.counters.table, table => {
-            let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
-            table.undo(key, *seat, &self.judges(now), &made, cost);
-        });
+        match (receipt, &self.counters.table) {
+            (Receipt::Log(receipt), AnyTable::Log(logs)) => {
+                logs.release(&mut receipt.clone(), cost);
+            }
+            (Receipt::Words { seat, left, made }, words) => with_table!(words, table => {
+                let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
+                table.undo(key, *seat, &self.judges(now), &made, cost);
+            }, _logs => {}),
+            // A table gives receipts of its own kind.
+            (Receipt::Log(_), _) => {}
+        }
         if let Some(next) = self.counters.successor() {
             next.undo_taken_over(self, key, receipt, cost, now);
         }
@@ -68,17 +81,53 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) {
-        let left = with_table!(&from.counters.table, table => {
-            table.converted(&from.judges(now), receipt.left, &self.judges_of_four(now))
-        });
-        with_table!(&self.counters.table, table => {
-            let left = std::array::from_fn(|rate| left[rate]);
-            let made = Made { left, at: receipt.made };
-            table.undo_taken_over(key, &self.judges(now), &made, cost);
-        });
+        let Some(receipt) = self.told(from, key, receipt, cost, now) else {
+            return;
+        };
+        match (&receipt, &self.counters.table) {
+            (Receipt::Log(receipt), AnyTable::Log(logs)) => {
+                logs.release(&mut receipt.clone(), cost);
+            }
+            (Receipt::Words { left, made, .. }, words) => with_table!(words, table => {
+                let left = std::array::from_fn(|rate| left[rate]);
+                table.undo_taken_over(key, &self.judges(now), &Made { left, at: *made }, cost);
+            }, _logs => {}),
+            (Receipt::Log(_), _) => {}
+        }
         if let Some(next) = self.counters.successor() {
-            let receipt = Receipt { left, ..*receipt };
             next.undo_taken_over(self, key, &receipt, cost, now);
+        }
+    }
+
+    /// A receipt of `from` as one of this limit, which goes on from it; `None` when nothing of the charge counts any more.
+    fn told(
+        &self,
+        from: &Self,
+        key: KeyHash,
+        receipt: &Receipt,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Receipt> {
+        match (receipt, &self.counters.table) {
+            // Moments are kept.
+            (Receipt::Log(_), AnyTable::Log(_)) => Some(receipt.clone()),
+            (Receipt::Log(receipt), _) => {
+                let judges_at = |made| self.judges_of_four(made);
+                let (made, left) = receipt.in_words(judges_at, from.rates(), now)?;
+                let (left, seat) = (left.map(|word| [word; 2]), NOWHERE);
+                Some(Receipt::Words { seat, left, made })
+            }
+            // Found if it was made while the words were copied: what they say of earlier charges is not when.
+            (Receipt::Words { seat, made, .. }, AnyTable::Log(_)) => Some(Receipt::Log(
+                exact::Receipt::of_told(key, *made, cost, seat.counted()),
+            )),
+            (Receipt::Words { seat, left, made }, _) => {
+                let left = with_table!(&from.counters.table, table => {
+                    table.converted(&from.judges(now), *left, &self.judges_of_four(now))
+                }, _logs => return None);
+                let (seat, made) = (*seat, *made);
+                Some(Receipt::Words { seat, left, made })
+            }
         }
     }
 }

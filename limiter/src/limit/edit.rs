@@ -1,6 +1,7 @@
 //! Edits a limit in use without forgetting a charge.
 //!
-//! An edit of the counts alone keeps the table: states do not depend on them. Another capacity or another set of
+//! An edit of the counts alone keeps the table: states do not depend on them. Logs do not even depend on the periods, and
+//! stay while they are long enough and the longest period is the same. Another capacity or another set of
 //! periods needs another table, and requests go on charging the old one while it is copied. So the old counters get a
 //! *successor* first; from then on every charge made in the old is also added to the new; then all that the old counts
 //! is added to the new; then the new limit is returned.
@@ -21,9 +22,10 @@ use std::sync::{Arc, PoisonError};
 use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::sync::Ordering;
-use crate::table::{Change, Charged, Seat};
+use crate::table::{Change, Charged};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size, with_table};
@@ -34,7 +36,8 @@ impl Limit {
     /// With the same periods and the same capacity the counters are shared, so that both limits see all charges.
     /// Otherwise a new table is filled from the old one, which takes about half a second for a million keys and does
     /// not hold up requests; a rate with a new period goes on from the counts of the next longer old period, or the
-    /// longest, and errs towards refusing for up to two of its periods. Editing a limit that was replaced edits its
+    /// longest, and errs towards refusing for up to two of its periods. Logs are judged anew by the moments that they
+    /// keep; `exact::told` says what goes from them to other algorithms and back. Editing a limit that was replaced edits its
     /// replacement.
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
@@ -53,7 +56,8 @@ impl Limit {
                 latest = next;
                 continue;
             }
-            if capacity == latest.capacity && policy.keeps_states_of(&latest.policy) {
+            if capacity == latest.capacity && latest.counters.table.serves(&latest.policy, &policy)
+            {
                 return Self {
                     meters: policy.meters(),
                     policy,
@@ -61,7 +65,7 @@ impl Limit {
                     counters: Arc::clone(&latest.counters),
                 };
             }
-            let table = AnyTable::new(policy.rates(), Size::Keys(capacity), latest.tallies());
+            let table = AnyTable::new(&policy, Size::Keys(capacity), latest.tallies());
             let next = Self {
                 meters: policy.meters(),
                 policy,
@@ -77,24 +81,36 @@ impl Limit {
     }
 
     fn copy_into(&self, next: &Self, now: Timestamp) {
-        with_table!(&self.counters.table, old => with_table!(&next.counters.table, new => {
-            old.copy_into(&self.judges(now), new, &next.judges(now));
-        }));
+        let rates = next.rates();
+        with_table!(&self.counters.table, old => with_table!(
+            &next.counters.table,
+            new => old.copy_into(&self.judges(now), new, &next.judges(now)),
+            logs => old.copy_into_logs(&self.judges(now), logs, rates, now),
+        ), old => with_table!(
+            &next.counters.table,
+            new => old.copy_into_words(new, &next.judges(now), now),
+            logs => old.copy_into(logs, rates, now),
+        ));
     }
 
-    /// Adds a charge that was made at `seat` in the table before this one; where it is counted in this one.
-    pub(super) fn take_over(&self, key: KeyHash, seat: Seat, cost: Cost, now: Timestamp) -> Seat {
+    /// Adds a charge that was made in the table before this one, where it was `counted`; how it is counted in this one.
+    pub(super) fn take_over(
+        &self,
+        key: KeyHash,
+        counted: Counted,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Counted {
         with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            match seat {
-                Seat::Slot { .. } => match table.change(key, &judges, Change::Force(cost)) {
-                    Charged::Admitted(_, seat) => seat,
+            match counted {
+                Counted::Alone => match table.change(key, &judges, Change::Force(cost)) {
                     // Force is never refused.
-                    Charged::Refused(_) => seat,
+                    Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
                 },
-                Seat::Overflow(_) => table.force_unseated(key, &judges, cost),
+                Counted::InOverflow => table.force_unseated(key, &judges, cost).counted(),
             }
-        })
+        }, logs => logs.take_over(key, self.rates(), cost, counted, now))
     }
 }
 

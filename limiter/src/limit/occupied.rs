@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::decision::{Decision, Standings};
+use crate::exact;
 use crate::key::KeyHash;
 use crate::time::Timestamp;
 
@@ -52,9 +53,11 @@ impl Iterator for Occupied<'_> {
 
     fn next(&mut self) -> Option<Occupant> {
         let Self { limit, now, .. } = *self;
+        let slots =
+            with_table!(&limit.counters.table, table => table.slots(), logs => logs.slots());
         with_table!(&limit.counters.table, table => {
             let judges = limit.judges(now);
-            while self.next < table.slots() {
+            while self.next < slots {
                 let slot = self.next;
                 self.next += 1;
                 let Some((key, words)) = table.occupant(slot, &judges) else {
@@ -68,6 +71,16 @@ impl Iterator for Occupied<'_> {
                 }
                 let decision = limit.decision(looked_at(words), now);
                 return Some(Occupant { key, decision, fullness });
+            }
+            None
+        }, logs => {
+            while self.next < slots {
+                let slot = self.next;
+                self.next += 1;
+                if let Some(exact::Occupant { key, answer }) = logs.occupant(slot, limit.rates(), now) {
+                    let fullness = answer.fullness();
+                    return Some(Occupant { key, decision: Decision::of_log(answer), fullness });
+                }
             }
             None
         })

@@ -22,6 +22,10 @@ pub struct Occupancy {
     /// Units of cost that count together in overflow words for the rate with the longest period; 0 as long as every key
     /// has a slot.
     pub in_overflow: u64,
+    /// Buckets whose newcomers share such units, which still weigh on every newcomer there.
+    pub overflowing: u64,
+    /// Buckets in all.
+    pub buckets: u64,
 }
 
 /// What happened to newcomers since the limit was made.
@@ -37,14 +41,14 @@ pub struct Tallies {
 
 /// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
 #[repr(align(128))]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
     slots_reused: AtomicU64,
 }
 
 impl Counts {
-    pub(super) fn new(before: Tallies) -> Self {
+    pub(crate) fn new(before: Tallies) -> Self {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
@@ -52,26 +56,30 @@ impl Counts {
         }
     }
 
-    pub(super) fn admitted_in_overflow(&self) {
+    pub(crate) fn admitted_in_overflow(&self) {
         self.admitted_in_overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn refused_in_overflow(&self) {
+    pub(crate) fn refused_in_overflow(&self) {
         self.refused_in_overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn reused(&self) {
+    pub(crate) fn reused(&self) {
         self.slots_reused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tallies(&self) -> Tallies {
+        Tallies {
+            admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
+            refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
+            slots_reused: self.slots_reused.load(Ordering::Relaxed),
+        }
     }
 }
 
 impl<const K: usize> Table<K> {
     pub(crate) fn tallies(&self) -> Tallies {
-        Tallies {
-            admitted_in_overflow: self.counts.admitted_in_overflow.load(Ordering::Relaxed),
-            refused_in_overflow: self.counts.refused_in_overflow.load(Ordering::Relaxed),
-            slots_reused: self.counts.slots_reused.load(Ordering::Relaxed),
-        }
+        self.counts.tallies()
     }
 
     /// How full the table is at the judges' moment.
@@ -79,15 +87,19 @@ impl<const K: usize> Table<K> {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut live, mut units) = (0, 0, 0);
+        let (mut looked, mut live, mut units, mut overflowing) = (0, 0, 0, 0);
         for home in (0..buckets).step_by(step) {
             let bucket = self.memory.bucket(home);
             looked += 1;
             live += (0..Bucket::<K>::SLOTS)
                 .filter(|slot| self.is_live(home, *slot, judges))
                 .count() as u64;
-            let row = Word::from_bits(bucket.overflow(K - 1).load(Ordering::Relaxed));
-            units += judges[K - 1].used_units(row);
+            let used = |rate: usize| {
+                let row = bucket.overflow(rate).load(Ordering::Relaxed);
+                judges[rate].used_units(Word::from_bits(row))
+            };
+            units += used(K - 1);
+            overflowing += u64::from((0..K).any(|rate| used(rate) > 0));
         }
         let extrapolated =
             |sampled: u64| (u128::from(sampled) * buckets as u128 / looked.max(1)) as u64;
@@ -97,6 +109,8 @@ impl<const K: usize> Table<K> {
             live: extrapolated(live),
             slots: self.memory.slots() as u64,
             in_overflow,
+            overflowing: extrapolated(overflowing),
+            buckets: buckets as u64,
         }
     }
 

@@ -58,12 +58,14 @@ pub(super) struct Memory<const K: usize> {
 
 impl<const K: usize> Memory<K> {
     /// Buckets for a capacity, at the load that keeps its keys apart.
-    pub(super) fn buckets_for(capacity: Capacity) -> usize {
+    pub(super) fn buckets_for(capacity: Capacity) -> u64 {
         let slots = (capacity.keys() * 100).div_ceil(Bucket::<K>::LOAD_PERCENT);
-        let buckets = slots.div_ceil(Bucket::<K>::SLOTS as u64) + SPARE_BUCKETS;
-        // A capacity has at most 2^30 keys; where that does not fit the address space, the allocation below fails and
-        // says so.
-        usize::try_from(buckets).unwrap_or(usize::MAX)
+        slots.div_ceil(Bucket::<K>::SLOTS as u64) + SPARE_BUCKETS
+    }
+
+    /// Memory for a capacity.
+    pub(super) fn bytes_for(capacity: Capacity) -> u64 {
+        Self::buckets_for(capacity) * (Bucket::<K>::WORDS * size_of::<u64>()) as u64
     }
 
     /// Memory of `buckets` buckets, at least one, all of it touched: a page that is granted at its first write would be
@@ -150,7 +152,7 @@ fn first_aligned(_: &[AtomicU64]) -> usize {
 
 /// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
 #[inline]
-fn scale(point: u64, n: usize) -> usize {
+pub(crate) fn scale(point: u64, n: usize) -> usize {
     // The product is below n · 2^64, so the quotient is below n.
     ((u128::from(point) * n as u128) >> 64) as usize
 }

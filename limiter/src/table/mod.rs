@@ -31,13 +31,13 @@
 //! words pairs with the claim's writes of them). Writes are SeqCst where a successor must see them or be told of them;
 //! `limit::edit` has that argument. On x86 this costs nothing on top.
 
-mod census;
+pub(crate) mod census;
 mod known;
-mod layout;
-mod moving;
+pub(crate) mod layout;
+pub(crate) mod moving;
 mod newcomer;
 mod overflow;
-mod tag;
+pub(crate) mod tag;
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
@@ -75,6 +75,17 @@ pub(crate) enum Seat {
     Slot { bucket: usize, slot: usize },
     /// In the overflow words of these buckets.
     Overflow([usize; 2]),
+}
+
+impl Seat {
+    /// How the key was counted there.
+    #[inline(always)]
+    pub(crate) fn counted(self) -> Counted {
+        match self {
+            Self::Slot { .. } => Counted::Alone,
+            Self::Overflow(_) => Counted::InOverflow,
+        }
+    }
 }
 
 /// How a charge left the words, one row a rate; the second of a row is the second overflow word.
@@ -176,7 +187,9 @@ impl<const K: usize> Change<'_, K> {
 
 impl<const K: usize> Table<K> {
     pub(crate) fn new(capacity: Capacity, before: Tallies) -> Self {
-        Self::with_buckets(Memory::<K>::buckets_for(capacity), before)
+        // A capacity has at most 2^30 keys; where that does not fit the address space, the allocation fails and says so.
+        let buckets = usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX);
+        Self::with_buckets(buckets, before)
     }
 
     /// A table of `buckets` buckets, at least one.
@@ -185,6 +198,11 @@ impl<const K: usize> Table<K> {
             memory: Memory::new(buckets),
             counts: Counts::new(before),
         }
+    }
+
+    /// Memory of a table of this capacity, in bytes.
+    pub(crate) fn bytes_for(capacity: Capacity) -> u64 {
+        Memory::<K>::bytes_for(capacity)
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -6,25 +6,23 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
+use crate::exact::{LogTable, Used};
 use crate::key::KeyHash;
-use crate::rate::MAX_RATES;
+use crate::rate::{MAX_RATES, Period, Rates};
 use crate::sync::Ordering;
+use crate::time::Timestamp;
 
 use super::known::revise;
-use super::layout::Bucket;
 use super::newcomer::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Found, Place, Seat, Table};
 
-/// For each rate of the new table, which rate of the old one it goes on from: the one with its period, else the next
-/// longer, else the longest.
-fn origins<const K: usize, const N: usize>(old: &[Judge; K], new: &[Judge; N]) -> [usize; N] {
-    std::array::from_fn(|rate| {
-        let wanted = new[rate].period();
-        old.iter()
-            .position(|judge| judge.period() >= wanted)
-            .unwrap_or(K - 1)
-    })
+/// Which of the old rates one with the period `wanted` goes on from: the one with its period, else the next longer, else
+/// the longest.
+fn origin<const K: usize>(old: &[Judge; K], wanted: Period) -> usize {
+    old.iter()
+        .position(|judge| judge.period() >= wanted)
+        .unwrap_or(K - 1)
 }
 
 /// Words of the old rates as words of the new ones.
@@ -33,8 +31,10 @@ fn convert<const K: usize, const N: usize>(
     words: [Word; K],
     new: &[Judge; N],
 ) -> [Word; N] {
-    let origins = origins(old, new);
-    std::array::from_fn(|rate| new[rate].convert(words[origins[rate]], &old[origins[rate]]))
+    std::array::from_fn(|rate| {
+        let origin = origin(old, new[rate].period());
+        new[rate].convert(words[origin], &old[origin])
+    })
 }
 
 impl<const K: usize> Table<K> {
@@ -62,40 +62,74 @@ impl<const K: usize> Table<K> {
         for home in 0..new.memory.buckets() {
             let mut rows = [Word::UNUSED; N];
             for old_home in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
-                let bucket = self.memory.bucket(old_home);
-                // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
-                let old = std::array::from_fn(|rate| {
-                    Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst))
-                });
-                let old = converted(old);
+                let old = converted(self.shared(old_home));
                 // The largest, not the sum: each word counts at least what any of its own keys used, and no more is
                 // asked of the new one.
                 rows = std::array::from_fn(|rate| judges[rate].larger(rows[rate], old[rate]));
             }
-            for (rate, row) in rows
-                .into_iter()
-                .enumerate()
-                .filter(|(_, row)| *row != Word::UNUSED)
-            {
-                // Added: the new word may count charges already that the old one does not.
-                revise(new.memory.bucket(home).overflow(rate), |word| {
-                    Some(judges[rate].sum(word, row))
+            new.share_with(home, judges, &rows);
+        }
+        for slot in 0..self.slots() {
+            if let Some((key, words)) = self.occupant(slot, old_judges) {
+                new.change(key, judges, Change::Absorb(&converted(words)));
+            }
+        }
+    }
+
+    /// As [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
+    pub(crate) fn copy_into_logs(
+        &self,
+        judges: &[Judge; K],
+        new: &LogTable,
+        rates: &Rates,
+        now: Timestamp,
+    ) {
+        let used = |words: [Word; K]| {
+            let mut used = Used::default();
+            for (used, rate) in used.iter_mut().zip(rates) {
+                let origin = origin(judges, rate.period());
+                *used = judges[origin].used_units(words[origin]);
+            }
+            used
+        };
+        for home in 0..new.buckets() {
+            let mut most = Used::default();
+            for old_home in overlapping(home, new.buckets(), self.memory.buckets()) {
+                let old = used(self.shared(old_home));
+                most = std::array::from_fn(|rate| most[rate].max(old[rate]));
+            }
+            new.absorb_shared(home, &most, rates, now);
+        }
+        for slot in 0..self.slots() {
+            if let Some((key, words)) = self.occupant(slot, judges) {
+                new.absorb(key, &used(words), rates, now);
+            }
+        }
+    }
+
+    /// The overflow words of a bucket.
+    fn shared(&self, home: usize) -> [Word; K] {
+        let bucket = self.memory.bucket(home);
+        // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
+        std::array::from_fn(|rate| Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst)))
+    }
+
+    /// Adds what newcomers without a slot used to the overflow words of a bucket.
+    fn share_with(&self, home: usize, judges: &[Judge; K], words: &[Word; K]) {
+        for (rate, judge) in judges.iter().enumerate() {
+            if words[rate] != Word::UNUSED {
+                // Added: the word may count charges already that were told while the old table was copied.
+                revise(self.memory.bucket(home).overflow(rate), |word| {
+                    Some(judge.sum(word, words[rate]))
                 });
             }
         }
+    }
+
+    /// Adds what newcomers without a slot used to the overflow words of all buckets.
+    pub(crate) fn share_with_all(&self, judges: &[Judge; K], words: &[Word; K]) {
         for home in 0..self.memory.buckets() {
-            for slot in 0..Bucket::<K>::SLOTS {
-                let Some((key, words)) = self.settled(home, slot) else {
-                    continue;
-                };
-                if old_judges
-                    .iter()
-                    .zip(&words)
-                    .any(|(judge, word)| judge.owes(*word))
-                {
-                    new.change(key, judges, Change::Absorb(&converted(words)));
-                }
-            }
+            self.share_with(home, judges, words);
         }
     }
 
@@ -142,7 +176,7 @@ impl<const K: usize> Table<K> {
 }
 
 /// The buckets of a table with `others` that take keys from the part of the hashes that bucket `home` of `buckets` has.
-fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
+pub(crate) fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
     let point = |home: usize| home as u128 * others as u128;
     let first = point(home) / buckets as u128;
     let end = point(home + 1).div_ceil(buckets as u128);

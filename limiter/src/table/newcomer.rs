@@ -75,8 +75,11 @@ impl<const K: usize> Table<K> {
             return None;
         }
         let rows = self.rows(homes);
-        // Invariant 5: what it may have used in overflow goes with it.
-        let inherited = lighter(&rows, judges);
+        // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
+        let inherited = match change {
+            Change::Absorb(_) => [Word::UNUSED; K],
+            Change::Charge(_) | Change::Force(_) => lighter(&rows, judges),
+        };
         let Some(fresh) = change.apply_all(judges, &inherited) else {
             return self.refuse_newcomer(tag, homes, judges, change);
         };

@@ -4,7 +4,7 @@ use crate::key::KeyHash;
 
 /// A key's name in a table: never 0, never with the busy bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Tag(u64);
+pub(crate) struct Tag(u64);
 
 /// Set while a claim is under way; the other bits name the newcomer.
 const BUSY: u64 = 1;
@@ -22,7 +22,7 @@ pub(super) enum Owner {
 
 impl Tag {
     #[inline]
-    pub(super) fn of(key: KeyHash) -> Self {
+    pub(crate) fn of(key: KeyHash) -> Self {
         match key.bits() & !BUSY {
             // The one hash in 2^63 that would mean "nobody".
             0 => Self(2),
@@ -31,12 +31,12 @@ impl Tag {
     }
 
     #[inline]
-    pub(super) const fn bits(self) -> u64 {
+    pub(crate) const fn bits(self) -> u64 {
         self.0
     }
 
     /// A hash that has this tag.
-    pub(super) const fn key(self) -> KeyHash {
+    pub(crate) const fn key(self) -> KeyHash {
         KeyHash::from_bits(self.0)
     }
 
@@ -46,13 +46,13 @@ impl Tag {
 
     /// Where the key's two buckets lie among all points: the hash itself, and the hash stirred.
     #[inline]
-    pub(super) const fn points(self) -> [u64; 2] {
+    pub(crate) const fn points(self) -> [u64; 2] {
         [self.0, self.stirred()]
     }
 
     /// What the key's search in a bucket begins with: bits that the buckets hardly depend on.
     #[inline]
-    pub(super) const fn lot(self) -> u64 {
+    pub(crate) const fn lot(self) -> u64 {
         self.0.rotate_left(32)
     }
 

@@ -13,6 +13,8 @@ pub(crate) enum Obvious {
         index: i64,
         missing: u64,
     },
+    /// The moment of every unit, rounded up, in the order of the charges.
+    Log(Vec<i64>),
     /// What had filled the bucket at a moment, in units times the period.
     Leak {
         burst: u64,
@@ -32,6 +34,7 @@ impl Obvious {
             level: 0,
         };
         match algorithm {
+            Algorithm::Exact => Some(Self::Log(Vec::new())),
             Algorithm::FixedWindow(alignment) => Some(Self::Window {
                 first: *alignment == Alignment::FirstRequest,
                 start: i64::MIN / 2,
@@ -74,6 +77,7 @@ impl Obvious {
                     *count = 0;
                 }
             }
+            Self::Log(_) => {}
             Self::Interval { index, missing, .. } => {
                 for _ in *index..now / period {
                     if *missing == 0 {
@@ -97,6 +101,10 @@ impl Obvious {
         match self.seen(rate, now) {
             Self::Window { count, .. } => u64::from(rate.count()).saturating_sub(count),
             Self::Interval { burst, missing, .. } => burst.saturating_sub(missing),
+            Self::Log(moments) => {
+                let counts = |at: &&i64| i128::from(**at) + period > i128::from(Self::millis(now));
+                u64::from(rate.count()).saturating_sub(moments.iter().filter(counts).count() as u64)
+            }
             Self::Leak {
                 burst,
                 most_wait,
@@ -117,6 +125,11 @@ impl Obvious {
         match self {
             Self::Window { count, .. } => *count += cost,
             Self::Interval { missing, .. } => *missing += cost,
+            Self::Log(moments) => {
+                let latest = moments.iter().copied().max().unwrap_or(0);
+                let at = now.as_nanos().div_ceil(1_000_000) as i64;
+                moments.extend((0..cost).map(|_| at.max(latest)));
+            }
             Self::Leak { level, .. } => {
                 *level += i128::from(cost) * i128::from(rate.period().as_secs()) * 1000;
             }

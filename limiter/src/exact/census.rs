@@ -1,0 +1,90 @@
+//! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
+
+use crate::cost::Cost;
+use crate::key::KeyHash;
+use crate::rate::Rates;
+use crate::table::{Occupancy, Tallies};
+use crate::time::Timestamp;
+
+use super::LogTable;
+use super::judge::{Answer, Asked, Moment, longest};
+use super::layout::SLOTS;
+use super::moving::settled;
+
+/// Most buckets that one census looks at: some ten milliseconds.
+const SAMPLE: usize = 32_768;
+
+/// A key that owes.
+#[derive(Clone, Debug)]
+pub struct Occupant {
+    /// A hash that stands for the key: 63 bits of the one it was charged under.
+    pub key: KeyHash,
+    /// What it would be told if it asked for one unit.
+    pub answer: Answer,
+}
+
+impl LogTable {
+    /// What happened to newcomers since the table was made.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        self.counts.tallies()
+    }
+
+    /// How full the table is; of a large one a sample is looked at.
+    #[must_use]
+    pub fn occupancy(&self, rates: &Rates, now: Timestamp) -> Occupancy {
+        let (period, moment) = (longest(rates), Moment::new(now));
+        let buckets = self.memory.buckets();
+        // Every n-th: keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
+        let step = buckets.div_ceil(SAMPLE);
+        let (mut looked, mut live, mut units, mut overflowing) = (0_u64, 0, 0, 0);
+        for home in (0..buckets).step_by(step) {
+            looked += 1;
+            // Logs may change meanwhile: a census is an estimate.
+            let slots = (home * SLOTS..(home + 1) * SLOTS).map(|slot| self.memory.slot(slot));
+            live += slots
+                .filter(|log| log.view(log.control()).owes(period, moment))
+                .count() as u64;
+            let shared = self.memory.overflow(home);
+            let used = u64::from(shared.view(shared.control()).used(period, moment));
+            units += used;
+            overflowing += u64::from(used > 0);
+        }
+        let extrapolated = |sampled: u64| {
+            (u128::from(sampled) * buckets as u128 / u128::from(looked.max(1))) as u64
+        };
+        Occupancy {
+            live: extrapolated(live),
+            slots: self.memory.slots() as u64,
+            in_overflow: extrapolated(units),
+            overflowing: extrapolated(overflowing),
+            buckets: buckets as u64,
+        }
+    }
+
+    /// The keys that owe and have a log of their own, in no order. Takes nothing and waits for nobody.
+    pub fn occupied<'t>(
+        &'t self,
+        rates: &'t Rates,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Occupant> + 't {
+        (0..self.slots()).filter_map(move |slot| self.occupant(slot, rates, now))
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.memory.slots()
+    }
+
+    /// The key that has a slot, counted through all buckets, if it owes.
+    pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<Occupant> {
+        let moment = Moment::new(now);
+        let (owner, answer) = settled(self.memory.slot(slot), |view| {
+            let owes = view.owes(longest(rates), moment);
+            owes.then(|| view.answer(rates, Asked::Wanted(Cost::ONE), moment))
+        });
+        Some(Occupant {
+            key: owner?.key(),
+            answer: answer?,
+        })
+    }
+}

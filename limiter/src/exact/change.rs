@@ -1,0 +1,222 @@
+//! Changes one log: judged as it was seen, taken only if it is still so.
+
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::rate::{Period, Rates};
+use crate::table::tag::Tag;
+
+use super::LogTable;
+use super::control::{Control, Era, Spill};
+use super::judge::{Answer, Asked, Moment, longest};
+use super::log::{Log, Moments, Raced, View};
+
+/// What is to be done to a log.
+#[derive(Clone, Copy)]
+pub(super) enum Change<'c> {
+    /// Take this cost if it fits.
+    Charge(Cost),
+    /// Take this cost, fit or not.
+    Force(Cost),
+    /// Have used this much, now.
+    Set(Cost),
+    /// Add these entries.
+    Absorb(&'c Inherited),
+}
+
+/// Entries with what is known of those that they leave out.
+pub(super) struct Inherited {
+    pub(super) moments: Moments,
+    pub(super) spill: Spill,
+}
+
+/// What came of a change.
+pub(super) enum Applied {
+    /// Made.
+    Made {
+        answer: Answer,
+        /// What the change was entered as.
+        at: u64,
+    },
+    /// Not made, and nothing written.
+    Refused(Answer),
+}
+
+impl Change<'_> {
+    /// Whether the change is made to this log.
+    pub(super) fn fits(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> bool {
+        match self {
+            Self::Charge(cost) => view.fits(rates, *cost, moment),
+            Self::Force(_) | Self::Set(_) | Self::Absorb(_) => true,
+        }
+    }
+
+    /// What the log's user is told when the change is refused.
+    pub(super) fn refusal(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Answer {
+        view.answer(rates, Asked::Wanted(self.cost()), moment)
+    }
+
+    /// What the log's user is told when the change is made.
+    pub(super) fn consent(
+        &self,
+        view: &View<'_>,
+        rates: &Rates,
+        at: u64,
+        moment: Moment,
+    ) -> Answer {
+        let cost = self.cost();
+        view.answer(rates, Asked::Taken { cost, at }, moment)
+    }
+
+    /// What an answer is about.
+    fn cost(&self) -> Cost {
+        match self {
+            Self::Charge(cost) | Self::Force(cost) | Self::Set(cost) => *cost,
+            Self::Absorb(_) => Cost::ONE,
+        }
+    }
+
+    /// What a log becomes by the change: more than a few entries, so kept out of the frames of those that never need
+    /// it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn on_top_of(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Inherited {
+        let size = view.size();
+        let at = view.enters_as(moment);
+        let log = view.inheritance(longest(rates), moment);
+        let units = |cost: Cost| std::iter::repeat_n(at, cost.get().min(size + 1) as usize);
+        let old = log.moments.iter().copied();
+        match self {
+            Self::Charge(cost) | Self::Force(cost) => {
+                Inherited::of(units(*cost).chain(old), log.spill, size)
+            }
+            Self::Set(used) => Inherited::of(units(*used), Spill::None, size),
+            Self::Absorb(others) => {
+                let spill = if log.spill == Spill::Some {
+                    log.spill
+                } else {
+                    others.spill
+                };
+                let (mut one, mut other) =
+                    (old.peekable(), others.moments.iter().copied().peekable());
+                let merged = std::iter::from_fn(|| {
+                    if other.peek() > one.peek() {
+                        other.next()
+                    } else {
+                        one.next()
+                    }
+                });
+                Inherited::of(merged, spill, size)
+            }
+        }
+    }
+}
+
+impl Inherited {
+    /// The latest moment; the epoch, if there is none.
+    pub(super) fn latest(&self) -> u64 {
+        self.moments.first().copied().unwrap_or(0)
+    }
+
+    /// The latest of these moments, the latest first; no more than a log of `size` takes.
+    pub(super) fn of(moments: impl Iterator<Item = u64>, spill: Spill, size: u32) -> Self {
+        let mut moments = moments.fuse();
+        let kept: Moments = moments.by_ref().take(size as usize).collect();
+        let era = Era::of(kept.first().copied().unwrap_or(0));
+        let left_out = moments.next().is_some();
+        Self {
+            moments: kept
+                .into_iter()
+                // Older than any period, counted from the latest.
+                .take_while(|moment| *moment >= era.first_told())
+                .collect(),
+            spill: if left_out { Spill::Some } else { spill },
+        }
+    }
+}
+
+impl LogTable {
+    /// Changes a log, unless the change is refused; `None` when a slot's log is not `owner`'s any more.
+    pub(super) fn change_log(
+        &self,
+        log: Log<'_>,
+        owner: Option<Tag>,
+        rates: &Rates,
+        change: &Change<'_>,
+        moment: Moment,
+    ) -> Option<Applied> {
+        let counted = match owner {
+            Some(_) => Counted::Alone,
+            None => Counted::InOverflow,
+        };
+        let mut turn = 0;
+        // Lock-free but for the wait, which is bounded: another round means that another thread changed this log.
+        loop {
+            let seen = log.control();
+            if !log.belongs_to(owner) {
+                return None;
+            }
+            let view = log.view(seen);
+            if !change.fits(&view, rates, moment) {
+                let answer = change.refusal(&view, rates, moment).with_counted(counted);
+                // A refusal must be one by the log that it shows.
+                if answer.refusing().is_some() && log.is(seen) {
+                    return Some(Applied::Refused(answer));
+                }
+                continue;
+            }
+            if seen.is_held() {
+                self.wait(log, seen, &mut turn);
+                continue;
+            }
+            let at = view.enters_as(moment);
+            let answer = change
+                .consent(&view, rates, at, moment)
+                .with_counted(counted);
+            if write(log, &view, seen, rates, change, moment).is_ok() {
+                return Some(Applied::Made { answer, at });
+            }
+        }
+    }
+}
+
+/// Makes a change to a log, if it is still as it was `seen`.
+fn write(
+    log: Log<'_>,
+    view: &View<'_>,
+    seen: Control,
+    rates: &Rates,
+    change: &Change<'_>,
+    moment: Moment,
+) -> Result<(), Raced> {
+    let (size, period) = (view.size(), longest(rates));
+    let at = view.enters_as(moment);
+    match change {
+        // What is pushed out is expired, since the cost fits: it has at least `size − cost` later ones.
+        Change::Charge(cost) => log
+            .take(seen, at, size - cost.get())?
+            .append(at, cost.get()),
+        Change::Force(cost) if view.used(period, moment).saturating_add(cost.get()) <= size => log
+            .take(seen, at, size - cost.get())?
+            .append(at, cost.get()),
+        Change::Force(_) | Change::Set(_) | Change::Absorb(_) => {
+            let composed = change.on_top_of(view, rates, moment);
+            log.take(seen, composed.latest(), view.len())?
+                .rewrite(&composed)
+        }
+    }
+}
+
+impl View<'_> {
+    /// All that counts in `period`.
+    pub(super) fn inheritance(&self, period: Period, moment: Moment) -> Inherited {
+        let moments: Moments = (0..self.used(period, moment))
+            .map(|age| self.entry(age))
+            .collect();
+        // What a spill left out is older than all that the log shows.
+        let spill = match self.spill() {
+            Spill::Some if moments.len() as u32 == self.len() => Spill::Some,
+            _ => Spill::None,
+        };
+        Inherited { moments, spill }
+    }
+}

@@ -1,0 +1,269 @@
+//! Judges rates by a log: whether a cost fits, how much is left, and when more frees.
+//!
+//! A rate of `count` per `P` admits a cost at `now` iff at most `count − cost` entries lie in `(now − P, now]`: iff the
+//! entry with `count − cost` later ones is at least `P` old, or there is none. That is one look into the log, whatever
+//! the count; how much is left is a search by halving.
+//!
+//! Entries are milliseconds, rounded up when they are made; `now` is rounded down when it is judged. So an entry counts
+//! for at least `P`, and for less than `P` + 1 ms.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+
+use crate::cost::Cost;
+use crate::decision::{Counted, NEVER, Standing, Standings};
+use crate::rate::{MAX_RATES, Period, Rate, Rates};
+use crate::time::Timestamp;
+
+use super::log::View;
+
+pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
+const MILLIS_PER_SECOND: u64 = 1_000;
+
+/// Now, in the units of a log.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    now: Timestamp,
+    /// Whole milliseconds since the epoch.
+    rounded_down: u64,
+}
+
+impl Moment {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            rounded_down: now.as_nanos() / NANOS_PER_MILLI,
+        }
+    }
+
+    /// What a charge made now is entered as.
+    pub(super) fn rounded_up(self) -> u64 {
+        self.now.as_nanos().div_ceil(NANOS_PER_MILLI)
+    }
+
+    /// The latest moment that counts no more in `period`; `None` when the epoch is too close for any.
+    pub(super) fn expired(self, period: Period) -> Option<u64> {
+        self.rounded_down.checked_sub(millis(period))
+    }
+
+    /// Whether an entry counts no more in `period`.
+    pub(super) fn is_expired(self, entry: u64, period: Period) -> bool {
+        self.expired(period).is_some_and(|expired| entry <= expired)
+    }
+
+    /// The time from now to a moment.
+    fn until(self, moment: u64) -> Duration {
+        Duration::from_millis(moment)
+            .saturating_sub(Duration::from_nanos(self.now.as_nanos()))
+            .min(NEVER)
+    }
+}
+
+fn millis(period: Period) -> u64 {
+    u64::from(period.as_secs()) * MILLIS_PER_SECOND
+}
+
+/// The longest period: what a log owes is told by it.
+pub(super) fn longest(rates: &Rates) -> Period {
+    rates.longest().period()
+}
+
+/// The answer of a table of logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    told: ArrayVec<Told, MAX_RATES>,
+    refusing: Option<usize>,
+    counted: Counted,
+}
+
+impl Answer {
+    /// How every rate stands, after the charge where one was made.
+    #[must_use]
+    pub fn standings(&self) -> Standings {
+        Standings::of(self.told.iter().map(Told::standing))
+    }
+
+    /// The rate that refuses with the longest wait, and the wait.
+    pub(crate) fn refusal(&self) -> Option<(usize, Duration)> {
+        let wait = |rate: usize| Duration::from_nanos(self.told[rate].next_free);
+        self.refusing.map(|rate| (rate, wait(rate)))
+    }
+
+    /// The rate that refuses with the longest wait; `None` when all have room.
+    #[must_use]
+    pub fn refusing(&self) -> Option<usize> {
+        self.refusing
+    }
+
+    /// Thousandths of its fullest rate that are used.
+    pub(crate) fn fullness(&self) -> u64 {
+        let fullness = |told: &Told| {
+            let (count, left) = (told.rate.count(), told.remaining);
+            u64::from(1000 * count.saturating_sub(left) / count)
+        };
+        self.told.iter().map(fullness).max().unwrap_or(0)
+    }
+
+    /// Where the key was counted.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.counted
+    }
+
+    pub(super) fn with_counted(self, counted: Counted) -> Self {
+        Self { counted, ..self }
+    }
+}
+
+/// A standing in fewer bytes: an answer is no larger than a decision that is told from words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    rate: Rate,
+    remaining: u32,
+    /// In nanoseconds, as the next; at most [`NEVER`], which fits.
+    next_free: u64,
+    reset: u64,
+}
+
+impl Told {
+    fn of(standing: &Standing) -> Self {
+        let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            rate: standing.rate,
+            remaining: standing.remaining,
+            next_free: nanos(standing.next_free),
+            reset: nanos(standing.reset),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            rate: self.rate,
+            remaining: self.remaining,
+            next_free: Duration::from_nanos(self.next_free),
+            reset: Duration::from_nanos(self.reset),
+        }
+    }
+}
+
+/// What an answer is about.
+#[derive(Clone, Copy)]
+pub(super) enum Asked {
+    /// A cost that was not taken.
+    Wanted(Cost),
+    /// A charge on top of the log.
+    Taken {
+        cost: Cost,
+        /// What it was entered as.
+        at: u64,
+    },
+}
+
+impl View<'_> {
+    /// Whether every rate has room for `cost`.
+    #[inline]
+    pub(super) fn fits(&self, rates: &Rates, cost: Cost, moment: Moment) -> bool {
+        rates.iter().all(|rate| self.has_room(rate, cost, moment))
+    }
+
+    #[inline]
+    fn has_room(&self, rate: &Rate, cost: Cost, moment: Moment) -> bool {
+        match self.count(rate).checked_sub(cost.get()) {
+            Some(room) => self.len() <= room || moment.is_expired(self.entry(room), rate.period()),
+            None => false,
+        }
+    }
+
+    /// The rate's count. A table is made for the largest; a larger one would be judged by what the log can tell.
+    fn count(&self, rate: &Rate) -> u32 {
+        rate.count().min(self.size())
+    }
+
+    /// Whether the log still weighs on any decision.
+    pub(super) fn owes(&self, period: Period, moment: Moment) -> bool {
+        self.latest()
+            .is_some_and(|latest| !moment.is_expired(latest, period))
+    }
+
+    /// Entries that count in `period`.
+    pub(super) fn used(&self, period: Period, moment: Moment) -> u32 {
+        self.used_within(period, 0..=self.len(), moment)
+    }
+
+    /// The same, where it is known to be in a range.
+    fn used_within(&self, period: Period, range: RangeInclusive<u32>, moment: Moment) -> u32 {
+        match moment.expired(period) {
+            Some(expired) => self.later_within(expired, range),
+            None => self.len(),
+        }
+    }
+
+    /// What a charge made now is entered as: never earlier than the latest entry.
+    pub(super) fn enters_as(&self, moment: Moment) -> u64 {
+        self.latest().unwrap_or(0).max(moment.rounded_up())
+    }
+
+    /// How every rate stands.
+    pub(super) fn answer(&self, rates: &Rates, asked: Asked, moment: Moment) -> Answer {
+        let mut told = ArrayVec::new();
+        let mut longest: Option<(usize, Duration)> = None;
+        for rate in rates {
+            let (standing, refuses) = self.standing(rate, asked, moment);
+            if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
+                longest = Some((told.len(), standing.next_free));
+            }
+            told.push(Told::of(&standing));
+        }
+        Answer {
+            told,
+            refusing: longest.map(|(rate, _)| rate),
+            counted: Counted::Alone,
+        }
+    }
+
+    /// How one rate stands, and whether it refuses.
+    fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (Standing, bool) {
+        let (count, period) = (self.count(rate), rate.period());
+        let frees = |entry: u64| moment.until(entry + millis(period));
+        let standing = |used: u32, next_free, reset| Standing {
+            rate: *rate,
+            remaining: count.saturating_sub(used),
+            next_free,
+            reset,
+        };
+        // With nothing used all is free; otherwise one more is free when the oldest of those that fill the count is.
+        let awaited = |used: u32| used.min(count).checked_sub(1);
+        match asked {
+            Asked::Taken { cost, at } => {
+                let used = self.used(period, moment).saturating_add(cost.get());
+                let next_free = match awaited(used).and_then(|age| age.checked_sub(cost.get())) {
+                    Some(age) => frees(self.entry(age)),
+                    None => frees(at),
+                };
+                (standing(used, next_free, frees(at)), false)
+            }
+            Asked::Wanted(cost) => {
+                let refuses = !self.has_room(rate, cost, moment);
+                // What has no room is more than `count − cost`: for a cost of 1 there is nothing left to search.
+                let range = match count.checked_sub(cost.get()) {
+                    Some(room) if refuses => room + 1..=count,
+                    _ => 0..=self.len(),
+                };
+                let used = self.used_within(period, range, moment);
+                let next_free = match count.checked_sub(cost.get()) {
+                    None => NEVER,
+                    Some(room) if refuses => frees(self.entry(room)),
+                    Some(_) => awaited(used).map_or(Duration::ZERO, |age| frees(self.entry(age))),
+                };
+                let reset = if used == 0 {
+                    Duration::ZERO
+                } else {
+                    frees(self.entry(0))
+                };
+                (standing(used, next_free, reset), refuses)
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Holds the counters of one limit that is exact: each key's latest admissions, one by one.
+//!
+//! Where the other algorithms keep a count, this one keeps a log of N moments a key, N the largest count of the limit's
+//! rates, at most [`MAX_ENTRIES`]. All rates are judged by the same log.
+//!
+//! # Guarantee
+//! *In any span of a rate's period, ends `[x, x + P)` or `(x, x + P]`, at most `count` units are admitted, whatever the
+//! order in which threads bring their readings of the clock.* A cost is admitted only if the entry with `count − cost`
+//! later ones is `P` old. So of any `count + 1` units in the log the last was admitted at least `P` after the moment
+//! that the first was entered as, and nothing is entered as earlier than it came. What was given back does not count.
+//!
+//! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down.
+//!
+//! # Time
+//! When the clock steps back, entries are made at the latest moment that the log has seen, so that the log stays in
+//! order. The step blocks for as long as it was, at most. What still counted at the latest reading of the clock counts
+//! on; what had expired by then may be forgotten, since its slot may have gone to another key, or its log gone on after
+//! 37 idle days. Moments of any age are told apart (`control`): there is no idle time after which a key is misread.
+//!
+//! # Memory
+//! | entries N | bytes a slot | bytes a key at full capacity | keys without a slot, of 10^6 at capacity 10^6 |
+//! |---|---|---|---|
+//! | 1, 2 | 25.6 | 30.5 | 0 |
+//! | 5 | 42.7 | 50.8 | 0 |
+//! | 20 | 102 | 122 | 0 |
+//! | 100 | 444 | 528 | 0 |
+//! | 1024 | 4386 | 5230 | 0 |
+//!
+//! That is `17 + 4.27 N` bytes a slot, N even, and 0.84 keys a slot; `examples/exact.rs` measures it. At 0.88 keys a
+//! slot 25 of 10^6 have none. With N = 1024 the default capacity of 262,144 keys takes 1.4 GB: choose it to fit.
+//!
+//! # Invariants
+//! 1. *A key has at most one slot.* Who wants a slot for it writes its tag there, and then looks for the tag in all
+//!    other slots of both buckets (a SeqCst fence between, on both sides): of two that do so at once one at least sees
+//!    the other, and the one with the higher slot gives way (`newcomer`).
+//! 2. *A slot changes hands through its log's control word.* It is taken as it was when the log was seen to owe
+//!    nothing; a charge of the old key compares the same word and fails.
+//! 3. *Overflow never under-counts.* Newcomers that find no slot share the log of their first bucket, that alone: one
+//!    log decides, and one compare-and-swap charges. (Two logs, of which the emptier decides, would take twice the
+//!    entries out of logs that have only N, and could not be charged in one step.) A slot that such a key gets later
+//!    begins with all of it.
+//! 4. *Overflow and slot do not miss each other.* A newcomer charges the overflow log and then looks for its tag; a
+//!    claim writes the tag and then reads the overflow log (fences again). The claim inherits the charge, or the charge
+//!    sees the claim, is taken back, and is made again in the slot. If both happen it counts twice: never not at all.
+//!
+//! # Concurrency
+//! A log has many words, so who writes it holds it, for the time of two compare-and-swaps and one for each entry; he
+//! has judged before, and takes it only in the state that he judged. Who refuses takes and writes nothing, and waits
+//! for nobody: what a half-written log refuses is refused (`log`, invariant 1). Others wait in `sync::pause` for at
+//! most [`PATIENCE`] turns. A holder that is still there then is taken for dead, as one is when his process was killed
+//! with the log in shared memory: the log is mended and goes on. What he had not completed does not count; if he was
+//! giving back, it may count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). After
+//! a restart [`heal`](LogTable::heal) does the same for all logs at once, without waiting.
+
+mod census;
+mod change;
+mod control;
+mod judge;
+mod layout;
+mod log;
+mod moving;
+mod newcomer;
+mod release;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod told;
+
+use crate::capacity::Capacity;
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::key::KeyHash;
+use crate::rate::Rates;
+use crate::sync::{Ordering, pause};
+use crate::table::census::Counts;
+use crate::table::tag::Tag;
+use crate::time::Timestamp;
+
+pub use census::Occupant;
+use change::{Applied, Change};
+use control::Control;
+pub use control::MAX_ENTRIES;
+pub use judge::Answer;
+use judge::{Asked, Moment};
+use layout::Memory;
+use log::Log;
+use newcomer::Heritage;
+pub use release::{Receipt, Reset};
+pub(crate) use told::Used;
+
+/// Turns of waiting for a log in other hands, a tenth of a second or more, before its holder is taken for dead.
+pub const PATIENCE: u32 = 1 << 18;
+
+/// The counters of an exact limit.
+pub struct LogTable {
+    memory: Memory,
+    counts: Counts,
+    patience: u32,
+}
+
+/// What came of a charge.
+#[derive(Debug)]
+pub enum Charged {
+    /// Made; the answer includes it.
+    Admitted(Answer, Receipt),
+    /// Not made, and nothing written.
+    Refused(Answer),
+}
+
+/// The entries that a log of these rates needs.
+fn entries_for(rates: &Rates) -> u32 {
+    let largest = rates.iter().map(|rate| rate.count()).max().unwrap_or(1);
+    largest.min(MAX_ENTRIES as u32)
+}
+
+impl LogTable {
+    /// A table for the keys of a capacity. Counts above [`MAX_ENTRIES`] are judged as that.
+    #[must_use]
+    pub fn new(capacity: Capacity, rates: &Rates) -> Self {
+        // At most 2^27; where that does not fit the address space, the allocation fails and says so.
+        let buckets = usize::try_from(Memory::buckets_for(capacity)).unwrap_or(usize::MAX);
+        Self::with_buckets(buckets, rates)
+    }
+
+    /// A table of so many buckets: for tests that need keys to collide.
+    #[must_use]
+    pub fn with_buckets(buckets: usize, rates: &Rates) -> Self {
+        Self {
+            memory: Memory::new(buckets, entries_for(rates)),
+            counts: Counts::new(crate::table::Tallies::default()),
+            patience: PATIENCE,
+        }
+    }
+
+    /// The same table with another patience: for tests of what happens when it ends.
+    #[must_use]
+    pub fn with_patience(self, patience: u32) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The same table, going on from these tallies.
+    #[must_use]
+    pub fn with_tallies(self, before: crate::table::Tallies) -> Self {
+        Self {
+            counts: Counts::new(before),
+            ..self
+        }
+    }
+
+    /// Whether the logs are long enough for these rates, and not twice as long as they need. If not, an edit needs a new
+    /// table.
+    #[must_use]
+    pub fn suits(&self, rates: &Rates) -> bool {
+        let (needed, entries) = (entries_for(rates), self.memory.entries());
+        needed <= entries && entries / 2 < needed
+    }
+
+    /// Memory of the logs that a table of this capacity has, in bytes.
+    #[must_use]
+    pub fn bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
+        Memory::bytes_for(capacity, entries_for(rates))
+    }
+
+    /// Memory of the logs, fixed when they were made.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// What `key` would be told if it asked for `cost` now. Writes nothing.
+    #[must_use]
+    pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Answer {
+        let (tag, moment) = (Tag::of(key), Moment::new(now));
+        let homes = self.memory.homes(tag);
+        let mut turn = 0;
+        // Lock-free: another round means that somebody else wrote this log, or seated or unseated this key.
+        loop {
+            let slot = self.find(tag, homes);
+            let log = match slot {
+                Some(slot) => self.memory.slot(slot),
+                None => self.memory.overflow(homes[0]),
+            };
+            let seen = log.control();
+            if slot.is_some() && !log.belongs_to(Some(tag)) {
+                continue;
+            }
+            if seen.is_held() {
+                self.wait(log, seen, &mut turn);
+                continue;
+            }
+            let answer = log.view(seen).answer(rates, Asked::Wanted(cost), moment);
+            if log.is(seen) {
+                return match slot {
+                    Some(_) => answer,
+                    None => answer.with_counted(self.prospect(tag, homes, rates, moment)),
+                };
+            }
+        }
+    }
+
+    /// Takes `cost` from all rates of `key`, or from none.
+    #[must_use]
+    pub fn charge(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Charged {
+        let change = Change::Charge(cost);
+        match self.change(key, rates, &change, Heritage::Overflow, now) {
+            Applied::Refused(answer) => Charged::Refused(answer),
+            Applied::Made { answer, at } => {
+                let receipt = Receipt::new(key, at, cost, answer.counted());
+                Charged::Admitted(answer, receipt)
+            }
+        }
+    }
+
+    /// Takes `cost` whether it fits or not. A log keeps its N latest entries: enough to refuse.
+    pub fn force(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Receipt {
+        let change = Change::Force(cost);
+        let (at, counted) = match self.change(key, rates, &change, Heritage::Overflow, now) {
+            Applied::Made { answer, at } => (at, answer.counted()),
+            // Force is never refused.
+            Applied::Refused(answer) => (0, answer.counted()),
+        };
+        Receipt::new(key, at, cost, counted)
+    }
+
+    /// Lets `key` have used `used` units by now and nothing before, as far as it has, or gets, a slot of its own; in
+    /// overflow it is charged so much.
+    pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> Counted {
+        match self.change(key, rates, &Change::Set(used), Heritage::Nothing, now) {
+            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+        }
+    }
+
+    /// Makes a change to what `key` used, unless it is refused.
+    fn change(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        change: &Change<'_>,
+        heritage: Heritage,
+        now: Timestamp,
+    ) -> Applied {
+        let (tag, moment) = (Tag::of(key), Moment::new(now));
+        let homes = self.memory.homes(tag);
+        // Each turn means that another thread took over this very slot or seated this very key since the search.
+        loop {
+            let applied = match self.find(tag, homes) {
+                Some(slot) => {
+                    self.change_log(self.memory.slot(slot), Some(tag), rates, change, moment)
+                }
+                None => self.change_newcomer(tag, homes, rates, change, heritage, moment),
+            };
+            if let Some(applied) = applied {
+                return applied;
+            }
+        }
+    }
+
+    /// The slot of `tag`.
+    #[inline]
+    fn find(&self, tag: Tag, homes: [usize; 2]) -> Option<usize> {
+        self.find_beside(None, tag, homes)
+    }
+
+    /// The slot of `tag`, apart from one.
+    #[inline]
+    fn find_beside(&self, apart: Option<usize>, tag: Tag, homes: [usize; 2]) -> Option<usize> {
+        let tags = self.memory.tags(homes, tag);
+        // Acquire: pairs with the claim's Release; the fences of invariants 1 and 4 stand before these loads.
+        let mut named =
+            tags.filter(|(_, word)| log::owner_of(word.load(Ordering::Acquire)) == Some(tag));
+        named
+            .find(|(slot, _)| Some(*slot) != apart)
+            .map(|(slot, _)| slot)
+    }
+
+    /// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience does.
+    fn wait(&self, log: Log<'_>, seen: Control, turn: &mut u32) {
+        if *turn >= self.patience {
+            *turn = 0;
+            log.mend(seen);
+        } else {
+            pause(turn);
+        }
+    }
+}

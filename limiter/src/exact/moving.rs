@@ -1,0 +1,99 @@
+//! Copies what a table of logs counts into its successor, which has logs of another size, other buckets, or both; and
+//! tidies up after a dead process.
+//!
+//! Moments do not depend on the rates, so nothing is converted: a rate with a new period goes on from what really
+//! happened, as far back as the old log has it. What the new log has no room for is older than what it keeps; it then
+//! gives nothing back until a charge fits (`control::Spill`).
+
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::key::KeyHash;
+use crate::rate::Rates;
+use crate::table::moving::overlapping;
+use crate::table::tag::Tag;
+use crate::time::Timestamp;
+
+use super::LogTable;
+use super::change::{Applied, Change};
+use super::judge::{Moment, longest};
+use super::log::{Log, View};
+use super::newcomer::Heritage;
+
+impl LogTable {
+    /// Adds everything that this table counts to `new`, which has these rates. Charges made meanwhile are the caller's
+    /// concern: he tells `new` of each ([`take_over`](Self::take_over)), and such a charge may count twice.
+    pub fn copy_into(&self, new: &Self, rates: &Rates, now: Timestamp) {
+        let (period, moment) = (longest(rates), Moment::new(now));
+        let counting = |view: &View<'_>| view.inheritance(period, moment);
+        for home in 0..new.memory.buckets() {
+            for old in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
+                let inherited = settled(self.memory.overflow(old), counting).1;
+                if !inherited.moments.is_empty() {
+                    // All of them, not the largest: a receipt may still take any of these entries out again.
+                    let log = new.memory.overflow(home);
+                    new.change_log(log, None, rates, &Change::Absorb(&inherited), moment);
+                }
+            }
+        }
+        for slot in 0..self.memory.slots() {
+            let (owner, inherited) = settled(self.memory.slot(slot), counting);
+            if let (Some(tag), false) = (owner, inherited.moments.is_empty()) {
+                let change = Change::Absorb(&inherited);
+                // Its log has all that it used, in overflow too.
+                new.change(tag.key(), rates, &change, Heritage::Nothing, now);
+            }
+        }
+    }
+
+    /// Adds a charge that was made in the table before this one; where it is counted in this one.
+    pub fn take_over(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        cost: Cost,
+        from: Counted,
+        now: Timestamp,
+    ) -> Counted {
+        match from {
+            // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
+            Counted::Alone => {
+                let change = Change::Force(cost);
+                match self.change(key, rates, &change, Heritage::Overflow, now) {
+                    Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+                }
+            }
+            // Not seated: before the overflow logs are copied, it would not inherit from them.
+            Counted::InOverflow => {
+                let (tag, moment) = (Tag::of(key), Moment::new(now));
+                self.change_unseated(tag, rates, &Change::Force(cost), moment)
+            }
+        }
+    }
+
+    /// Takes every log out of the hands that it is in. For memory that nobody else uses at this moment, and that a
+    /// process may have left in the middle of a change.
+    pub fn heal(&self) {
+        let overflow = (0..self.memory.buckets()).map(|home| self.memory.overflow(home));
+        let slots = (0..self.memory.slots()).map(|slot| self.memory.slot(slot));
+        for log in overflow.chain(slots) {
+            let seen = log.control();
+            if seen.is_held() {
+                log.mend(seen);
+            }
+        }
+    }
+}
+
+/// Whose log it is and what it counts.
+pub(super) fn settled<T>(log: Log<'_>, count: impl Fn(&View<'_>) -> T) -> (Option<Tag>, T) {
+    // Lock-free: another round means that another thread changed the log. A log in somebody's hands is read as it is:
+    // what is not complete yet will be told to the successor.
+    loop {
+        let seen = log.control();
+        let owner = log.owner();
+        let counted = count(&log.view(seen));
+        if log.is(seen) {
+            return (owner, counted);
+        }
+    }
+}

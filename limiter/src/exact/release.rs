@@ -1,0 +1,190 @@
+//! Gives back what was charged, and forgets what a key used.
+
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::key::KeyHash;
+use crate::rate::Rates;
+use crate::table::tag::Tag;
+use crate::time::Timestamp;
+
+use super::LogTable;
+use super::control::Spill;
+use super::log::Log;
+
+/// What is needed to give a charge back. Dropping it keeps the charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    key: KeyHash,
+    /// What it was entered as, in milliseconds since the epoch.
+    at: u64,
+    /// What was not given back yet.
+    units: u32,
+    counted: Counted,
+}
+
+impl Receipt {
+    pub(super) fn new(key: KeyHash, at: u64, cost: Cost, counted: Counted) -> Self {
+        Self {
+            key,
+            at,
+            units: cost.get(),
+            counted,
+        }
+    }
+
+    /// Units of cost that were charged and not given back.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// What it was entered as, in milliseconds since the epoch.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Where the charge was made.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.counted
+    }
+}
+
+/// What came of forgetting a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// Its log is empty.
+    Forgotten,
+    /// It has no log of its own; what it may have used is counted with others, and stays.
+    Shared,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+impl LogTable {
+    /// Takes a charge back.
+    pub fn undo(&self, mut receipt: Receipt) {
+        if let Some(units) = Cost::new(receipt.units) {
+            self.release(&mut receipt, units);
+        }
+    }
+
+    /// Gives back up to `units` of a charge, now or later; how many still counted.
+    ///
+    /// Entries of the charge's moment are removed: those of one log and one millisecond are interchangeable. What is
+    /// gone already stays gone, with one exception: a receipt from before a [`reset`](Self::reset) that is released
+    /// after another charge of the same key in the same millisecond takes that one. A log that stands for more than it
+    /// shows, since a forced charge exceeded it, gives nothing back.
+    pub fn release(&self, receipt: &mut Receipt, units: Cost) -> u32 {
+        let Some(units) = Cost::new(units.get().min(receipt.units)) else {
+            return 0;
+        };
+        receipt.units -= units.get();
+        let tag = Tag::of(receipt.key);
+        let homes = self.memory.homes(tag);
+        let at = receipt.at;
+        // Another round means that another thread took over the slot or seated the key.
+        loop {
+            // Looked for first: a slot that the key has now began with the charge, if that was made in overflow. One
+            // that it gets from here on may begin with it, and then keeps it.
+            let slot = self.find(tag, homes).map(|slot| self.memory.slot(slot));
+            let own = match slot {
+                Some(log) => match self.remove_from(log, Some(tag), at, units) {
+                    Some(removed) => removed,
+                    None => continue,
+                },
+                None => 0,
+            };
+            let shared = match receipt.counted {
+                Counted::Alone => 0,
+                Counted::InOverflow => {
+                    let log = self.memory.overflow(homes[0]);
+                    self.remove_from(log, None, at, units).unwrap_or(0)
+                }
+            };
+            return own.max(shared);
+        }
+    }
+
+    /// Removes up to `units` entries of the moment `at`; how many there were, `None` if the log is not `owner`'s.
+    pub(super) fn remove_from(
+        &self,
+        log: Log<'_>,
+        owner: Option<Tag>,
+        at: u64,
+        units: Cost,
+    ) -> Option<u32> {
+        let mut turn = 0;
+        // As in `change_log`.
+        loop {
+            let seen = log.control();
+            if !log.belongs_to(owner) {
+                return None;
+            }
+            if seen.is_held() {
+                self.wait(log, seen, &mut turn);
+                continue;
+            }
+            let view = log.view(seen);
+            let later = view.later_than(at);
+            let since = match at.checked_sub(1) {
+                Some(before) => view.later_than(before),
+                None => view.len(),
+            };
+            let count = match view.spill() {
+                Spill::None => since.saturating_sub(later).min(units.get()),
+                Spill::Some => 0,
+            };
+            let removed = match count {
+                0 => log.is(seen),
+                // No later moment is entered, so the era stays.
+                _ => log
+                    .take(seen, 0, view.len())
+                    .and_then(|tenure| tenure.remove(later..later + count))
+                    .is_ok(),
+            };
+            if removed {
+                return Some(count);
+            }
+        }
+    }
+
+    /// As [`reset`](Self::reset); how the key is counted then.
+    pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> Counted {
+        match self.reset(key) {
+            Reset::Forgotten => Counted::Alone,
+            Reset::Shared | Reset::Unknown => self.peek(key, rates, Cost::ONE, now).counted(),
+        }
+    }
+
+    /// Forgets what a key used.
+    pub fn reset(&self, key: KeyHash) -> Reset {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        let mut turn = 0;
+        // As in `release`.
+        loop {
+            let Some(slot) = self.find(tag, homes) else {
+                let log = self.memory.overflow(homes[0]);
+                return match log.view(log.control()).len() {
+                    0 => Reset::Unknown,
+                    _ => Reset::Shared,
+                };
+            };
+            let log = self.memory.slot(slot);
+            let seen = log.control();
+            if !log.belongs_to(Some(tag)) {
+                continue;
+            }
+            if seen.is_held() {
+                self.wait(log, seen, &mut turn);
+            } else if log
+                .take(seen, 0, u32::MAX)
+                .and_then(|tenure| tenure.clear())
+                .is_ok()
+            {
+                return Reset::Forgotten;
+            }
+        }
+    }
+}

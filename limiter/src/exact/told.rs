@@ -1,0 +1,133 @@
+//! Carries over what was used between a table of logs and the words of another algorithm, when a limit is edited from one
+//! to the other.
+//!
+//! *From words to logs.* A word knows how much was used, not when. So a log gets the latest moments at which each rate has
+//! used exactly as much as its word says: what the shortest rate counts was made now, what only a longer one counts was
+//! made when the next shorter one had just stopped to count it. Any log that agrees with the words is at most as late, so
+//! nothing frees before its time.
+//!
+//! *From logs to words.* Each rate takes over what the log has in its own period, as far back as the log goes, as if all
+//! of it was made now. Of the newcomers that share a log only the first bucket is known, and words are shared by both
+//! buckets of a key: every bucket gets the largest of all. So whoever comes new after such an edit begins with that, for
+//! two periods at most, and with nothing if every key had a slot.
+
+use crate::algorithm::{Judge, Word};
+use crate::cost::Cost;
+use crate::decision::Counted;
+use crate::key::KeyHash;
+use crate::rate::{MAX_RATES, Rates};
+use crate::table::{self, Table};
+use crate::time::Timestamp;
+
+use super::change::{Change, Inherited};
+use super::control::Spill;
+use super::judge::{Moment, NANOS_PER_MILLI, longest};
+use super::log::View;
+use super::moving::settled;
+use super::newcomer::Heritage;
+use super::{LogTable, Receipt};
+
+/// Units that each rate of a limit has used; behind the last they mean nothing.
+pub(crate) type Used = [u64; MAX_RATES];
+
+impl LogTable {
+    pub(crate) fn buckets(&self) -> usize {
+        self.memory.buckets()
+    }
+
+    /// Adds what another table counts for `key`.
+    pub(crate) fn absorb(&self, key: KeyHash, used: &Used, rates: &Rates, now: Timestamp) {
+        let inherited = self.latest_of(used, rates, Moment::new(now));
+        if !inherited.moments.is_empty() {
+            let change = Change::Absorb(&inherited);
+            // It is all that the key used, in overflow too.
+            self.change(key, rates, &change, Heritage::Nothing, now);
+        }
+    }
+
+    /// Adds what another table counts for newcomers whose first bucket is `home`.
+    pub(crate) fn absorb_shared(&self, home: usize, used: &Used, rates: &Rates, now: Timestamp) {
+        let moment = Moment::new(now);
+        let inherited = self.latest_of(used, rates, moment);
+        if !inherited.moments.is_empty() {
+            let log = self.memory.overflow(home);
+            self.change_log(log, None, rates, &Change::Absorb(&inherited), moment);
+        }
+    }
+
+    /// The latest moments at which each rate has used so much.
+    fn latest_of(&self, used: &Used, rates: &Rates, moment: Moment) -> Inherited {
+        let (mut told, mut at) = (0, moment.rounded_up());
+        let mut parts = [(0, 0_usize); MAX_RATES];
+        for ((part, rate), used) in parts.iter_mut().zip(rates).zip(used) {
+            let more = used.saturating_sub(told);
+            // One beyond a log's size tells that there was more.
+            *part = (at, more.min(u64::from(self.memory.entries()) + 1) as usize);
+            told += more;
+            at = moment.expired(rate.period()).unwrap_or(0);
+        }
+        let moments = parts
+            .into_iter()
+            .flat_map(|(at, units)| std::iter::repeat_n(at, units));
+        Inherited::of(moments, Spill::None, self.memory.entries())
+    }
+
+    /// Adds everything that this table counts to `new`, whose rates are judged by `judges`. Charges made meanwhile are the
+    /// caller's concern, as in [`copy_into`](Self::copy_into).
+    pub(crate) fn copy_into_words<const N: usize>(
+        &self,
+        new: &Table<N>,
+        judges: &[Judge; N],
+        now: Timestamp,
+    ) {
+        let moment = Moment::new(now);
+        let used = |view: &View<'_>| -> [u32; N] {
+            std::array::from_fn(|rate| view.used(judges[rate].period(), moment))
+        };
+        let words = |used: [u32; N]| -> [Word; N] {
+            std::array::from_fn(|rate| {
+                let used = Cost::new(used[rate]);
+                used.map_or(Word::UNUSED, |used| judges[rate].force(Word::UNUSED, used))
+            })
+        };
+        let mut most = [0; N];
+        for home in 0..self.memory.buckets() {
+            let (_, shared) = settled(self.memory.overflow(home), used);
+            most = std::array::from_fn(|rate| most[rate].max(shared[rate]));
+        }
+        if most != [0; N] {
+            new.share_with_all(judges, &words(most));
+        }
+        for slot in 0..self.memory.slots() {
+            let (owner, used) = settled(self.memory.slot(slot), used);
+            if let Some(tag) = owner
+                && used != [0; N]
+            {
+                new.change(tag.key(), judges, table::Change::Absorb(&words(used)));
+            }
+        }
+    }
+}
+
+impl Receipt {
+    /// The receipt of a charge that was made in another table and told to this one.
+    pub(crate) fn of_told(key: KeyHash, made: Timestamp, cost: Cost, counted: Counted) -> Self {
+        Self::new(key, Moment::new(made).rounded_up(), cost, counted)
+    }
+
+    /// How the charge would have left words that nobody used before, if it still counts for these rates.
+    pub(crate) fn in_words<const N: usize>(
+        &self,
+        judges_at: impl Fn(Timestamp) -> [Judge; N],
+        rates: &Rates,
+        now: Timestamp,
+    ) -> Option<(Timestamp, [Word; N])> {
+        let expired = Moment::new(now).is_expired(self.at(), longest(rates));
+        let cost = Cost::new(self.units()).filter(|_| !expired)?;
+        let made = Timestamp::from_nanos(self.at().saturating_mul(NANOS_PER_MILLI));
+        Some((
+            made,
+            judges_at(made).map(|judge| judge.force(Word::UNUSED, cost)),
+        ))
+    }
+}
