@@ -21,12 +21,13 @@
 //!
 //! A bucket has two or four cache lines, but a known key costs mostly one: tag and states are neighbours, and each key
 //! begins its search at a slot of its own ([`order`](Memory::order)), where it was seated if that was free. Alignment
-//! to 128 bytes keeps a bucket of one rate in one pair of lines, which the prefetcher of x86 fetches together; the
-//! compiler grants it without `unsafe`.
+//! to 128 bytes, which every [`Region`] has, keeps a bucket of one rate in one pair of lines, which the prefetcher of x86
+//! fetches together.
 
 use crate::capacity::Capacity;
 use crate::rate::MAX_RATES;
-use crate::sync::{AtomicU64, Ordering};
+use crate::region::Region;
+use crate::sync::AtomicU64;
 
 use super::tag::Tag;
 
@@ -42,19 +43,9 @@ const SPARE_BUCKETS: u64 = 8;
 /// Most slots of a bucket, whatever the number of rates.
 pub(super) const MOST_SLOTS: usize = 9;
 
-/// Two cache lines, aligned to their size.
-#[repr(align(128))]
-struct Pair([AtomicU64; PAIR_WORDS]);
-
-impl Pair {
-    fn zeroed() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
 /// The memory of a table: a fixed number of buckets of K rates.
 pub(super) struct Memory<const K: usize> {
-    pairs: Box<[Pair]>,
+    region: Region,
     buckets: usize,
 }
 
@@ -68,18 +59,13 @@ impl<const K: usize> Memory<K> {
         usize::try_from(buckets).unwrap_or(usize::MAX)
     }
 
-    /// Memory of `buckets` buckets, at least one, all of it touched: a page that is granted at its first write would be
-    /// granted in the middle of a flood.
+    /// Memory of `buckets` buckets, at least one, of this process alone.
     pub(super) fn new(buckets: usize) -> Self {
         let buckets = buckets.max(1);
-        let count = buckets * Bucket::<K>::PAIRS;
-        let pairs: Box<[Pair]> = (0..count).map(|_| Pair::zeroed()).collect();
-        for Pair(words) in &pairs {
-            // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
-            // written here. Relaxed: the table is not shared yet.
-            words[0].store(std::hint::black_box(0), Ordering::Relaxed);
+        Self {
+            region: Region::owned(buckets * Bucket::<K>::WORDS),
+            buckets,
         }
-        Self { pairs, buckets }
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -91,15 +77,15 @@ impl<const K: usize> Memory<K> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.pairs)
+        self.region.bytes()
     }
 
     /// The bucket at `index`, below [`buckets`](Self::buckets).
     #[inline]
     pub(super) fn bucket(&self, index: usize) -> Bucket<'_, K> {
-        let first = index * Bucket::<K>::PAIRS;
+        let first = index * Bucket::<K>::WORDS;
         Bucket {
-            pairs: &self.pairs[first..first + Bucket::<K>::PAIRS],
+            words: &self.region[first..first + Bucket::<K>::WORDS],
         }
     }
 
@@ -135,18 +121,18 @@ fn scale(point: u64, n: usize) -> usize {
 /// One bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Bucket<'t, const K: usize> {
-    pairs: &'t [Pair],
+    words: &'t [AtomicU64],
 }
 
 impl<'t, const K: usize> Bucket<'t, K> {
-    const PAIRS: usize = if K == 1 { 1 } else { 2 };
+    /// In whole pairs of cache lines.
+    const WORDS: usize = PAIR_WORDS * if K == 1 { 1 } else { 2 };
     const FIRST_OVERFLOW: usize = 1;
     const FIRST_SLOT: usize = Self::FIRST_OVERFLOW + K;
     const SLOT_WORDS: usize = 1 + K;
 
     /// Keys that have a slot of their own.
-    pub(super) const SLOTS: usize =
-        (Self::PAIRS * PAIR_WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
+    pub(super) const SLOTS: usize = (Self::WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
 
     const RATES_KNOWN: () = assert!(K >= 1 && K <= MAX_RATES && Self::SLOTS <= MOST_SLOTS);
 
@@ -160,7 +146,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
     #[inline]
     fn word(&self, index: usize) -> &'t AtomicU64 {
         const { Self::RATES_KNOWN };
-        &self.pairs[index / PAIR_WORDS].0[index % PAIR_WORDS]
+        &self.words[index]
     }
 
     /// Held by the newcomer that may seat keys whose first bucket this is; 0 is free.
