@@ -70,6 +70,8 @@ pub use region::{
     Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
     Reading, StateDir, StateError, Swept, Wall,
 };
+#[cfg(loom)]
+pub use sync::lose_patience;
 pub use table::{Occupancy, Tallies};
 pub use time::Timestamp;
 

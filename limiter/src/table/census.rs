@@ -4,7 +4,7 @@ use crate::sliding_window::{Judge, Word};
 use crate::sync::{AtomicU64, Ordering};
 
 use super::layout::Bucket;
-use super::newcomer::settled_owner;
+use super::lock::settled_owner;
 use super::tag::Owner;
 use super::{Place, Table};
 

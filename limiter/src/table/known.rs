@@ -2,8 +2,9 @@
 
 use crate::cost::Cost;
 use crate::sliding_window::{Judge, Word};
-use crate::sync::{AtomicU64, Ordering, pause};
+use crate::sync::{AtomicU64, Ordering};
 
+use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Charged, Place, Seat, State, Table};
 
@@ -73,7 +74,7 @@ impl<const K: usize> Table<K> {
 impl<const K: usize> Place<'_, K> {
     /// The word of rate `rate`, once the slot belongs to `tag` for sure; `None` when it belongs to another key.
     fn reread(&self, tag: Tag, rate: usize) -> Option<Word> {
-        let mut turn = 0;
+        // Another round means that the slot was changing hands: invariant 6.
         loop {
             // Acquire, both: as in `read`, a word that a claim wrote shows the claim's tag, or its busy bit, in the
             // load that follows.
@@ -81,9 +82,8 @@ impl<const K: usize> Place<'_, K> {
             match Owner::of(self.tag().load(Ordering::Acquire)) {
                 Owner::Key(owner) => return (owner == tag).then_some(word),
                 Owner::Nobody => return None,
-                // Invariant 6: resolved soon.
-                Owner::Changing => pause(&mut turn),
-            }
+                Owner::Changing => settled_owner(self.tag()),
+            };
         }
     }
 }

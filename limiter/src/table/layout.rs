@@ -61,11 +61,18 @@ impl<const K: usize> Memory<K> {
 
     /// Memory of `buckets` buckets, at least one, of this process alone.
     pub(super) fn new(buckets: usize) -> Self {
-        let buckets = buckets.max(1);
-        Self {
-            region: Region::owned(buckets * Bucket::<K>::WORDS),
-            buckets,
-        }
+        Self::within(Region::owned(Self::words_of(buckets)))
+    }
+
+    /// Words of `buckets` buckets, at least one.
+    pub(super) fn words_of(buckets: usize) -> usize {
+        buckets.max(1).saturating_mul(Bucket::<K>::WORDS)
+    }
+
+    /// As many buckets as fit into a region.
+    pub(super) fn within(region: Region) -> Self {
+        let buckets = region.len() / Bucket::<K>::WORDS;
+        Self { region, buckets }
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -74,6 +81,12 @@ impl<const K: usize> Memory<K> {
 
     pub(super) fn slots(&self) -> usize {
         self.buckets * Bucket::<K>::SLOTS
+    }
+
+    /// All words, bucket after bucket.
+    #[cfg(test)]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        &self.region
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -125,6 +138,12 @@ pub(super) struct Bucket<'t, const K: usize> {
 }
 
 impl<'t, const K: usize> Bucket<'t, K> {
+    /// All buckets of a run of words.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(super) fn all(words: &'t [AtomicU64]) -> impl Iterator<Item = Self> {
+        words.chunks_exact(Self::WORDS).map(|words| Self { words })
+    }
+
     /// In whole pairs of cache lines.
     const WORDS: usize = PAIR_WORDS * if K == 1 { 1 } else { 2 };
     const FIRST_OVERFLOW: usize = 1;
