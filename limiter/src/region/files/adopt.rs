@@ -127,15 +127,10 @@ pub(super) fn draft(
     }
 }
 
-/// Gives a draft its name, over a file of that name that nobody uses.
+/// Gives a draft its name, over a file that has it.
 pub(super) fn publish(directory: &Directory, draft: &Draft) -> Result<(), StateError> {
     let _turn = directory.turn()?;
-    match directory.open_file(&draft.name) {
-        Ok(file) if is_in_use(&file) => Err(StateError::InUse {
-            path: directory.path_of(&draft.name),
-        }),
-        _ => rename(directory, draft),
-    }
+    rename(directory, draft)
 }
 
 fn rename(directory: &Directory, draft: &Draft) -> Result<(), StateError> {
@@ -231,8 +226,8 @@ pub(super) fn make_draft(directory: &Directory, name: &str) -> Result<(File, Str
             Err(error) => return Err(StateError::io("make", &directory.path_of(&draft))(error)),
         }
     }
-    Err(StateError::InUse {
-        path: directory.path_of(&format!("{name}{DRAFT}0")),
+    Err(StateError::Drafts {
+        path: directory.path_of(name),
     })
 }
 

@@ -68,8 +68,8 @@ pub enum StateError {
         /// The lock.
         path: PathBuf,
     },
-    /// A file is in use, where one of its name was to be replaced.
-    InUse {
+    /// As many new files of one name as there may be are being filled.
+    Drafts {
         /// The file.
         path: PathBuf,
     },
@@ -123,8 +123,12 @@ impl fmt::Display for StateError {
                 "another process has held {} for too long; is one stopped?",
                 path.display()
             ),
-            Self::InUse { path } => {
-                write!(into, "{} is in use by another process", path.display())
+            Self::Drafts { path } => {
+                write!(
+                    into,
+                    "too many edits at once want to make {}",
+                    path.display()
+                )
             }
             Self::NoSpace { path, bytes } => {
                 write!(into, "no room for the {bytes} bytes of {}", path.display())

@@ -181,12 +181,13 @@ impl StateDir {
         adopt::draft(&self.directory, &turn, identity, &self.seed, now)
     }
 
-    /// Gives a draft its name. A file that has it is replaced: what it counted before the limit took another shape is
-    /// older than what the draft was filled from.
+    /// Gives a draft its name, when it counts all that the limit's old file does.
+    ///
+    /// A file that has the name is replaced: what it counted before the limit took another shape is older than what the
+    /// draft was filled from. A process that still counts in it, an older one that drains, goes on alone.
     ///
     /// # Errors
-    /// [`StateError::InUse`] when another process counts in a file of that name; the draft is kept for this process
-    /// alone then. Otherwise the system's.
+    /// The system's. The region goes on counting for as long as this process lives.
     pub fn publish(&self, draft: &Draft) -> Result<(), StateError> {
         adopt::publish(&self.directory, draft)
     }
