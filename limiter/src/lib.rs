@@ -63,6 +63,8 @@ pub use decide::{Ask, decide, peek};
 pub use decision::{Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Verdict};
 pub use key::{KeyHash, KeyHasher, Seed};
 pub use limit::Limit;
+#[cfg(feature = "mmap")]
+pub use limit::Meaning;
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
 pub use region::{ALIGNMENT, Region};
 #[cfg(feature = "mmap")]

@@ -18,6 +18,11 @@ use crate::table::{Asked, Change, Charged, Occupancy, Seat, State, Table, Tallie
 use crate::time::Timestamp;
 
 mod edit;
+#[cfg(feature = "mmap")]
+mod survive;
+
+#[cfg(feature = "mmap")]
+pub use survive::Meaning;
 
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]

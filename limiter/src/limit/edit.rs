@@ -23,7 +23,7 @@ use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::{Rate, Rates};
 use crate::sync::Ordering;
-use crate::table::{Change, Charged, Seat};
+use crate::table::{Change, Charged, Seat, Tallies};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size, judges, with_table};
@@ -38,6 +38,19 @@ impl Limit {
     /// replacement.
     #[must_use]
     pub fn edited(&self, rates: Rates, capacity: Capacity, now: Timestamp) -> Self {
+        self.edited_with(rates, capacity, now, |rates, before| {
+            AnyTable::new(rates, Size::Keys(capacity), before)
+        })
+    }
+
+    /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.
+    pub(super) fn edited_with(
+        &self,
+        rates: Rates,
+        capacity: Capacity,
+        now: Timestamp,
+        make: impl FnOnce(&Rates, Tallies) -> AnyTable,
+    ) -> Self {
         let mut latest = self;
         loop {
             // Held until the copy is complete: a table that is still being filled must not be copied on. The lock
@@ -59,7 +72,7 @@ impl Limit {
                     counters: Arc::clone(&latest.counters),
                 };
             }
-            let table = AnyTable::new(&rates, Size::Keys(capacity), latest.tallies());
+            let table = make(&rates, latest.tallies());
             let next = Self {
                 rates,
                 capacity,
