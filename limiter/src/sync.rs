@@ -44,11 +44,11 @@ thread_local! {
     static PATIENCE: std::cell::Cell<u32> = const { std::cell::Cell::new(u32::MAX) };
 }
 
-/// Lets this test's threads lose patience after one pause, so that loom explores what follows from it.
+/// Lets this test's threads have no patience at all, so that loom explores what follows from it.
 #[cfg(loom)]
 #[doc(hidden)]
 pub fn lose_patience() {
-    PATIENCE.set(1);
+    PATIENCE.set(0);
 }
 
 #[cfg(not(loom))]
