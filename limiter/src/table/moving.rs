@@ -12,7 +12,7 @@ use crate::sync::Ordering;
 
 use super::known::revise;
 use super::layout::Bucket;
-use super::newcomer::settled_owner;
+use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Found, Place, Seat, Table};
 
