@@ -7,7 +7,7 @@
 //! | between | is left | which counts |
 //! |---|---|---|
 //! | taking and freeing a bucket's lock | the lock, held | nothing |
-//! | the busy bit of a claim and its new tag | the old key's name with the bit, some words the newcomer's | for the old key: too much, as long as a charge counts |
+//! | a claim's busy bit and its new tag | the old name with the bit, some of the newcomer's words | the old key, too much till it is past |
 //! | two words of a charge or of an undo | the first words charged | for a request that was never answered |
 //! | two words of the overflow | one row charged | nothing: the other row counts |
 //!

@@ -15,7 +15,7 @@
 //! # Cases
 //! | what happens | limiter time | effect on limits |
 //! |---|---|---|
-//! | the wall clock is stepped, either way, by up to a day | goes on, catches up within 16 times the step | windows 1/16 shorter or longer meanwhile |
+//! | the wall clock is stepped by up to a day | goes on, catches up within 16 times the step | windows up to 1/16 off |
 //! | … back by more than a day | goes on | none; [`Drift`] says so until the wall clock is right again |
 //! | … ahead by more than a day, unconfirmed | goes on | none; [`Drift`] |
 //! | … ahead by more than a day, and synchronised | leaps to it | what the leap outlasts is past: it opens, once |
