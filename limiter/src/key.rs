@@ -21,6 +21,12 @@ impl Seed {
         Self(bytes)
     }
 
+    /// The bytes, to be kept where keys must hash the same after a restart.
+    #[cfg(feature = "mmap")]
+    pub(crate) const fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// A hasher for one key.
     #[must_use]
     pub fn hasher(&self) -> KeyHasher {

@@ -35,9 +35,14 @@
 //!
 //! # Where to read on
 //! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
-//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock, and
-//! `exact` the same for logs.
-#![forbid(unsafe_code)]
+//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
+#![cfg_attr(not(feature = "mmap"), forbid(unsafe_code))]
+#![cfg_attr(feature = "mmap", deny(unsafe_code))]
+
+#[cfg(all(feature = "mmap", not(unix)))]
+compile_error!("feature `mmap` locks and maps files as Unix does");
+#[cfg(all(feature = "mmap", loom))]
+compile_error!("loom's atomics cannot lie in a mapping: explore without feature `mmap`");
 
 mod algorithm;
 mod capacity;
@@ -49,6 +54,7 @@ pub mod exact;
 mod key;
 mod limit;
 mod rate;
+mod region;
 mod reservation;
 mod sync;
 mod table;
@@ -62,9 +68,19 @@ pub use decision::{
     Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
 };
 pub use key::{KeyHash, KeyHasher, Seed};
+#[cfg(feature = "mmap")]
+pub use limit::Meaning;
 pub use limit::{Limit, Occupant, Occupied};
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
+pub use region::{ALIGNMENT, Region};
+#[cfg(feature = "mmap")]
+pub use region::{
+    Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
+    Reading, StateDir, StateError, Swept, Wall,
+};
 pub use reservation::{Reservation, Settlement};
+#[cfg(loom)]
+pub use sync::lose_patience;
 pub use table::{Occupancy, Tallies};
 pub use time::Timestamp;
 

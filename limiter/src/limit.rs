@@ -21,8 +21,12 @@ use crate::time::Timestamp;
 mod change;
 mod edit;
 mod occupied;
+#[cfg(feature = "mmap")]
+mod survive;
 
 pub use occupied::{Occupant, Occupied};
+#[cfg(feature = "mmap")]
+pub use survive::Meaning;
 
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]
@@ -444,3 +448,6 @@ impl fmt::Debug for Limit {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

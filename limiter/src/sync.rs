@@ -30,3 +30,54 @@ pub(crate) fn pause(turn: &mut u32) {
     *turn = turn.saturating_add(1);
     loom::thread::yield_now();
 }
+
+/// Pauses that a thread waits for one and the same state of another: about half a millisecond, thousands of times what a
+/// critical section takes, or as many turns of other threads on a busy core. Whoever is slower than that was killed,
+/// stopped, or starved; to be wrong about it costs little.
+#[cfg(not(loom))]
+const PATIENCE: u32 = 1_000;
+
+#[cfg(loom)]
+thread_local! {
+    /// No end of it, so that loom explores the ordinary course of things, unless a test says otherwise. Loom runs all
+    /// threads of a model on one thread of the system.
+    static PATIENCE: std::cell::Cell<u32> = const { std::cell::Cell::new(u32::MAX) };
+}
+
+/// Lets this test's threads have no patience at all, so that loom explores what follows from it.
+#[cfg(loom)]
+#[doc(hidden)]
+pub fn lose_patience() {
+    PATIENCE.set(0);
+}
+
+#[cfg(not(loom))]
+const fn patience() -> u32 {
+    PATIENCE
+}
+
+#[cfg(loom)]
+fn patience() -> u32 {
+    PATIENCE.get()
+}
+
+/// Waits for a word to change, for so long.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    seen: u64,
+    turns: u32,
+}
+
+impl Patience {
+    /// Whether the word has been `seen` for too long; waits a moment if not.
+    pub(crate) fn is_out(&mut self, seen: u64) -> bool {
+        if seen != self.seen {
+            *self = Self { seen, turns: 0 };
+        }
+        let out = self.turns >= patience();
+        if !out {
+            pause(&mut self.turns);
+        }
+        out
+    }
+}

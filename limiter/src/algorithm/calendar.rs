@@ -110,6 +110,17 @@ impl Zone {
         })
     }
 
+    /// The offsets as bytes, the same for the same zone only.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(super) fn bytes(&self) -> impl Iterator<Item = u8> {
+        let transition = |(from, offset): &(i64, i32)| {
+            let (from, offset) = (from.to_le_bytes(), offset.to_le_bytes());
+            from.into_iter().chain(offset)
+        };
+        let transitions = self.transitions.iter().flat_map(transition);
+        self.before.to_le_bytes().into_iter().chain(transitions)
+    }
+
     /// Seconds that local time is ahead of UTC at a Unix second.
     fn offset(&self, second: i64) -> i64 {
         let passed = self

@@ -9,6 +9,8 @@ mod drain;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
+#[cfg(any(test, feature = "mmap"))]
+mod meaning;
 mod policy;
 mod sliding_window;
 mod token_bucket;

@@ -195,6 +195,8 @@ impl Judge {
             start + periods * self.period()
         };
         let nanos = i128::from(millis) * i128::from(NANOS_PER_MILLI);
-        Duration::from_nanos((nanos - i128::from(self.now.as_nanos())).max(0) as u64)
+        let wait = (nanos - i128::from(self.now.as_nanos())).max(0);
+        // Too long for a word that a charge wrote, but a file may hold any.
+        Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 }

@@ -25,7 +25,7 @@ use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::sync::Ordering;
-use crate::table::{Change, Charged};
+use crate::table::{Change, Charged, Tallies};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size, with_table};
@@ -41,7 +41,19 @@ impl Limit {
     /// replacement.
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
-        let policy = policy.into();
+        self.edited_with(policy.into(), capacity, now, |policy, before| {
+            AnyTable::new(policy, Size::Keys(capacity), before)
+        })
+    }
+
+    /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.
+    pub(super) fn edited_with(
+        &self,
+        policy: Policy,
+        capacity: Capacity,
+        now: Timestamp,
+        make: impl FnOnce(&Policy, Tallies) -> AnyTable,
+    ) -> Self {
         let mut latest = self;
         loop {
             // Held until the copy is complete: a table that is still being filled must not be copied on. The lock
@@ -65,7 +77,7 @@ impl Limit {
                     counters: Arc::clone(&latest.counters),
                 };
             }
-            let table = AnyTable::new(&policy, Size::Keys(capacity), latest.tallies());
+            let table = make(&policy, latest.tallies());
             let next = Self {
                 meters: policy.meters(),
                 policy,

@@ -5,7 +5,7 @@ use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::layout::Bucket;
-use super::newcomer::settled_owner;
+use super::lock::settled_owner;
 use super::tag::Owner;
 use super::{Place, Table};
 

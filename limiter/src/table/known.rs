@@ -4,8 +4,9 @@ use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
-use crate::sync::{AtomicU64, Ordering, pause};
+use crate::sync::{AtomicU64, Ordering};
 
+use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Charged, Found, Made, Place, Seat, State, Table};
 
@@ -69,7 +70,6 @@ impl<const K: usize> Table<K> {
     pub(crate) fn set(&self, key: KeyHash, judges: &[Judge; K], used: Option<Cost>) -> Counted {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
-        let mut turn = 0;
         // As in `change`: another round means that another thread claimed or seated something.
         loop {
             match self.find(tag, homes) {
@@ -78,7 +78,8 @@ impl<const K: usize> Table<K> {
                         return Counted::Alone;
                     }
                 }
-                Found::Hidden => pause(&mut turn),
+                // Waits until it is not.
+                Found::Hidden => _ = self.seated(tag, homes),
                 Found::Nowhere => {
                     let Some(used) = used else {
                         return self.unseated(tag, homes, judges).counted();
@@ -139,7 +140,7 @@ impl<const K: usize> Place<'_, K> {
     /// The word of rate `rate`, once the slot belongs to `tag` for sure; `None` when it belongs to another key.
     #[cold]
     fn reread(&self, tag: Tag, rate: usize) -> Option<Word> {
-        let mut turn = 0;
+        // Another round means that the slot was changing hands: invariant 6.
         loop {
             // Acquire, both: as in `read`, a word that a claim wrote shows the claim's tag, or its busy bit, in the
             // load that follows.
@@ -147,9 +148,8 @@ impl<const K: usize> Place<'_, K> {
             match Owner::of(self.tag().load(Ordering::Acquire)) {
                 Owner::Key(owner) => return (owner == tag).then_some(word),
                 Owner::Nobody => return None,
-                // Invariant 6: resolved soon.
-                Owner::Changing => pause(&mut turn),
-            }
+                Owner::Changing => settled_owner(self.tag()),
+            };
         }
     }
 }

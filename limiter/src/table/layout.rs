@@ -22,11 +22,13 @@
 //! A known key costs mostly one bucket: newcomers go to their first one while it has more than [`SPARE`](Bucket::SPARE)
 //! slots free. With two choices from the start a sixth less memory would do, and half of all decisions would wait for a
 //! second cache miss. All tags of a bucket are compared, so who searches does not care in which order slots are filled.
-//! Alignment to 128 bytes keeps a bucket of one rate in one pair of lines, which the prefetcher of x86 fetches together.
+//! Alignment to 128 bytes, which every [`Region`] has, keeps a bucket of one rate in one pair of lines, which the
+//! prefetcher of x86 fetches together.
 
 use crate::capacity::Capacity;
 use crate::rate::MAX_RATES;
-use crate::sync::{AtomicU64, Ordering};
+use crate::region::Region;
+use crate::sync::AtomicU64;
 
 use super::tag::Tag;
 
@@ -36,11 +38,6 @@ const PAIR_WORDS: usize = 16;
 /// Two slots a bucket of one rate and three of two rates: loom's time grows with every word that is looked at.
 #[cfg(loom)]
 const PAIR_WORDS: usize = 6;
-/// What buckets are aligned to: two cache lines, in bytes.
-#[cfg(not(loom))]
-const ALIGNMENT: usize = 128;
-/// Words of the smallest page that memory is granted in.
-const PAGE_WORDS: usize = 512;
 /// Buckets that a table has beyond what its load asks for: a simulation of tables for up to 64 keys keeps all but 1 key
 /// of 10^6 apart.
 const SPARE_BUCKETS: u64 = 8;
@@ -49,10 +46,7 @@ pub(super) const MOST_SLOTS: usize = 9;
 
 /// The memory of a table: a fixed number of buckets of K rates, in one run of words of which zero means unused.
 pub(super) struct Memory<const K: usize> {
-    /// The buckets, and on both sides what their alignment leaves over.
-    words: Box<[AtomicU64]>,
-    /// Where the first bucket begins.
-    first: usize,
+    region: Region,
     buckets: usize,
 }
 
@@ -68,25 +62,20 @@ impl<const K: usize> Memory<K> {
         Self::buckets_for(capacity) * (Bucket::<K>::WORDS * size_of::<u64>()) as u64
     }
 
-    /// Memory of `buckets` buckets, at least one, all of it touched: a page that is granted at its first write would be
-    /// granted in the middle of a flood.
+    /// Memory of `buckets` buckets, at least one, of this process alone.
     pub(super) fn new(buckets: usize) -> Self {
-        let buckets = buckets.max(1);
-        let count = buckets * Bucket::<K>::WORDS;
-        let words: Box<[AtomicU64]> = (0..count + PAIR_WORDS - 1)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        for word in words.iter().step_by(PAGE_WORDS) {
-            // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
-            // written here. Relaxed: the table is not shared yet.
-            word.store(std::hint::black_box(0), Ordering::Relaxed);
-        }
-        let first = first_aligned(&words);
-        Self {
-            words,
-            first,
-            buckets,
-        }
+        Self::within(Region::owned(Self::words_of(buckets)))
+    }
+
+    /// Words of `buckets` buckets, at least one.
+    pub(super) fn words_of(buckets: usize) -> usize {
+        buckets.max(1).saturating_mul(Bucket::<K>::WORDS)
+    }
+
+    /// As many buckets as fit into a region.
+    pub(super) fn within(region: Region) -> Self {
+        let buckets = region.len() / Bucket::<K>::WORDS;
+        Self { region, buckets }
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -97,16 +86,22 @@ impl<const K: usize> Memory<K> {
         self.buckets * Bucket::<K>::SLOTS
     }
 
+    /// All words, bucket after bucket.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        &self.region
+    }
+
     pub(super) fn bytes(&self) -> usize {
-        self.buckets * Bucket::<K>::WORDS * size_of::<u64>()
+        self.region.bytes()
     }
 
     /// The bucket at `index`, below [`buckets`](Self::buckets).
     #[inline]
     pub(super) fn bucket(&self, index: usize) -> Bucket<'_, K> {
-        let first = self.first + index * Bucket::<K>::WORDS;
+        let first = index * Bucket::<K>::WORDS;
         Bucket {
-            words: &self.words[first..first + Bucket::<K>::WORDS],
+            words: self.region.run(first, Bucket::<K>::WORDS),
         }
     }
 
@@ -135,21 +130,6 @@ impl<const K: usize> Memory<K> {
     }
 }
 
-/// The first word that a bucket may begin at.
-#[cfg(not(loom))]
-fn first_aligned(words: &[AtomicU64]) -> usize {
-    // Below PAIR_WORDS, as words are aligned to their size; a platform that cannot tell goes without alignment.
-    match words.as_ptr().align_offset(ALIGNMENT) {
-        first if first < PAIR_WORDS => first,
-        _ => 0,
-    }
-}
-
-#[cfg(loom)]
-fn first_aligned(_: &[AtomicU64]) -> usize {
-    0
-}
-
 /// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
 #[inline]
 pub(crate) fn scale(point: u64, n: usize) -> usize {
@@ -164,6 +144,12 @@ pub(super) struct Bucket<'t, const K: usize> {
 }
 
 impl<'t, const K: usize> Bucket<'t, K> {
+    /// All buckets of a run of words.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(super) fn all(words: &'t [AtomicU64]) -> impl Iterator<Item = Self> {
+        words.chunks_exact(Self::WORDS).map(|words| Self { words })
+    }
+
     const WORDS: usize = if K == 1 { PAIR_WORDS } else { 2 * PAIR_WORDS };
     const FIRST_OVERFLOW: usize = 1;
     const FIRST_SLOT: usize = Self::FIRST_OVERFLOW + K;

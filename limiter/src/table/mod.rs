@@ -16,24 +16,30 @@
 //!    thread would have to sleep between two of its instructions for as long.)
 //! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. Whoever
 //!    changes word 0 first has the slot: if the claim loses, it puts the tag back and has written nothing; if the
-//!    charge loses, it looks its key up again.
+//!    charge loses, it looks its key up again. A claim that takes too long loses after all: the slot goes back to the
+//!    key it came from, which then counts what the claim wrote (`lock`).
 //! 4. *A charged slot stays while its charge counts.* Once a charge has written word 0, the slot owes for as long as that
 //!    word counts it. Should the thread sleep longer than that between two words and the slot go to another key meanwhile,
 //!    it sees the other tag and starts over: what it charged has expired. An undo looks at the tag before each word.
 //! 5. *Overflow never under-counts.* A newcomer without a slot adds its cost to both its buckets' words, so each counts
 //!    at least what the key used; a slot that it gets later begins with the smaller of the two.
-//! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing.
+//! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing, and
+//!    should its process be killed there, whoever waits for the slot gives it back.
 //!
 //! # Concurrency
 //! Known keys are lock-free: a compare-and-swap fails only because another thread's succeeded. Newcomers of one bucket
-//! take turns, for a few cache lines' time. Reading a slot is tag, words, tag again: the words belong to the tag if
-//! both readings agree and are not busy, for a claim sets the busy bit before it writes a word (the readers' Acquire on
-//! words pairs with the claim's writes of them). Writes are SeqCst where a successor must see them or be told of them;
-//! `limit::edit` has that argument. On x86 this costs nothing on top.
+//! take turns, for a few cache lines' time, and the turn of one that does not end is taken away (`lock`). Reading a slot
+//! is tag, words, tag again: the words belong to the tag if both readings agree and are not busy, for a claim sets the
+//! busy bit before it writes a word (the readers' Acquire on words pairs with the claim's writes of them). Writes are
+//! SeqCst where a successor must see them or be told of them; `limit::edit` has that argument. On x86 this costs nothing
+//! on top.
 
 pub(crate) mod census;
+#[cfg(any(test, feature = "mmap"))]
+mod heal;
 mod known;
 pub(crate) mod layout;
+mod lock;
 pub(crate) mod moving;
 mod newcomer;
 mod overflow;
@@ -45,7 +51,9 @@ use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
-use crate::sync::{AtomicU64, Ordering, pause};
+#[cfg(feature = "mmap")]
+use crate::region::Region;
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use census::Counts;
@@ -200,6 +208,28 @@ impl<const K: usize> Table<K> {
         }
     }
 
+    /// The table that lies in `region`, which has [`words_for`](Self::words_for) words.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn within(region: Region, before: Tallies) -> Self {
+        Self {
+            memory: Memory::within(region),
+            counts: Counts::new(before),
+        }
+    }
+
+    /// Words of a table for `capacity` keys.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn words_for(capacity: Capacity) -> usize {
+        // As in `new`.
+        let buckets = usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX);
+        Memory::<K>::words_of(buckets)
+    }
+
+    /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement takes another
+    /// number than 1, so that no file is read as what it is not.
+    #[cfg(feature = "mmap")]
+    pub(crate) const LAYOUT: u64 = 1 << 8 | K as u64;
+
     /// Memory of a table of this capacity, in bytes.
     pub(crate) fn bytes_for(capacity: Capacity) -> u64 {
         Memory::<K>::bytes_for(capacity)
@@ -213,7 +243,7 @@ impl<const K: usize> Table<K> {
     pub(crate) fn peek(&self, key: KeyHash, judges: &[Judge; K]) -> State<K> {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
-        let mut turn = 0;
+        // As in `change`.
         loop {
             match self.find(tag, homes) {
                 Found::At(place) => {
@@ -222,7 +252,8 @@ impl<const K: usize> Table<K> {
                     }
                 }
                 Found::Nowhere => return self.unseated(tag, homes, judges),
-                Found::Hidden => pause(&mut turn),
+                // Waits until it is not.
+                Found::Hidden => _ = self.seated(tag, homes),
             }
         }
     }

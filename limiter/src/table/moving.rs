@@ -13,7 +13,7 @@ use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::known::revise;
-use super::newcomer::settled_owner;
+use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Found, Place, Seat, Table};
 

@@ -4,12 +4,13 @@ use arrayvec::ArrayVec;
 
 use crate::algorithm::{Judge, Word};
 use crate::decision::Counted;
-use crate::sync::{AtomicU64, Ordering, pause};
+use crate::sync::Ordering;
 
 use super::known::swap;
 use super::layout::{Bucket, MOST_SLOTS, Memory};
+use super::lock::{Lock, give_back, settled_owner};
 use super::tag::{Owner, Tag};
-use super::{Change, Charged, Place, State, Table};
+use super::{Change, Charged, Made, Place, State, Table};
 
 /// A slot that owed nothing when it was looked at, with what it held.
 struct Vacancy<'t, const K: usize> {
@@ -61,7 +62,8 @@ impl<const K: usize> Table<K> {
         Some(Charged::Refused(state))
     }
 
-    /// Changes a key that was not found; `None` when it has a slot after all.
+    /// Changes a key that was not found; `None` when it has a slot after all, or this took so long that another newcomer
+    /// did not wait for its end.
     pub(super) fn change_newcomer(
         &self,
         tag: Tag,
@@ -70,7 +72,7 @@ impl<const K: usize> Table<K> {
         change: Change<'_, K>,
     ) -> Option<Charged<K>> {
         // Invariant 1: whoever seats this key holds this lock.
-        let _turn = Lock::take(self.memory.bucket(homes[0]).lock());
+        let turn = Lock::take(self.memory.bucket(homes[0]).lock());
         if self.seated(tag, homes) {
             return None;
         }
@@ -93,18 +95,37 @@ impl<const K: usize> Table<K> {
         for vacancy in vacancies.iter().flatten() {
             let fresh =
                 std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
-            if vacancy.claim(tag, &fresh) {
+            if vacancy.claim(&turn, tag, &fresh) {
                 if vacancy.owner != Owner::Nobody {
                     self.counts.reused();
                 }
                 return Some(Charged::Admitted(State::Own(fresh), vacancy.place.seat()));
             }
+            if !turn.is_mine() {
+                return None;
+            }
+        }
+        let charged = self.change_overflow(homes, judges, change);
+        // Asked after the words were written: whoever takes the turn away from now on sees them. Whoever did before may
+        // have judged without them.
+        if !turn.is_mine() {
+            if let (Change::Charge(cost), Charged::Admitted(State::Shared(rows, _), _)) =
+                (change, &charged)
+            {
+                let made = Made {
+                    left: *rows,
+                    at: judges[0].now(),
+                };
+                self.undo_overflow(homes, judges, &made, cost);
+            }
+            // What is not a charge is added twice then: an edit or a settlement may count twice, never not at all.
+            return None;
         }
         self.counts.admitted_in_overflow();
-        Some(self.change_overflow(homes, judges, change))
+        Some(charged)
     }
 
-    /// Adds a change to the overflow words of `homes`, unless the key has a slot; whether it did.
+    /// Adds a change to the overflow words of `homes`, unless the key has a slot; whether it did for sure.
     pub(super) fn change_overflow_unless_seated(
         &self,
         tag: Tag,
@@ -112,19 +133,19 @@ impl<const K: usize> Table<K> {
         judges: &[Judge; K],
         change: Change<'_, K>,
     ) -> bool {
-        let _turn = Lock::take(self.memory.bucket(homes[0]).lock());
-        let seated = self.seated(tag, homes);
-        if !seated {
-            self.change_overflow(homes, judges, change);
+        let turn = Lock::take(self.memory.bucket(homes[0]).lock());
+        if self.seated(tag, homes) {
+            return false;
         }
-        !seated
+        self.change_overflow(homes, judges, change);
+        turn.is_mine()
     }
 
     /// Whether `tag` has a slot, once nothing in its buckets is changing hands.
     ///
     /// One pass is enough: a slot passed by can become this key's only by a claim for it, which needs the lock that the
     /// caller holds, or by a claim that fails and puts back the owner it found, which was not this key.
-    fn seated(&self, tag: Tag, homes: [usize; 2]) -> bool {
+    pub(super) fn seated(&self, tag: Tag, homes: [usize; 2]) -> bool {
         Memory::<K>::distinct(homes).any(|(_, home)| {
             let bucket = self.memory.bucket(home);
             (0..Bucket::<K>::SLOTS).any(|slot| settled_owner(bucket.tag(slot)) == Owner::Key(tag))
@@ -144,7 +165,8 @@ impl<const K: usize> Table<K> {
             // Acquire: pairs with the release of the tag, so that the words are its own.
             let owner = Owner::of(place.tag().load(Ordering::Acquire));
             let words = match owner {
-                Owner::Nobody => [Word::UNUSED; K],
+                // All zero, unless a claim was given up after it had written: then it is like any other slot.
+                Owner::Nobody => place.words(),
                 Owner::Key(tag) => place.read(tag)?,
                 Owner::Changing => return None,
             };
@@ -163,12 +185,12 @@ impl<const K: usize> Table<K> {
 }
 
 impl<const K: usize> Vacancy<'_, K> {
-    /// Takes the slot over for `tag`, with `fresh` words; `false` when somebody else was faster, and nothing has
-    /// changed.
-    fn claim(&self, tag: Tag, fresh: &[Word; K]) -> bool {
-        let busy = tag.busy();
+    /// Takes the slot over for `tag`, with `fresh` words, in its newcomers' `turn`; `false` when that failed, and nothing
+    /// counts for `tag` here.
+    fn claim(&self, turn: &Lock<'_>, tag: Tag, fresh: &[Word; K]) -> bool {
+        let (place, busy) = (&self.place, self.owner.busy());
         // SeqCst, here and at the words: see `known::swap`. Relaxed on failure: nothing was read.
-        let taken = self.place.tag().compare_exchange(
+        let taken = place.tag().compare_exchange(
             self.owner.bits(),
             busy,
             Ordering::SeqCst,
@@ -178,63 +200,46 @@ impl<const K: usize> Vacancy<'_, K> {
             return false;
         }
         // Invariant 3: fails if the old key was charged since it was looked at.
-        if swap(self.place.state(0), self.words[0], fresh[0]).is_err() {
-            // Release: whoever finds the old tag again sees nothing of the attempt, since there is nothing to see.
-            self.place.tag().store(self.owner.bits(), Ordering::Release);
+        let won = swap(place.state(0), self.words[0], fresh[0]).is_ok();
+        // Invariant 1. Whoever takes the turn away after a yes sees the busy bit and waits for it; whoever did before may
+        // have seated the key elsewhere. Asked behind word 0, since from there on the slot owes: it is not claimed again
+        // before that has run out, so a busy word that is found below is this claim's own (`lock` has the limits).
+        if !won || !turn.is_mine() || !self.write_rest(busy, fresh) {
+            give_back(place.tag(), busy);
             return false;
         }
-        for (rate, word) in fresh.iter().enumerate().skip(1) {
-            // Not compared: the slot is ours. What may have changed here is an undo, or the end of a charge that slept
-            // two windows long after its word 0; both concern charges that owe nothing by now.
-            self.place.state(rate).swap(word.bits(), Ordering::SeqCst);
-        }
-        // Release: pairs with the readers' Acquire of the tag, so that they see the words. SeqCst for the copy to a
-        // successor.
-        self.place.tag().store(tag.bits(), Ordering::SeqCst);
-        true
+        // Fails if somebody lost patience and gave the slot back. Release: pairs with the readers' Acquire of the tag, so
+        // that they see the words. SeqCst for the copy to a successor.
+        place
+            .tag()
+            .compare_exchange(busy, tag.bits(), Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
     }
-}
 
-/// Whose slot it is, once it is not changing hands.
-pub(super) fn settled_owner(tag: &AtomicU64) -> Owner {
-    let mut turn = 0;
-    loop {
-        // SeqCst: Acquire for the words, and the copy to a successor needs more (`limit::edit`).
-        match Owner::of(tag.load(Ordering::SeqCst)) {
-            // Invariant 6.
-            Owner::Changing => pause(&mut turn),
-            owner => return owner,
-        }
+    /// Writes all words but the first, as long as the slot is still `busy`; whether it was.
+    ///
+    /// What they hold is not compared with what was judged: a change since then can only be an undo, or the end of a
+    /// charge that slept two windows long after its word 0; both concern charges that owe nothing by now.
+    fn write_rest(&self, busy: u64, fresh: &[Word; K]) -> bool {
+        fresh.iter().enumerate().skip(1).all(|(rate, word)| {
+            let state = self.place.state(rate);
+            // Lock-free: another round means that another thread changed the word.
+            loop {
+                // Acquire: keeps the look at the tag behind it. A key that got the slot back and was charged since then
+                // has changed the word, so the exchange fails, and the next look finds the tag.
+                let seen = Word::from_bits(state.load(Ordering::Acquire));
+                if self.place.tag().load(Ordering::Acquire) != busy {
+                    return false;
+                }
+                if swap(state, seen, *word).is_ok() {
+                    return true;
+                }
+            }
+        })
     }
 }
 
 /// For each rate the overflow word that counts less.
 fn lighter<const K: usize>(rows: &[[Word; 2]; K], judges: &[Judge; K]) -> [Word; K] {
     std::array::from_fn(|rate| judges[rate].lighter(rows[rate]))
-}
-
-/// A bucket's lock, held.
-struct Lock<'t>(&'t AtomicU64);
-
-const FREE: u64 = 0;
-const HELD: u64 = 1;
-
-impl<'t> Lock<'t> {
-    fn take(word: &'t AtomicU64) -> Self {
-        let mut turn = 0;
-        // Acquire: pairs with the Release of the drop; what the last holder seated is seen.
-        while word
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            pause(&mut turn);
-        }
-        Self(word)
-    }
-}
-
-impl Drop for Lock<'_> {
-    fn drop(&mut self) {
-        self.0.store(FREE, Ordering::Release);
-    }
 }

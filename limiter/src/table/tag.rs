@@ -6,8 +6,9 @@ use crate::key::KeyHash;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag(u64);
 
-/// Set while a claim is under way; the other bits name the newcomer.
-const BUSY: u64 = 1;
+/// Set while a claim is under way; the other bits go on naming whom the slot belonged to, who gets it back if the claim
+/// fails or never ends.
+pub(super) const BUSY: u64 = 1;
 
 /// What a tag word says of its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +39,6 @@ impl Tag {
     /// A hash that has this tag.
     pub(crate) const fn key(self) -> KeyHash {
         KeyHash::from_bits(self.0)
-    }
-
-    pub(super) const fn busy(self) -> u64 {
-        self.0 | BUSY
     }
 
     /// Where the key's two buckets lie among all points: the hash itself, and the hash stirred.
@@ -80,12 +77,17 @@ impl Owner {
         bits & BUSY != 0
     }
 
-    /// The tag word that says so, where it can be put back.
+    /// The tag word that says so.
     pub(super) const fn bits(self) -> u64 {
         match self {
             Self::Nobody => 0,
             Self::Key(tag) => tag.bits(),
             Self::Changing => BUSY,
         }
+    }
+
+    /// The tag word of a slot that is being claimed from this owner.
+    pub(super) const fn busy(self) -> u64 {
+        self.bits() | BUSY
     }
 }

@@ -1,0 +1,145 @@
+//! Tests that no bits make a limit panic or wait for ever: what a mapped file holds may be anything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{AnyTable, Limit};
+use crate::algorithm::{Algorithm, Alignment, Policy, Refill, Unit, Zone};
+use crate::capacity::Capacity;
+use crate::cost::Cost;
+use crate::decide::{Ask, decide, peek, reserve};
+use crate::key::{KeyHash, Seed};
+use crate::rate::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
+use crate::time::Timestamp;
+
+const DAY: u32 = 24 * 60 * 60;
+
+fn key(number: u64) -> KeyHash {
+    let mut hasher = Seed::from_bytes([3; 16]).hasher();
+    hasher.part(&number.to_le_bytes()).finish()
+}
+
+/// Every algorithm with every alignment and refill.
+fn algorithms() -> Vec<Algorithm> {
+    let calendar = |unit| {
+        let zone = Arc::new(Zone::new(3_600, [(1_900_000_000, 7_200)]).expect("a zone"));
+        Algorithm::FixedWindow(Alignment::Calendar { zone, unit })
+    };
+    let token_bucket = |refill, burst| Algorithm::TokenBucket { burst, refill };
+    let leaky_bucket = |queue, millis| Algorithm::LeakyBucket {
+        queue,
+        max_wait: Duration::from_millis(millis),
+    };
+    vec![
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        calendar(Unit::Day),
+        calendar(Unit::Week),
+        calendar(Unit::Month),
+        token_bucket(Refill::Greedy, None),
+        token_bucket(Refill::Interval, None),
+        token_bucket(Refill::Interval, Some(MAX_COUNT)),
+        Algorithm::Gcra { burst: None },
+        Algorithm::Gcra { burst: Some(1) },
+        leaky_bucket(0, 0),
+        leaky_bucket(2, u64::MAX),
+    ]
+}
+
+/// The policies of all algorithms over `rates` and over single rates at the ends of what can be.
+fn policies(rates: &Rates) -> Vec<Policy> {
+    let single = |count, secs| {
+        let rate = Rate::new(count, Period::from_secs(secs).expect("a period"));
+        Rates::new([rate.expect("a rate")]).expect("rates")
+    };
+    let mut all = vec![rates.clone()];
+    for secs in [1, DAY, 7 * DAY, MAX_PERIOD] {
+        all.extend([1, MAX_COUNT].map(|count| single(count, secs)));
+    }
+    let policies = all.iter().flat_map(|rates| {
+        let policy = |algorithm| Policy::new(algorithm, rates.clone()).ok();
+        algorithms().into_iter().filter_map(policy)
+    });
+    policies.collect()
+}
+
+/// A limit of two buckets whose words are these bits, over and over.
+fn scrawled(policy: &Policy, bits: &[u64]) -> Limit {
+    let limit = Limit::with_buckets(policy.clone(), 2);
+    let keys = [key(0), key(1)];
+    with_table!(&limit.counters.table, table => {
+        table.scrawl(&mut bits.iter().copied().cycle(), &keys);
+    }, _logs => unreachable!("no log lies in a file"));
+    limit
+}
+
+/// Does everything that can be done to a limit.
+fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
+    let later = now.saturating_add(Duration::from_millis(1_500));
+    for number in 0..12 {
+        let key = key(number);
+        let asks = [Ask { limit, key, cost }];
+        let _ = peek(&asks, now).retry_after();
+        for _ in 0..2 {
+            let verdict = decide(&asks, now);
+            let _ = (
+                verdict.retry_after(),
+                verdict.delay(),
+                format!("{verdict:?}"),
+            );
+        }
+        for _ in 0..2 {
+            if let (_, Some(reservation)) = reserve(&asks, now) {
+                reservation.release(later);
+            }
+            // Cost ONE fits more often.
+            let asks = [Ask {
+                cost: Cost::ONE,
+                ..asks[0]
+            }];
+            if let (_, Some(reservation)) = reserve(&asks, now) {
+                let _ = reservation.settle(cost, later);
+            }
+        }
+        if number % 4 == 3 {
+            limit.set(key, cost, now);
+            limit.reset(key, later);
+        }
+    }
+    let _ = limit.occupancy(now);
+    assert_eq!(limit.occupied(now).count(), limit.top(1_000, now).len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Goal: no bits make a limit panic or wait for ever. Method: any words at any moment, healed or not, for every
+    /// algorithm; everything is done to them, and then they are carried over to every other algorithm.
+    #[test]
+    fn any_pattern_of_words_can_be_used(
+        bits in proptest::collection::vec(any::<u64>(), 1..80),
+        now in prop_oneof![3 => 1_700_000_000_000_000_000..2_000_000_000_000_000_000_u64, 1 => any::<u64>()],
+        cost in prop_oneof![3 => 1..6_u32, 1 => 1..=u32::MAX],
+        four in (1..=MAX_COUNT, 1..=MAX_PERIOD / 4),
+    ) {
+        let (now, cost) = (Timestamp::from_nanos(now), Cost::new(cost).expect("a cost"));
+        let (count, secs) = four;
+        let rate = |rank| Rate::new(count, Period::from_secs(rank * secs).expect("a period")).expect("a rate");
+        let rates = Rates::new((1..=4).map(rate)).expect("rates");
+        let policies = policies(&rates);
+        for (number, policy) in policies.iter().enumerate() {
+            let limit = scrawled(policy, &bits);
+            if number % 2 == 0 {
+                with_table!(&limit.counters.table, table => table.healed(), _logs => {});
+            }
+            let others = [&policies[(number + 1) % policies.len()], &policies[(number * 7) % policies.len()]];
+            for other in others {
+                let _ = limit.edited(other.clone(), Capacity::new(10).expect("a capacity"), now);
+            }
+            use_up(&limit, now, cost);
+        }
+    }
+}

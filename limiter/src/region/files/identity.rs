@@ -1,0 +1,199 @@
+//! Says what the counters of a file mean, so that nobody goes on from the counts of something else.
+//!
+//! An identity is the limit's name, the layout of its table, its length, and whatever the caller says its words depend
+//! on: the key's template, the algorithm, the periods. It holds no count of a rate: those change without losing a
+//! counter. Everything else that changes makes another identity and with it another file: the name of a file ends in
+//! the digest of its identity. So an edit back and forth never mixes two meanings, an old file can be told from those
+//! in use, and it can be removed when nobody goes back to it.
+
+use std::fmt::Write;
+
+use crate::key::Seed;
+use crate::time::Timestamp;
+
+use super::record::{Distrust, Record, digest};
+
+/// What a file of counters begins with; data follows.
+pub(super) const HEADER_BYTES: usize = 4096;
+/// Ends the names of files of counters.
+pub(super) const SUFFIX: &str = ".counters";
+/// Longest part of a limit's name that a file's name shows.
+const MAX_SHOWN: usize = 64;
+
+const MAGIC: [u8; 8] = *b"sluiceCT";
+
+/// Which table lies in a region, and in which shape: a number that whoever lays tables out changes with the shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout(pub u64);
+
+/// What the counters of a region mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    layout: Layout,
+    words: usize,
+    digest: [u64; 2],
+    file: String,
+}
+
+impl Identity {
+    /// The identity of the limit `name`, whose table takes `words` words laid out as `layout`, and whose counts mean
+    /// what `meaning` says: in order, everything that they depend on but the counts of the rates.
+    #[must_use]
+    pub fn new(name: &str, layout: Layout, words: usize, meaning: &[&[u8]]) -> Self {
+        let (layout_bytes, words_bytes) = (layout.0.to_le_bytes(), (words as u64).to_le_bytes());
+        let mut parts: Vec<&[u8]> = vec![name.as_bytes(), &layout_bytes, &words_bytes];
+        parts.extend_from_slice(meaning);
+        let digest = digest(&parts);
+        Self {
+            layout,
+            words,
+            digest,
+            file: file_name(name, digest),
+        }
+    }
+
+    /// The name of its file: what can be shown of the limit's name, a digest, and `.counters`.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        &self.file
+    }
+
+    /// The words of its region.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Bytes of its file; `None` when no file is as long.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        let bytes = (self.words as u64).checked_mul(size_of::<u64>() as u64)?;
+        bytes.checked_add(HEADER_BYTES as u64)
+    }
+
+    /// The header of a file of this identity. When it was made is for who looks into the file; nothing depends on it.
+    pub(super) fn header(&self, seed: &Seed, created: Timestamp) -> Record<HEADER_BYTES> {
+        let [meaning, more] = self.digest;
+        let [mark, rest] = seed_mark(seed);
+        let words = self.words as u64;
+        Record::sealed(
+            MAGIC,
+            &[
+                self.layout.0,
+                words,
+                meaning,
+                more,
+                mark,
+                rest,
+                created.as_nanos(),
+            ],
+        )
+    }
+
+    /// Whether `header`, of a file of `bytes` bytes, is of this identity.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn recognise(&self, seed: &Seed, header: &[u8], bytes: u64) -> Result<(), Distrust> {
+        let record = Record::<HEADER_BYTES>::opened(header, MAGIC)?;
+        let [layout, words, meaning, more, mark, rest] = record.fields();
+        if layout != self.layout.0 {
+            return Err(Distrust::OtherLayout { got: layout });
+        }
+        if [mark, rest] != seed_mark(seed) {
+            return Err(Distrust::OtherSeed);
+        }
+        if [meaning, more] != self.digest || words != self.words as u64 {
+            return Err(Distrust::OtherMeaning);
+        }
+        if Some(bytes) != self.file_bytes() {
+            return Err(Distrust::OtherLength { bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Tells seeds apart without telling them: the secret itself lies in one file only.
+fn seed_mark(seed: &Seed) -> [u64; 2] {
+    digest(&[b"seed", seed.bytes()])
+}
+
+/// Letters, digits, `-` and `_` of the limit's name; the digest tells the rest apart.
+fn file_name(name: &str, [digest, _]: [u64; 2]) -> String {
+    let shown = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => letter,
+        _ => '_',
+    };
+    let mut file: String = name.chars().map(shown).take(MAX_SHOWN).collect();
+    // Writing to a string does not fail.
+    let _ = write!(file, ".{digest:016x}{SUFFIX}");
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: Seed = Seed::from_bytes([5; 16]);
+
+    fn identity(name: &str) -> Identity {
+        Identity::new(name, Layout(1), 16, &[b"client.ip", b"60"])
+    }
+
+    /// Goal: a file is only taken for what it is. Method: each part of an identity changed alone.
+    #[test]
+    fn a_header_is_recognised_by_its_own_identity_only() {
+        let header = identity("otp").header(&SEED, Timestamp::from_secs(9));
+        let recognise =
+            |wanted: &Identity, seed| wanted.recognise(seed, header.bytes(), 4096 + 16 * 8);
+        assert_eq!(recognise(&identity("otp"), &SEED), Ok(()));
+        assert_eq!(
+            recognise(&identity("api"), &SEED),
+            Err(Distrust::OtherMeaning)
+        );
+        let shape = Identity::new("otp", Layout(2), 16, &[b"client.ip", b"60"]);
+        assert_eq!(
+            recognise(&shape, &SEED),
+            Err(Distrust::OtherLayout { got: 1 })
+        );
+        let period = Identity::new("otp", Layout(1), 16, &[b"client.ip", b"30"]);
+        assert_eq!(recognise(&period, &SEED), Err(Distrust::OtherMeaning));
+        let size = Identity::new("otp", Layout(1), 32, &[b"client.ip", b"60"]);
+        assert_eq!(recognise(&size, &SEED), Err(Distrust::OtherMeaning));
+        let other = Seed::from_bytes([6; 16]);
+        assert_eq!(
+            recognise(&identity("otp"), &other),
+            Err(Distrust::OtherSeed)
+        );
+        let longer = identity("otp").recognise(&SEED, header.bytes(), 4096 + 17 * 8);
+        assert_eq!(
+            longer,
+            Err(Distrust::OtherLength {
+                bytes: 4096 + 17 * 8
+            })
+        );
+    }
+
+    /// Goal: any name of a limit makes a file name that is short, flat and its own. Method: hostile names.
+    #[test]
+    fn file_names_are_plain_whatever_a_limit_is_called() {
+        assert!(identity("otp").file_name().starts_with("otp."));
+        let hostile = [
+            "../../etc/passwd",
+            "",
+            ".",
+            "a/b",
+            "a_b",
+            "a\0b",
+            &"ß".repeat(300),
+        ];
+        let mut names: Vec<String> = hostile.map(|name| identity(name).file).to_vec();
+        for name in &names {
+            assert!(name.len() <= 64 + 1 + 16 + SUFFIX.len());
+            assert!(name.ends_with(SUFFIX) && !name.contains(['/', '\0']));
+            assert_eq!(name.matches('.').count(), 2);
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), hostile.len());
+    }
+}

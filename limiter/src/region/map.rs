@@ -1,0 +1,168 @@
+//! Maps memory: the only file of the crate with `unsafe` in it, and all of it is one cast.
+//!
+//! A table of a million keys without huge pages pays a walk of the page table at most decisions (184 ns against 166,
+//! one decision at a time), and counters in a file can be shared by two processes only through a mapping: those are the
+//! numbers and the reason that justify the cast.
+//!
+//! # Limits
+//! A file must not shrink while it is mapped: touching a page beyond its end kills the process with SIGBUS. This crate
+//! never truncates a file that has its name; files belong to their user alone (0600, in a directory that nobody else
+//! may write to), so only that user or root could. A file's blocks are reserved before it is mapped, so that a full
+//! disk is an error at the start and not a SIGBUS later; file systems that copy on write may still run out.
+
+#![allow(
+    unsafe_code,
+    reason = "memory from outside Rust has to enter somewhere: here"
+)]
+
+use std::fs::File;
+use std::io;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::sync::AtomicU64;
+
+/// Words of a mapping, from a byte offset on.
+pub(super) struct Mapping {
+    raw: MmapRaw,
+    /// Bytes before the first word: whole pages.
+    offset: usize,
+    count: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Anonymous,
+    /// The open file is kept for the lock on it, which ends with it.
+    File(#[expect(dead_code, reason = "closing it releases the lock")] File),
+}
+
+impl Mapping {
+    /// `count` zero words of this process alone, on huge pages if the system has them.
+    pub(super) fn anonymous(count: usize) -> io::Result<Self> {
+        let bytes = bytes_of(count, 0)?;
+        let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
+        Ok(Self::new(raw, 0, count, Kind::Anonymous))
+    }
+
+    /// `count` words of `file`, from byte `offset` on, shared with whoever maps it too.
+    ///
+    /// # Errors
+    /// The system's; and `InvalidInput` when the file ends before the last word, since touching that would be fatal.
+    pub(super) fn file(file: File, offset: usize, count: usize) -> io::Result<Self> {
+        let bytes = bytes_of(count, offset)?;
+        if file.metadata()?.len() < bytes as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let raw = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
+        Ok(Self::new(raw, offset, count, Kind::File(file)))
+    }
+
+    fn new(raw: MmapRaw, offset: usize, count: usize, kind: Kind) -> Self {
+        // Advice: a system without huge pages is slower, not wrong.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        let _ = raw.advise(memmap2::Advice::HugePage);
+        Self {
+            raw,
+            offset,
+            count,
+            kind,
+        }
+    }
+
+    /// The words.
+    #[inline]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        let first = self.raw.as_mut_ptr().wrapping_add(self.offset);
+        // SAFETY: each precondition of `from_raw_parts`, in its order:
+        // - non-null, valid for reads of `count` words, one allocation: `bytes_of` counted `offset` and the words into
+        //   the length of the one mapping, which `self.raw` owns and unmaps when it is dropped; the borrow of `self`
+        //   keeps it. A file was as long when it was mapped, and nobody shortens it (see the module's limits).
+        // - aligned: a mapping begins a page, `offset` is whole pages, and a page is a multiple of 8.
+        // - initialised, and any bits are valid: pages come zeroed or from the file, and `AtomicU64` has the layout of
+        //   `u64`, of which every pattern is a value.
+        // - not mutated but inside an `UnsafeCell`: all access, in every process that maps the file, goes through the
+        //   atomics of this very slice; nobody takes a `&mut` or a plain pointer from `self.raw`.
+        // - at most `isize::MAX` bytes: `bytes_of` checks it.
+        unsafe { std::slice::from_raw_parts(first.cast::<AtomicU64>().cast_const(), self.count) }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Anonymous => "anonymous",
+            Kind::File(_) => "file",
+        }
+    }
+}
+
+/// Bytes of `count` words behind `offset` bytes.
+fn bytes_of(count: usize, offset: usize) -> io::Result<usize> {
+    count
+        .checked_mul(size_of::<u64>())
+        .and_then(|bytes| bytes.checked_add(offset))
+        .filter(|bytes| (1..=isize::MAX as usize).contains(bytes))
+        .ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::Ordering;
+
+    /// Goal: the cast is one that Miri accepts. Method: every word of an anonymous mapping, from two threads.
+    #[test]
+    fn every_word_of_a_mapping_can_be_used() {
+        let mapping = Mapping::anonymous(1000).expect("a mapping");
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for word in mapping.words() {
+                        word.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert!(
+            mapping
+                .words()
+                .iter()
+                .all(|word| word.load(Ordering::Relaxed) == 2)
+        );
+    }
+
+    /// Goal: a file is never mapped beyond its end. Method: lengths around the one that is asked for.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_file_that_is_too_short_is_not_mapped() {
+        let file = tempfile::tempfile().expect("a file");
+        for (length, fits) in [
+            (0, false),
+            (4096 + 79, false),
+            (4096 + 80, true),
+            (9000, true),
+        ] {
+            file.set_len(length).expect("its length");
+            assert_eq!(
+                Mapping::file(file.try_clone().expect("a handle"), 4096, 10).is_ok(),
+                fits,
+                "{length}"
+            );
+        }
+        assert!(Mapping::file(file.try_clone().expect("a handle"), 4096, usize::MAX / 8).is_err());
+        assert!(Mapping::anonymous(usize::MAX).is_err());
+    }
+
+    /// Goal: two mappings of a file are one memory. Method: what one adds, the other reads.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn mappings_of_one_file_share_their_words() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(8192).expect("its length");
+        let one = Mapping::file(file.try_clone().expect("a handle"), 4096, 512).expect("a mapping");
+        let other =
+            Mapping::file(file.try_clone().expect("a handle"), 4096, 512).expect("a mapping");
+        one.words()[511].fetch_add(3, Ordering::Relaxed);
+        assert_eq!(other.words()[511].fetch_add(4, Ordering::Relaxed), 3);
+        assert_eq!(one.words()[511].load(Ordering::Relaxed), 7);
+    }
+}

@@ -1,0 +1,166 @@
+//! Holds the words that counters live in: a run of atomics of fixed length, all zero when new.
+//!
+//! A table neither allocates nor maps; it is given a [`Region`] and reads it as a slice. So the same table counts in
+//! memory of its own or in a file that outlives the process (feature `mmap`), and whoever makes the region decides.
+//!
+//! # Invariants
+//! 1. *Fixed.* A region neither grows, nor moves, nor shrinks while it lives.
+//! 2. *Aligned.* Its first word begins a pair of cache lines ([`ALIGNMENT`]); a file's data begins a page.
+//! 3. *There.* Every page was touched before the region is handed out: a page that is granted at its first write would
+//!    be granted in the middle of a flood.
+//!
+//! # Concurrency
+//! Words are only ever read and written as atomics, by any number of threads, and of processes where the region is a
+//! file.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::sync::{AtomicU64, Ordering};
+
+#[cfg(feature = "mmap")]
+mod files;
+#[cfg(feature = "mmap")]
+mod map;
+
+#[cfg(feature = "mmap")]
+pub use files::{
+    Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
+    Reading, StateDir, StateError, Swept, Wall,
+};
+#[cfg(feature = "mmap")]
+use map::Mapping;
+
+/// Bytes that the first word of a region is aligned to: two cache lines, which the prefetcher of x86 fetches together.
+pub const ALIGNMENT: usize = 128;
+/// Words to the next address of that alignment, at most.
+const SLACK: usize = ALIGNMENT / size_of::<u64>() - 1;
+/// Words between two that are touched: no page is smaller than 4096 bytes.
+const STRIDE: usize = 4096 / size_of::<u64>();
+
+/// Words for counters, in memory of this process or in a file.
+pub struct Region(Words);
+
+enum Words {
+    /// On the heap; the run begins where the alignment asks for it.
+    Boxed {
+        heap: Box<[AtomicU64]>,
+        first: usize,
+        count: usize,
+    },
+    #[cfg(feature = "mmap")]
+    Mapped(Mapping),
+}
+
+impl Region {
+    /// `words` words of this process alone, at least one, all zero.
+    ///
+    /// With feature `mmap` they lie on huge pages where the system has them: with a million keys, one decision in five
+    /// nanoseconds of six waits for the page table otherwise.
+    #[must_use]
+    pub fn owned(words: usize) -> Self {
+        let words = words.max(1);
+        #[cfg(feature = "mmap")]
+        if let Ok(mapping) = Mapping::anonymous(words) {
+            return Self::touched(Words::Mapped(mapping));
+        }
+        // Where nothing can be mapped, the heap will say so in its own way.
+        Self::touched(boxed(words))
+    }
+
+    /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
+    #[cfg(feature = "mmap")]
+    fn mapped(file: std::fs::File, offset: usize, words: usize) -> std::io::Result<Self> {
+        // Invariant 3 is the mapping's here: what others count in already must not be written to.
+        Ok(Self(Words::Mapped(Mapping::file(file, offset, words)?)))
+    }
+
+    /// `count` words from `first` on. As the same part of the slice, with one check of bounds less: it stands on the way
+    /// of every decision.
+    #[inline(always)]
+    pub(crate) fn run(&self, first: usize, count: usize) -> &[AtomicU64] {
+        match &self.0 {
+            Words::Boxed {
+                heap, first: begin, ..
+            } => &heap[begin + first..begin + first + count],
+            #[cfg(feature = "mmap")]
+            Words::Mapped(mapping) => &mapping.words()[first..first + count],
+        }
+    }
+
+    /// Memory of the words.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.len() * size_of::<u64>()
+    }
+
+    /// Invariant 3, for memory that nobody else sees yet.
+    fn touched(words: Words) -> Self {
+        let region = Self(words);
+        for word in region.iter().step_by(STRIDE) {
+            // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
+            // written here. Relaxed: the region is not shared yet.
+            word.store(std::hint::black_box(0), Ordering::Relaxed);
+        }
+        region
+    }
+}
+
+/// Words on the heap.
+fn boxed(count: usize) -> Words {
+    let heap: Box<[AtomicU64]> = (0..count.saturating_add(SLACK))
+        .map(|_| AtomicU64::new(0))
+        .collect();
+    // Beyond the slack where the distance is not known, as under an interpreter; then speed is not what counts.
+    let first = match heap.as_ptr().align_offset(ALIGNMENT) {
+        near if near <= SLACK => near,
+        _ => 0,
+    };
+    Words::Boxed { heap, first, count }
+}
+
+impl Deref for Region {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        match &self.0 {
+            Words::Boxed { heap, first, count } => &heap[*first..*first + *count],
+            #[cfg(feature = "mmap")]
+            Words::Mapped(mapping) => mapping.words(),
+        }
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            Words::Boxed { .. } => "boxed",
+            #[cfg(feature = "mmap")]
+            Words::Mapped(mapping) => mapping.kind(),
+        };
+        into.debug_struct("Region")
+            .field("kind", &kind)
+            .field("bytes", &self.bytes())
+            .finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Goal: invariant 2, and that new memory counts nothing. Method: sizes around a cache line and a page, on the heap
+    /// and wherever `owned` puts them.
+    #[test]
+    fn new_words_are_aligned_and_zero() {
+        for words in [0, 1, 15, 16, 17, 511, 512, 513, 100_000] {
+            for region in [Region::owned(words), Region::touched(boxed(words.max(1)))] {
+                assert_eq!(region.len(), words.max(1));
+                assert_eq!(region.as_ptr().align_offset(ALIGNMENT), 0);
+                assert!(region.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+                region[words.saturating_sub(1)].store(7, Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Finishes what killed processes have left in a table that nobody else uses.
+//!
+//! Nothing depends on it: whoever meets a lock that is held or a slot that is changing hands loses patience with it
+//! (`lock`). But each of them would cost a request half a millisecond, and who adopts a file can do it at once.
+//!
+//! # What a process leaves when it is killed
+//! | between | is left | which counts |
+//! |---|---|---|
+//! | taking and freeing a bucket's lock | the lock, held | nothing |
+//! | a claim's busy bit and its new tag | the old name with the bit, some of the newcomer's words | the old key, too much till it is past |
+//! | two words of a charge or of an undo | the first words charged | for a request that was never answered |
+//! | two words of the overflow | one row charged | nothing: the other row counts |
+//!
+//! So a live key's count is never too small. After a loss of power words may be of different ages; each is a state that
+//! some moment knew, and no pattern of words makes a table panic or wait for ever.
+
+use crate::sync::{AtomicU64, Ordering};
+
+#[cfg(all(test, not(loom)))]
+use crate::key::KeyHash;
+
+use super::Table;
+use super::layout::Bucket;
+use super::lock::{HELD, give_back};
+use super::tag::Owner;
+#[cfg(all(test, not(loom)))]
+use super::tag::Tag;
+
+impl<const K: usize> Table<K> {
+    /// Frees every lock and gives back every slot that is changing hands in the words of a table. For who is alone with
+    /// them.
+    pub(crate) fn heal(words: &[AtomicU64]) {
+        for bucket in Bucket::<K>::all(words) {
+            // Relaxed, here and below: nobody else uses the words.
+            bucket.lock().fetch_and(!HELD, Ordering::Relaxed);
+            for slot in 0..Bucket::<K>::SLOTS {
+                let tag = bucket.tag(slot);
+                let bits = tag.load(Ordering::Relaxed);
+                if Owner::of(bits) == Owner::Changing {
+                    give_back(tag, bits);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl<const K: usize> Table<K> {
+    /// Overwrites all words with any bits; the first slot of each bucket belongs to one of `keys` then.
+    pub(crate) fn scrawl(&self, bits: &mut impl Iterator<Item = u64>, keys: &[KeyHash]) {
+        for (word, bits) in self.memory.words().iter().zip(bits) {
+            word.store(bits, Ordering::Relaxed);
+        }
+        for (bucket, key) in Bucket::<K>::all(self.memory.words()).zip(keys.iter().cycle()) {
+            bucket.tag(0).store(Tag::of(*key).bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// As [`heal`](Self::heal) for the table's own words.
+    pub(crate) fn healed(&self) {
+        Self::heal(self.memory.words());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Judge, Policy};
+    use crate::cost::Cost;
+    use crate::key::Seed;
+    use crate::rate::{Period, Rate, Rates};
+    use crate::table::tag::BUSY;
+    use crate::table::{Change, Charged, Found, State, Tallies};
+    use crate::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_900_000_000);
+    const COUNT: u32 = 3;
+
+    fn key(number: u64) -> KeyHash {
+        let mut hasher = Seed::from_bytes([3; 16]).hasher();
+        hasher.part(&number.to_le_bytes()).finish()
+    }
+
+    fn judges_at<const K: usize>(now: Timestamp) -> [Judge; K] {
+        let rate = |rank| {
+            let period = Period::from_secs(60 * rank).expect("a period");
+            Rate::new(COUNT, period).expect("a rate")
+        };
+        let policy = Policy::from(Rates::new((1..=K as u32).map(rate)).expect("rates"));
+        std::array::from_fn(|rate| policy.meters()[rate].at(now))
+    }
+
+    fn judges<const K: usize>() -> [Judge; K] {
+        judges_at(NOW)
+    }
+
+    fn admits<const K: usize>(table: &Table<K>, number: u64) -> bool {
+        let charged = table.change(key(number), &judges(), Change::Charge(Cost::ONE));
+        matches!(charged, Charged::Admitted(..))
+    }
+
+    /// The tag of a key's slot.
+    fn tag_of<const K: usize>(table: &Table<K>, number: u64) -> &AtomicU64 {
+        let tag = Tag::of(key(number));
+        match table.find(tag, table.memory.homes(tag)) {
+            Found::At(place) => place.tag(),
+            _ => unreachable!("it was charged"),
+        }
+    }
+
+    /// A table in which key 1 has used two of three, left as by a process that was killed in a claim of its slot.
+    fn abandoned<const K: usize>() -> Table<K> {
+        let table = Table::<K>::with_buckets(2, Tallies::default());
+        assert!(admits(&table, 1) && admits(&table, 1));
+        tag_of(&table, 1).fetch_or(BUSY, Ordering::Relaxed);
+        for home in 0..2 {
+            table
+                .memory
+                .bucket(home)
+                .lock()
+                .fetch_or(HELD, Ordering::Relaxed);
+        }
+        table
+    }
+
+    /// Goal: what a killed process held is finished, and nothing forgotten. Method: a claim that never ends, healed or
+    /// not; the old key goes on where it was, newcomers are seated.
+    #[test]
+    fn an_abandoned_claim_keeps_nobody_waiting_and_forgets_nobody() {
+        fn go_on<const K: usize>(table: &Table<K>) {
+            assert!(admits(table, 2), "a newcomer");
+            assert!(
+                admits(table, 1) && !admits(table, 1),
+                "one of three was left"
+            );
+            let State::Own(words) = table.peek(key(2), &judges()) else {
+                unreachable!("it was seated");
+            };
+            assert_eq!(
+                judges::<K>()[0].standing(words[0], None).remaining,
+                COUNT - 1
+            );
+        }
+        go_on(&abandoned::<1>());
+        go_on(&abandoned::<2>());
+        let healed = abandoned::<4>();
+        healed.healed();
+        for home in 0..2 {
+            assert_eq!(
+                healed.memory.bucket(home).lock().load(Ordering::Relaxed) & HELD,
+                0
+            );
+        }
+        let owner = Owner::of(tag_of(&healed, 1).load(Ordering::Relaxed));
+        assert_eq!(owner, Owner::Key(Tag::of(key(1))));
+        go_on(&healed);
+    }
+
+    /// Goal: a slot that a killed claim took from nobody comes back. Method: the words of a newcomer under no name;
+    /// they count for nobody, and two windows later the slot has an owner.
+    #[test]
+    fn a_slot_that_was_claimed_from_nobody_is_used_again() {
+        let table = Table::<1>::with_buckets(1, Tallies::default());
+        assert!(admits(&table, 1));
+        tag_of(&table, 1).store(BUSY, Ordering::Relaxed);
+        assert!((2..9).all(|number| admits(&table, number)));
+        assert_eq!(
+            table.tallies().admitted_in_overflow,
+            1,
+            "one slot of seven is not free yet"
+        );
+        let later = judges_at(NOW.saturating_add(std::time::Duration::from_secs(120)));
+        for number in 10..17 {
+            table.change(key(number), &later, Change::Charge(Cost::ONE));
+        }
+        assert_eq!(table.occupancy(&later).live, 7);
+    }
+}

@@ -1,0 +1,174 @@
+//! C4 for every algorithm: all that can be done to a limit is done to its file, and found there again.
+#![cfg(all(feature = "mmap", not(miri)))]
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{START, admits, after, ask, capacity, cost, key, left, peek, rates};
+use sluicegate_limiter::{
+    Adopted, Algorithm, Alignment, Counted, Limit, Meaning, Outcome, Policy, Refill, Seed,
+    StateDir, Unit, Zone, reserve,
+};
+
+const DAY: u32 = 24 * 60 * 60;
+const MEANING: Meaning<'static> = Meaning {
+    name: "otp",
+    key: "client.ip",
+};
+
+fn state(home: &Path) -> StateDir {
+    StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory")
+}
+
+fn open(state: &StateDir, policy: &Policy) -> (Limit, Adopted) {
+    Limit::open(state, MEANING, policy.clone(), capacity(100), START).expect("a limit")
+}
+
+fn policy(algorithm: Algorithm, numbers: &[(u32, u32)]) -> Policy {
+    Policy::new(algorithm, rates(numbers)).expect("a policy")
+}
+
+/// Policies no two of which mean the same, each with room for five at once.
+fn policies() -> Vec<Policy> {
+    let calendar = Alignment::Calendar {
+        zone: Arc::new(Zone::utc()),
+        unit: Unit::Day,
+    };
+    let token_bucket = |refill| Algorithm::TokenBucket {
+        burst: None,
+        refill,
+    };
+    let several = [
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        token_bucket(Refill::Interval),
+        Algorithm::LeakyBucket {
+            queue: 4,
+            max_wait: Duration::from_secs(31 * u64::from(DAY)),
+        },
+    ];
+    let several = several
+        .into_iter()
+        .map(|algorithm| policy(algorithm, &[(5, DAY), (6, 2 * DAY)]));
+    let daily = policy(Algorithm::FixedWindow(calendar), &[(5, DAY)]);
+    several.chain([daily]).collect()
+}
+
+/// Goal: whatever was done to a limit is found again after a restart. Method: for every algorithm charges,
+/// reservations, set and reset; each key's decision and the fullest keys before and after.
+#[test]
+fn every_algorithm_goes_on_from_its_file() {
+    let home = tempfile::tempdir().expect("a directory");
+    for policy in policies() {
+        let state = state(home.path());
+        let (limit, adopted) = open(&state, &policy);
+        assert_eq!(adopted, Adopted::Fresh, "{policy:?}");
+        let now = after(1_000);
+        assert!(admits(&limit, 1, START) && admits(&limit, 1, now));
+        let (_, held) = reserve(&[ask(&limit, 2)], now);
+        held.expect("there is room").settle(cost(3), now);
+        let (_, held) = reserve(&[ask(&limit, 3)], now);
+        held.expect("there is room").release(now);
+        assert_eq!(limit.set(key(4), cost(5), now), Counted::Alone);
+        assert_eq!(limit.set(key(5), cost(5), now), Counted::Alone);
+        assert_eq!(limit.reset(key(5), now), Counted::Alone);
+
+        let lefts = |limit: &Limit| [1, 2, 3, 4, 5].map(|number| left(limit, number, now));
+        assert_eq!(lefts(&limit), [3, 2, 5, 0, 5], "{policy:?}");
+        let decisions = |limit: &Limit| [1, 2, 3, 4, 5].map(|number| peek(limit, number, now));
+        let before = (decisions(&limit), limit.top(2, now), limit.occupancy(now));
+        drop(limit);
+        let (limit, adopted) = open(&state, &policy);
+        assert_eq!(adopted, Adopted::Continued, "{policy:?}");
+        let found = (decisions(&limit), limit.top(2, now), limit.occupancy(now));
+        assert_eq!(before, found, "{policy:?}");
+        assert_eq!(
+            limit.top(2, now)[0].key,
+            limit
+                .occupied(now)
+                .max_by_key(|one| one.fullness())
+                .expect("one")
+                .key
+        );
+    }
+}
+
+/// Goal: during an upgrade both processes count in the same words. Method: two handles of one file, as two processes
+/// have them; what one reserves, gives back, sets and resets, the other sees.
+#[test]
+fn two_processes_see_what_either_does() {
+    let home = tempfile::tempdir().expect("a directory");
+    for policy in policies() {
+        let (old, new) = (state(home.path()), state(home.path()));
+        let (old, _) = open(&old, &policy);
+        let (new, adopted) = open(&new, &policy);
+        assert_eq!(adopted, Adopted::Joined);
+        let (verdict, held) = reserve(&[ask(&old, 1), ask(&old, 2)], START);
+        assert_eq!(verdict.outcome(), Outcome::Admitted);
+        assert_eq!((left(&new, 1, START), left(&new, 2, START)), (4, 4));
+        held.expect("it was admitted").release(START);
+        assert_eq!((left(&new, 1, START), left(&new, 2, START)), (5, 5));
+        old.set(key(1), cost(5), START);
+        assert!(!admits(&new, 1, START), "{policy:?}");
+        new.reset(key(1), START);
+        assert!(admits(&old, 1, START));
+        assert_eq!(left(&new, 1, START), 4);
+    }
+}
+
+/// Goal: what an edit may change without another table, a restart may too, and nothing else. Method: the files of pairs
+/// of policies; counts of one under the other.
+#[test]
+fn a_restart_keeps_what_an_edit_keeps() {
+    let file = |policy: &Policy| {
+        let identity = MEANING.identity(policy, capacity(100));
+        identity.file_name().to_owned()
+    };
+    let mut files: Vec<String> = policies().iter().map(file).collect();
+    files.sort();
+    files.dedup();
+    assert_eq!(files.len(), policies().len(), "each means something else");
+
+    let home = tempfile::tempdir().expect("a directory");
+    let state = state(home.path());
+    let numbers = [(5, DAY)];
+    let gcra = policy(Algorithm::Gcra { burst: Some(4) }, &numbers);
+    let bucket = Algorithm::TokenBucket {
+        burst: Some(7),
+        refill: Refill::Greedy,
+    };
+    let bucket = policy(bucket, &[(9, DAY)]);
+    assert_eq!(file(&gcra), file(&bucket), "both are a debt");
+    let (limit, _) = open(&state, &gcra);
+    assert!((0..4).all(|_| admits(&limit, 1, START)) && !admits(&limit, 1, START));
+    drop(limit);
+    // Four fifths of a day are owed: 7.2 of nine a day.
+    let (limit, adopted) = open(&state, &bucket);
+    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(left(&limit, 1, START), 0);
+}
+
+/// Goal: an edit to another algorithm survives under its own name. Method: from each algorithm to the next, reopened.
+#[test]
+fn an_edit_to_another_algorithm_survives() {
+    let home = tempfile::tempdir().expect("a directory");
+    let state = state(home.path());
+    let all = policies();
+    for (one, next) in all.iter().zip(&all[1..]) {
+        let (limit, _) = open(&state, one);
+        limit.set(key(1), cost(3), START);
+        let (edited, kept) = limit.edited_in(&state, MEANING, next.clone(), capacity(100), START);
+        kept.expect("there is room");
+        assert_eq!(left(&edited, 1, START), 2, "{one:?} to {next:?}");
+        drop((limit, edited));
+        let (reopened, adopted) = open(&state, next);
+        assert_eq!(
+            (adopted, left(&reopened, 1, START)),
+            (Adopted::Continued, 2)
+        );
+    }
+}
