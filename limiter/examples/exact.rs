@@ -9,14 +9,14 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use sluicegate_limiter::exact::LogTable;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, KeyHash, Limit, Period, Rate, Rates, Seed, Timestamp, decide,
+    Algorithm, Ask, Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Seed, Timestamp,
+    Verdict, decide,
 };
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 const DECISIONS: u64 = 400_000;
-const MOST_BYTES: usize = 1 << 30;
+const MOST_BYTES: u64 = 1 << 30;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
@@ -28,18 +28,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         (100, 100_000),
         (1024, 20_000),
     ] {
-        let rates = rates(count)?;
-        let table = LogTable::new(Capacity::new(keys)?, &rates);
+        let limit = exact(count, Capacity::new(keys)?)?;
         for key in &hashes(keys) {
-            black_box(table.charge(*key, &rates, Cost::ONE, START));
+            black_box(charge(&limit, *key, START));
         }
-        let (occupancy, bytes) = (table.occupancy(&rates, START), table.bytes() as f64);
+        let (occupancy, bytes) = (limit.occupancy(START), limit.bytes() as f64);
         writeln!(
             out,
             "N = {count:4}, {keys:7} keys: {:6.1} bytes a key, {:6.1} a slot, {} of 10^6 keys without a slot",
             bytes / keys as f64,
             bytes / occupancy.slots as f64,
-            table.tallies().admitted_in_overflow as f64 * 1e6 / keys as f64,
+            limit.tallies().admitted_in_overflow as f64 * 1e6 / keys as f64,
         )?;
     }
     writeln!(
@@ -48,39 +47,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     for keys in [1, 1_000, 100_000] {
         for count in [5, 100, 1024] {
-            let rates = rates(count)?;
             let capacity = Capacity::new(keys)?;
-            let table = LogTable::new(capacity, &rates);
-            if table.bytes() > MOST_BYTES {
+            let policy = Policy::new(Algorithm::Exact, rates(count)?)?;
+            if Limit::bytes_for(&policy, capacity) > MOST_BYTES {
                 continue;
             }
+            let logs = Limit::new(policy, capacity);
             let hashes = hashes(keys);
             // Full logs: all of them refuse.
             for key in &hashes {
-                table.set(*key, &rates, Cost::new(count).unwrap_or(Cost::ONE), START);
+                logs.set(*key, Cost::new(count).unwrap_or(Cost::ONE), START);
             }
             let refused = measure(&hashes, |key, _| {
-                black_box(table.charge(
-                    key,
-                    &rates,
-                    Cost::ONE,
-                    START.saturating_add(Duration::from_secs(5)),
-                ));
+                let now = START.saturating_add(Duration::from_secs(5));
+                black_box(charge(&logs, key, now));
             });
             // As fast as the slowest of these rates frees: every decision admits, into a full log.
             let admitted = measure(&hashes, |key, turn| {
                 let now = START.saturating_add(Duration::from_secs(700 + 600 * turn));
-                black_box(table.charge(key, &rates, Cost::ONE, now));
+                black_box(charge(&logs, key, now));
             });
-            let limit = Limit::new(rates.clone(), capacity);
+            let words = Limit::new(rates(count)?, capacity);
             let window = measure(&hashes, |key, turn| {
                 let now = START.saturating_add(Duration::from_secs(700 + 1200 * turn));
-                let ask = Ask {
-                    limit: &limit,
-                    key,
-                    cost: Cost::ONE,
-                };
-                black_box(decide(&[ask], now));
+                black_box(charge(&words, key, now));
             });
             writeln!(
                 out,
@@ -116,6 +106,16 @@ fn hashes(keys: u64) -> Vec<KeyHash> {
             .finish()
     };
     (0..keys).map(hash).collect()
+}
+
+fn exact(count: u32, capacity: Capacity) -> Result<Limit, Box<dyn Error>> {
+    let policy = Policy::new(Algorithm::Exact, rates(count)?)?;
+    Ok(Limit::new(policy, capacity))
+}
+
+fn charge(limit: &Limit, key: KeyHash, now: Timestamp) -> Verdict {
+    let cost = Cost::ONE;
+    decide(&[Ask { limit, key, cost }], now)
 }
 
 fn rates(count: u32) -> Result<Rates, Box<dyn Error>> {

@@ -193,12 +193,11 @@ impl Limit {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        with_table!(&self.counters.table, table => {
+        let finding = with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            self.decision(refused(&table.peek(key, &judges), &judges, cost), now)
-        }, logs => {
-            Decision::of_log(logs.peek(key, self.rates(), cost, now))
-        })
+            refused(&table.peek(key, &judges), &judges, cost)
+        }, logs => return Decision::of_log(logs.peek(key, self.rates(), cost, now)));
+        self.decision(finding, now)
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
@@ -239,14 +238,22 @@ impl Limit {
 
     #[inline(never)]
     fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        with_table!(&self.counters.table, table => {
-            self.decision(self.charge_in(table, &self.judges(now), key, cost), now)
-        }, logs => self.charge_log(logs, key, cost, now))
+        let finding = with_table!(&self.counters.table, table => {
+            self.charge_in(table, &self.judges(now), key, cost)
+        }, logs => return self.charge_log(logs, key, cost, now));
+        self.decision(finding, now)
     }
 
     #[inline(never)]
     fn charge_log(&self, logs: &LogTable, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        self.reserve_log(logs, key, cost, now).0
+        // Apart from `reserve_log`, whose pair would be one more copy of the decision.
+        match logs.charge(key, self.rates(), cost, now) {
+            exact::Charged::Refused(answer) => Decision::of_log(answer),
+            exact::Charged::Admitted(answer, _) => {
+                self.counters.forward(key, answer.counted(), cost, now);
+                Decision::of_log(answer)
+            }
+        }
     }
 
     fn reserve_log(
@@ -291,20 +298,18 @@ impl Limit {
         now: Timestamp,
     ) -> (Decision, Option<Receipt>) {
         let made = now;
-        with_table!(&self.counters.table, table => {
+        let (finding, receipt) = with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
             match table.charge(key, &judges, cost) {
-                Charged::Refused(state) => {
-                    (self.decision(refused(&state, &judges, cost), now), None)
-                }
+                Charged::Refused(state) => (refused(&state, &judges, cost), None),
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat.counted(), cost, now);
                     let left = state.left();
-                    let decision = self.decision(admitted(&state, &judges, cost), now);
-                    (decision, Some(Receipt::Words { seat, left, made }))
+                    (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
                 }
             }
-        }, logs => self.reserve_log(logs, key, cost, now))
+        }, logs => return self.reserve_log(logs, key, cost, now));
+        (self.decision(finding, now), receipt)
     }
 
     /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
