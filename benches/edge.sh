@@ -88,6 +88,8 @@ start() { # NAME CORE PORT COMMAND...
     exit 1
 }
 
+# Apart from the configuration, whose directory the gateway watches.
+mkdir "$dir/logs"
 for template in origin.conf nginx.conf sluicegate.toml haproxy.cfg; do fill "$template"; done
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"

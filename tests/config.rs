@@ -126,15 +126,18 @@ fn the_reference_writes_the_defaults() {
     assert_eq!(said.server, bare.server);
     assert_eq!(said.listeners, bare.listeners);
     assert_eq!(said.client.forwarded, bare.client.forwarded);
+    let of = |rules: &Rules| rules.limits["otp"].clone();
+    let (said_limit, bare_limit) = (of(&said), of(&bare));
+    assert_eq!(said_limit.capacity, bare_limit.capacity);
+    assert_eq!(said_limit.policy.algorithm(), bare_limit.policy.algorithm());
     assert_eq!((said.admin, said.log), (bare.admin, bare.log));
-    assert_eq!(said.limits["otp"].capacity, bare.limits["otp"].capacity);
     let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
     assert_eq!(
-        (said.balance, said.retries, &said.host),
-        (bare.balance, bare.retries, &bare.host)
+        (said.balance, said.retries, &said.host, said.header_case),
+        (bare.balance, bare.retries, &bare.host, bare.header_case)
     );
     let mut timeouts = said.timeouts.clone();
-    timeouts.total = None;
+    (timeouts.total, timeouts.idle) = (None, None);
     assert_eq!(timeouts, bare.timeouts);
     let (said, bare) = (said.health.clone().unwrap(), bare.health.clone().unwrap());
     assert_eq!((said.interval, said.timeout), (bare.interval, bare.timeout));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{START, admits, after, ask, capacity, cost, key, left, peek, rates};
 use sluicegate_limiter::{
     Adopted, Algorithm, Alignment, Counted, Limit, Meaning, Outcome, Policy, Refill, Seed,
-    StateDir, Unit, Zone, reserve,
+    StateDir, StateError, Unit, Zone, reserve,
 };
 
 const DAY: u32 = 24 * 60 * 60;
@@ -171,4 +171,19 @@ fn an_edit_to_another_algorithm_survives() {
             (Adopted::Continued, 2)
         );
     }
+}
+
+/// Goal: whoever asks for a file that there is none of is told. Method: open logs in a directory, and edit a table into logs.
+#[test]
+fn logs_lie_in_memory_and_say_so() {
+    let home = tempfile::tempdir().expect("a directory");
+    let state = state(home.path());
+    let logs = policy(Algorithm::Exact, &[(5, DAY)]);
+    let (limit, adopted) = open(&state, &logs);
+    assert_eq!(adopted, Adopted::MemoryOnly);
+    assert!(admits(&limit, 1, START));
+    let (table, _) = open(&state, &policy(Algorithm::SlidingWindow, &[(5, DAY)]));
+    let (edited, kept) = table.edited_in(&state, MEANING, logs, capacity(100), START);
+    assert!(matches!(kept, Err(StateError::MemoryOnly)), "{kept:?}");
+    assert!(admits(&edited, 1, START));
 }

@@ -74,6 +74,7 @@ struct Reload {
 struct Limit {
     name: String,
     key: String,
+    algorithm: &'static str,
     rates: Vec<String>,
     capacity: u64,
     keys: u64,
@@ -138,6 +139,7 @@ impl Limit {
         let load = view.keys as f64 / view.capacity.keys() as f64;
         Self {
             name: view.name.to_string(),
+            algorithm: view.algorithm,
             rates: view.rates.iter().map(ToString::to_string).collect(),
             capacity: view.capacity.keys(),
             keys: view.keys,

@@ -99,6 +99,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
     LimitView {
         name: Arc::from(name),
         key: "client.ip".to_owned(),
+        algorithm: "sliding-window",
         rates: Rates::new([rate(5, 3), rate(20, 60)]).expect("two rates"),
         capacity: Capacity::new(1_024).expect("a capacity"),
         keys: 512,
@@ -188,7 +189,8 @@ fn the_status_has_the_documented_shape() {
             },
             "routes": 2, "requests_in_flight": 0,
             "limits": [{
-                "name": "otp", "key": "client.ip", "rates": null, "capacity": 1024, "keys": 512, "slots": 1536,
+                "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
+                "rates": null, "capacity": 1024, "keys": 512, "slots": 1536,
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
                 "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
             }],

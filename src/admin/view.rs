@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Capacity, Limit, Rates, Timestamp};
 
+use crate::config::algorithm_name;
 use crate::config::rules::Name;
 use crate::record::Recorder;
 
@@ -83,6 +84,8 @@ pub struct LimitView {
     pub name: Name,
     /// Its key as one would write it in the configuration.
     pub key: String,
+    /// How its rates are judged, as one would write it in the configuration.
+    pub algorithm: &'static str,
     /// Its rates.
     pub rates: Rates,
     /// Keys that it is made for.
@@ -112,6 +115,7 @@ impl LimitView {
         Self {
             name: Arc::clone(name),
             key,
+            algorithm: algorithm_name(limit.policy().algorithm()),
             rates: limit.rates().clone(),
             capacity: limit.capacity(),
             keys: occupancy.live,

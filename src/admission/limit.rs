@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Limit, Timestamp};
 
-use crate::config::rules::{Algorithm, KeyTemplate, LimitRules, Name};
+use crate::config::rules::{KeyTemplate, LimitRules, Name};
 use crate::response::PolicyItems;
 
 /// One limit of a snapshot.
@@ -18,14 +18,13 @@ pub struct ActiveLimit {
     pub limit: Limit,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
-    algorithm: Algorithm,
     overflow_announced: AtomicBool,
 }
 
 impl ActiveLimit {
     /// A limit as the rules have it, with the counters of `previous` where these still mean the same.
     ///
-    /// Counters survive any edit that leaves key and algorithm alone (contract C4).
+    /// Counters survive any edit that leaves the key alone (contract C4).
     #[must_use]
     pub fn new(
         name: &Name,
@@ -33,19 +32,17 @@ impl ActiveLimit {
         previous: Option<&ActiveLimit>,
         now: Timestamp,
     ) -> Self {
-        let kept = previous
-            .filter(|before| before.key == rules.key && before.algorithm == rules.algorithm);
+        let kept = previous.filter(|before| before.key == rules.key);
         Self {
             name: name.clone(),
             key: rules.key.clone(),
             limit: match kept {
                 Some(before) => before
                     .limit
-                    .edited(rules.rates.clone(), rules.capacity, now),
-                None => Limit::new(rules.rates.clone(), rules.capacity),
+                    .edited(rules.policy.clone(), rules.capacity, now),
+                None => Limit::new(rules.policy.clone(), rules.capacity),
             },
-            items: PolicyItems::new(name, &rules.rates),
-            algorithm: rules.algorithm,
+            items: PolicyItems::new(name, rules.policy.rates()),
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),

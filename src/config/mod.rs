@@ -9,6 +9,7 @@
 //! All problems of a file are reported at once, each with its place, its reason and what to write instead; see [`Problems`].
 //! A bad value never becomes a default.
 
+mod algorithm;
 mod field;
 mod file;
 mod host;
@@ -28,7 +29,9 @@ mod syntax;
 mod tables;
 mod units;
 pub mod watch;
+mod zone;
 
+pub use self::algorithm::algorithm_name;
 pub use self::file::{Loaded, known_keys, load, parse, parse_in};
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::surroundings::{Surroundings, System};

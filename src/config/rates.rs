@@ -148,11 +148,14 @@ fn period_secs(count: &str, period: &str) -> Result<u32, Mistake> {
         "minute" => 60,
         "hour" => 3_600,
         "day" => 86_400,
+        "week" => 604_800,
+        // The longest month, unless windows follow a calendar (`algorithm`).
+        "month" => 2_678_400,
         _ => {
             let duration = units::duration(period).map_err(|_| {
                 Mistake::with_advice(
                     format!("{} is not a period", quoted(period)),
-                    "write \"10s\", \"5m\", \"1h30m\", or one of second, minute, hour, day",
+                    "write \"10s\", \"5m\", \"1h30m\", or one of second, minute, hour, day, week, month",
                 )
             })?;
             if duration.subsec_nanos() != 0 {
@@ -209,6 +212,8 @@ mod tests {
         assert_eq!(said("1 per 1h30m"), "1 in 5400");
         assert_eq!(said("1048575 per 31d"), "1048575 in 2678400");
         assert_eq!(said(" 7  per hour "), "7 in 3600");
+        assert_eq!(said("100 per week"), "100 in 604800");
+        assert_eq!(said("100 per month"), "100 in 2678400");
     }
 
     /// Goal: what other programs take is answered with how it is written here. Method: their spellings.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Capacity, Rates};
+use sluicegate_limiter::{Capacity, Policy};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -186,8 +186,8 @@ pub struct OriginTimeouts {
     pub write: Duration,
     /// For the whole response; default none. An upgraded connection is exempt.
     pub total: Option<Duration>,
-    /// How long an idle pooled connection is kept; default 60 s.
-    pub idle: Duration,
+    /// How long an idle pooled connection is kept; `None` until the origin closes it.
+    pub idle: Option<Duration>,
 }
 
 /// What the origin sees as `Host`.
@@ -204,19 +204,10 @@ pub enum HostPolicy {
 pub struct LimitRules {
     /// What has a counter of its own.
     pub key: KeyTemplate,
-    /// All must hold.
-    pub rates: Rates,
+    /// How much may pass, and how that is judged.
+    pub policy: Policy,
     /// Keys held at once.
     pub capacity: Capacity,
-    /// How the rates are judged.
-    pub algorithm: Algorithm,
-}
-
-/// How the rates of a limit are judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// Two counters approximate a sliding window.
-    SlidingWindow,
 }
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.

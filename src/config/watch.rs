@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use log::{error, info, warn};
+use notify::event::ModifyKind;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
@@ -91,8 +92,16 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
 /// Watches the directory of `file`; without a watcher SIGHUP still works.
 fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     let directory = directory_of(file);
+    let name = file.file_name().map(ToOwned::to_owned);
     let notice = move |event: notify::Result<notify::Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
+        // A log that lies beside the file is written to all the time.
+        Ok(event)
+            if matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)))
+                && event
+                    .paths
+                    .iter()
+                    .all(|path| path.file_name() != name.as_deref()) => {}
         // A full channel already says "look again".
         Ok(_) => drop(events.try_send(())),
         Err(failure) => warn!("watching the configuration: {failure}"),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{
     ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
 };
@@ -39,7 +39,7 @@ pub(super) async fn refuse(
     {
         header.insert_header(RATE_LIMIT_POLICY, policy)?;
     }
-    header.insert_header(RATE_LIMIT, refusal.rate_limit_value())?;
+    header.insert_header(RATE_LIMIT, refusal.rate_limit.clone())?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
     send(session, context, header, refusal.body.clone()).await
 }
@@ -110,15 +110,8 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     if let Some(policy) = &route.policy {
         fields.append(RATE_LIMIT_POLICY, policy.clone())?;
     }
-    let mut standing = BytesMut::with_capacity(64);
-    rate_limit(
-        route.limits.iter().map(|limit| &limit.items),
-        verdict,
-        &mut standing,
-    );
-    let standing = HeaderValue::from_maybe_shared(standing.freeze())
-        .expect("names and numbers are visible ASCII");
-    fields.append(RATE_LIMIT, standing)
+    let items = route.limits.iter().map(|limit| &limit.items);
+    fields.append(RATE_LIMIT, rate_limit(items, verdict))
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {

@@ -32,6 +32,8 @@ pub struct Context {
     pub verdict: Option<Box<Verdict>>,
     /// What admission took.
     pub decision: Duration,
+    /// How long admission holds it back.
+    pub delay: Duration,
     /// What became of it; `None` while it is on its way.
     pub disposition: Option<Disposition>,
     /// The server of the last try.
@@ -62,6 +64,7 @@ impl Context {
             admitted: None,
             verdict: None,
             decision: Duration::ZERO,
+            delay: Duration::ZERO,
             disposition: None,
             server: None,
             tries: 0,

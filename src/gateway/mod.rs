@@ -23,7 +23,7 @@ use pingora::{Error, Result};
 
 use crate::admission::{Admission, admit};
 use crate::clock;
-use crate::config::rules::HeaderCase;
+use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
 use crate::origin::{Introduction, edit_request, edit_response, introduce, strip_hop_by_hop};
 use crate::record::{Disposition, OriginUse, Outcome};
@@ -53,22 +53,13 @@ impl ProxyHttp for Gateway {
         // The default adds a compression module that costs every request and does nothing here.
     }
 
-    async fn early_request_filter(
-        &self,
-        session: &mut Session,
-        context: &mut Context,
-    ) -> Result<()> {
-        let server = &context.snapshot.rules.server;
-        if session.get_keepalive().is_some() {
-            session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
-        }
-        session.set_read_timeout(Some(server.client_read_timeout));
-        session.set_write_timeout(Some(server.client_write_timeout));
-        Ok(())
-    }
-
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+        set_patience(session, &context.snapshot.rules.server);
         let step = self.decide(session, context);
+        if !context.delay.is_zero() {
+            // A leaky bucket lets its requests go one by one.
+            Box::pin(tokio::time::sleep(context.delay)).await;
+        }
         if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
             return Ok(false);
         }
@@ -116,7 +107,10 @@ impl ProxyHttp for Gateway {
         }
         // The first try follows the decision at once; a clock is read for the others only.
         context.tried_at = if context.tries == 1 {
-            context.arrived.saturating_add(context.decision)
+            context
+                .arrived
+                .saturating_add(context.decision)
+                .saturating_add(context.delay)
         } else {
             clock::now()
         };
@@ -254,6 +248,15 @@ impl ProxyHttp for Gateway {
     }
 }
 
+/// How long the client may be silent, and leave an answer unread.
+fn set_patience(session: &mut Session, server: &ServerRules) {
+    if session.get_keepalive().is_some() {
+        session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
+    }
+    session.set_read_timeout(Some(server.client_read_timeout));
+    session.set_write_timeout(Some(server.client_write_timeout));
+}
+
 /// What happens to a request after the decision.
 enum Step {
     Forward,
@@ -315,6 +318,7 @@ impl Gateway {
                 context.admitted = Some(admitted);
                 context.verdict = verdict.map(Box::new);
                 if let Some(verdict) = &context.verdict {
+                    context.delay = verdict.delay();
                     self.0.notice_overflow(limits, verdict);
                 }
                 match located.route.action {

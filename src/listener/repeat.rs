@@ -220,7 +220,7 @@ fn write_refusal(
         into.extend_from_slice(policy.as_bytes());
     }
     into.extend_from_slice(b"\r\nratelimit: ");
-    into.extend_from_slice(&refusal.rate_limit);
+    into.extend_from_slice(refusal.rate_limit.as_bytes());
     into.extend_from_slice(b"\r\ncontent-type: application/problem+json\r\ncontent-length: ");
     into.extend_from_slice(number.format(refusal.body.len()).as_bytes());
     into.extend_from_slice(b"\r\ndate: ");

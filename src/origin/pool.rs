@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pingora::protocols::TcpKeepalive;
 use pingora::upstreams::peer::HttpPeer;
 
 use crate::admission::Admitted;
@@ -148,6 +149,16 @@ pub(super) enum Health {
     Down,
 }
 
+/// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.
+const PROBES: TcpKeepalive = TcpKeepalive {
+    idle: Duration::from_secs(60),
+    interval: Duration::from_secs(10),
+    count: 3,
+    // The system's.
+    #[cfg(target_os = "linux")]
+    user_timeout: Duration::ZERO,
+};
+
 fn peer(address: SocketAddr, rules: &OriginRules) -> HttpPeer {
     let timeouts = &rules.timeouts;
     let mut peer = HttpPeer::new(address, false, String::new());
@@ -160,6 +171,8 @@ fn peer(address: SocketAddr, rules: &OriginRules) -> HttpPeer {
             .map_or(timeouts.read, |total: Duration| total.min(timeouts.read)),
     );
     peer.options.write_timeout = Some(timeouts.write);
-    peer.options.idle_timeout = Some(timeouts.idle);
+    // A timer a request, so only for who asks; what a firewall forgets without a word, the kernel's probes find out.
+    peer.options.idle_timeout = timeouts.idle;
+    peer.options.tcp_keepalive = Some(PROBES);
     peer
 }

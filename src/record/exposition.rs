@@ -204,10 +204,15 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_refused_total",
         "Requests that a limit on a route refused.",
     );
+    let mut delayed = Family::counter(
+        "sluicegate_limit_delayed_total",
+        "Requests that a limit on a route held back before they passed.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
         admitted.push(&labels, reading.admitted);
         refused.push(&labels, reading.refused);
+        delayed.push(&labels, reading.delayed);
     }
     let in_flight = Family::gauge(
         "sluicegate_requests_in_flight",
@@ -222,7 +227,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         reloads.push(&[("result", result)], count);
     }
     vec![
-        requests, durations, decisions, admitted, refused, in_flight, reloads,
+        requests, durations, decisions, admitted, refused, delayed, in_flight, reloads,
     ]
 }
 

@@ -94,6 +94,10 @@ fn standing(into: &mut Vec<u8>, verdict: &Verdict, route: Option<&RouteMetrics>)
     if let Some(wait) = verdict.retry_after() {
         number(into, b",\"retry_after\":", whole_seconds(wait));
     }
+    let delay = verdict.delay();
+    if !delay.is_zero() {
+        thousandths(into, b",\"delay_ms\":", micros(delay));
+    }
 }
 
 fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {

@@ -6,7 +6,7 @@
 //! # Limits
 //!
 //! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 48
-//! request series, one histogram, and two series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+//! request series, one histogram, and three series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -89,6 +89,7 @@ pub(super) struct RouteCells {
 pub(super) struct LimitCells {
     admitted: AtomicU64,
     refused: AtomicU64,
+    delayed: AtomicU64,
 }
 
 /// What one route counted.
@@ -105,6 +106,8 @@ pub(super) struct LimitReading {
     pub(super) limit: Name,
     pub(super) admitted: u64,
     pub(super) refused: u64,
+    /// Of those admitted, the ones that were held back first.
+    pub(super) delayed: u64,
 }
 
 impl Metrics {
@@ -189,8 +192,12 @@ impl Metrics {
         let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
         match verdict.outcome() {
             Answer::Admitted => {
-                for limit in limits {
-                    limit.mine().admitted.fetch_add(1, Ordering::Relaxed);
+                for (limit, decision) in limits.iter().zip(verdict.decisions()) {
+                    let cells = limit.mine();
+                    cells.admitted.fetch_add(1, Ordering::Relaxed);
+                    if !decision.delay().is_zero() {
+                        cells.delayed.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
             Answer::Refused { ask, .. } => {
@@ -230,6 +237,7 @@ impl Metrics {
                 limit: Arc::clone(limit),
                 admitted: sum(cells, |cells| &cells.admitted),
                 refused: sum(cells, |cells| &cells.refused),
+                delayed: sum(cells, |cells| &cells.delayed),
             })
             .collect()
     }

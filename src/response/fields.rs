@@ -4,10 +4,11 @@
 //! seconds, `"otp";r=0;t=7` what remains and in how many seconds more frees. A limit with several rates names each by its
 //! window: `"otp-3s"`, `"otp-60s"`. Names hold only letters, digits, `_`, `-` and `.`, so nothing needs an escape.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderValue;
 use sluicegate_limiter::{MAX_RATES, Rate, Rates, Verdict};
 
@@ -83,11 +84,27 @@ pub fn rate_limit_policy<'a>(
     })
 }
 
-/// Appends the value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order.
+/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order.
+#[must_use]
 pub fn rate_limit<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
     verdict: &Verdict,
-    into: &mut BytesMut,
+) -> HeaderValue {
+    thread_local! {
+        /// Most requests get such a value: it is written here and copied once, to its size.
+        static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    DRAFT.with_borrow_mut(|draft| {
+        draft.clear();
+        write_rate_limit(limits, verdict, draft);
+        HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII")
+    })
+}
+
+fn write_rate_limit<'a>(
+    limits: impl IntoIterator<Item = &'a PolicyItems>,
+    verdict: &Verdict,
+    into: &mut Vec<u8>,
 ) {
     let mut number = itoa::Buffer::new();
     let mut separator = "";
@@ -148,10 +165,8 @@ mod tests {
             cost: Cost::ONE,
         };
         let verdict = sluicegate_limiter::decide(&[ask], Timestamp::from_secs(1_000_000_004));
-        let mut value = BytesMut::new();
-        rate_limit([&items], &verdict, &mut value);
         // The charge weighs until the end of the next window and frees when its weight falls to nothing: 6 s + 10 s.
-        assert_eq!(&value[..], br#""otp";r=4;t=16"#);
+        assert_eq!(rate_limit([&items], &verdict), r#""otp";r=4;t=16"#);
     }
 
     /// Goal: never early. Method: the edges of a second.

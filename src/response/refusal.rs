@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use sluicegate_limiter::{Outcome, Verdict};
 
@@ -17,7 +17,7 @@ pub struct Refusal {
     /// `Retry-After` in whole seconds, rounded up, at least 1 (RFC 9110 §10.2.3).
     pub retry_after: u64,
     /// `RateLimit`.
-    pub rate_limit: Bytes,
+    pub rate_limit: HeaderValue,
     /// The problem body.
     pub body: Bytes,
 }
@@ -29,8 +29,7 @@ impl Refusal {
         limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
         verdict: &Verdict,
     ) -> Self {
-        let mut standing = BytesMut::with_capacity(64);
-        rate_limit(limits.clone(), verdict, &mut standing);
+        let rate_limit = rate_limit(limits.clone(), verdict);
         let body = match verdict.outcome() {
             Outcome::Refused { ask, rate } => limits
                 .into_iter()
@@ -41,15 +40,8 @@ impl Refusal {
         };
         Self {
             retry_after: whole_seconds(verdict.retry_after().unwrap_or(Duration::ZERO)).max(1),
-            rate_limit: standing.freeze(),
+            rate_limit,
             body,
         }
-    }
-
-    /// `RateLimit` as a header value.
-    #[must_use]
-    pub fn rate_limit_value(&self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(self.rate_limit.clone())
-            .expect("names and numbers are visible ASCII")
     }
 }

@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod algorithms;
 mod caps;
 mod clients;
 mod command_line;

@@ -1,20 +1,16 @@
 //! `[limit.NAME]`: how much may pass.
 
-use sluicegate_limiter::{Capacity, MAX_RATES};
+use sluicegate_limiter::{Capacity, Limit};
 
-use crate::config::field::{Field, quoted};
+use crate::config::algorithm;
+use crate::config::field::Field;
 use crate::config::key;
 use crate::config::rates;
-use crate::config::rules::{Algorithm, LimitRules};
+use crate::config::rules::LimitRules;
 use crate::config::section::Section;
-use crate::config::suggest;
 
-/// Keys beyond which the memory is worth a warning.
-const LARGE: u64 = 1 << 27;
-/// Bytes that a key takes with one to four rates: see the layout of the limiter's table.
-const BYTES_PER_KEY: [u64; MAX_RATES] = [26, 38, 53, 89];
-/// The algorithms that exist.
-const ALGORITHMS: [&str; 1] = ["sliding-window"];
+/// Bytes beyond which the memory of a limit is worth a warning.
+const LARGE: u64 = 3 << 30;
 
 pub(in crate::config) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
 
@@ -29,36 +25,32 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
     let capacity = capacity_field
         .as_ref()
         .map_or(Some(Capacity::DEFAULT), capacity);
-    let algorithm = section.or(
-        "algorithm",
-        "\"sliding-window\"",
-        Algorithm::SlidingWindow,
-        algorithm,
-    );
-    if let (Some(field), Some(capacity), Some(rates)) = (&capacity_field, capacity, &rates)
-        && capacity.keys() > LARGE
-    {
-        let per_key = BYTES_PER_KEY.get(rates.len() - 1).copied().unwrap_or(89);
-        let bytes = capacity.keys() * per_key;
-        field.report.warning(
-            &field.place,
-            format!(
-                "{} keys take about {} GiB, all of it from the start",
-                capacity.keys(),
-                bytes >> 30
-            ),
-            format!(
-                "write the number of clients that owe something at once; {} is the default",
-                Capacity::DEFAULT.keys()
-            ),
-        );
+    let policy = algorithm::policy(&section, rates.clone());
+    if let (Some(policy), Some(capacity)) = (&policy, capacity) {
+        let bytes = Limit::bytes_for(policy, capacity);
+        if bytes > LARGE {
+            let place = capacity_field
+                .as_ref()
+                .map_or(&section.place, |field| &field.place);
+            section.report.warning(
+                place,
+                format!(
+                    "{} keys take about {} GiB, all of it from the start",
+                    capacity.keys(),
+                    bytes >> 30
+                ),
+                format!(
+                    "write the number of clients that owe something at once; {} is the default",
+                    Capacity::DEFAULT.keys()
+                ),
+            );
+        }
     }
     section.finish();
     Some(LimitRules {
         key: key?,
-        rates: rates?,
+        policy: policy?,
         capacity: capacity?,
-        algorithm: algorithm?,
     })
 }
 
@@ -67,17 +59,5 @@ fn capacity(field: &Field<'_>) -> Option<Capacity> {
     match Capacity::new(keys) {
         Ok(capacity) => Some(capacity),
         Err(error) => field.refuse(error.to_string(), field.advice()),
-    }
-}
-
-fn algorithm(field: &Field<'_>) -> Option<Algorithm> {
-    let text = field.text()?;
-    if text == "sliding-window" {
-        return Some(Algorithm::SlidingWindow);
-    }
-    let message = format!("there is no algorithm {}", quoted(text));
-    match suggest::nearest(text, ALGORITHMS) {
-        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
-        None => field.refuse(message, field.advice()),
     }
 }

@@ -234,7 +234,7 @@ fn timeouts(section: Section<'_>) -> Option<OriginTimeouts> {
     let read_timeout = section.or("read", "\"30s\"", seconds(30), read);
     let write = section.or("write", "\"30s\"", seconds(30), read);
     let total = section.optional("total", "\"2m\"", read);
-    let idle = section.or("idle", "\"60s\"", seconds(60), read);
+    let idle = section.optional("idle", "\"60s\"", read);
     section.finish();
     Some(OriginTimeouts {
         connect: connect?,

@@ -1,0 +1,224 @@
+//! Owns how the algorithm of a limit is written: its name, and the keys that say more about it.
+//!
+//! Every key is asked for whatever the algorithm is; one that says nothing to the algorithm is an error, because somebody who
+//! wrote `burst` expects one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_limiter::{Algorithm, Alignment, MAX_COUNT, Policy, Rates, Refill, Unit};
+
+use super::field::{Field, quoted};
+use super::section::Section;
+use super::{suggest, zone};
+
+const NAMES: [&str; 6] = [
+    "sliding-window",
+    "exact",
+    "fixed-window",
+    "token-bucket",
+    "gcra",
+    "leaky-bucket",
+];
+
+/// How long a request may wait in a leaky bucket when the file does not say.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Longest `max_wait`: clients and proxies in front give up long before.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+/// The algorithm that `[limit.NAME]` names, with the rates that it judges.
+pub(super) fn policy(section: &Section<'_>, rates: Option<Rates>) -> Option<Policy> {
+    let written = section.field("algorithm", "\"sliding-window\"");
+    let name = written.as_ref().map_or(Some(NAMES[0]), name);
+    let keys = Keys::of(section);
+    let (name, rates) = (name?, rates?);
+    let algorithm = keys.algorithm(name, &rates)?;
+    let field = written.or(keys.burst).or(keys.queue);
+    Policy::new(algorithm, rates)
+        .map_err(|error| {
+            let (message, advice) = split(&error.to_string());
+            let place = field.as_ref().map_or(&section.place, |field| &field.place);
+            section.report.error(place, message, advice);
+        })
+        .ok()
+}
+
+/// The name of an algorithm.
+#[must_use]
+pub fn algorithm_name(algorithm: &Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingWindow => "sliding-window",
+        Algorithm::Exact => "exact",
+        Algorithm::FixedWindow(_) => "fixed-window",
+        Algorithm::TokenBucket { .. } => "token-bucket",
+        Algorithm::Gcra { .. } => "gcra",
+        Algorithm::LeakyBucket { .. } => "leaky-bucket",
+    }
+}
+
+fn name(field: &Field<'_>) -> Option<&'static str> {
+    let text = field.text()?;
+    if let Some(known) = NAMES.into_iter().find(|known| *known == text) {
+        return Some(known);
+    }
+    let message = format!("there is no algorithm {}", quoted(text));
+    match suggest::nearest(text, NAMES) {
+        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
+        None => field.refuse(message, format!("write one of {}", NAMES.join(", "))),
+    }
+}
+
+/// The keys that not every algorithm has.
+struct Keys<'d> {
+    align: Option<Field<'d>>,
+    timezone: Option<Field<'d>>,
+    burst: Option<Field<'d>>,
+    refill: Option<Field<'d>>,
+    queue: Option<Field<'d>>,
+    max_wait: Option<Field<'d>>,
+}
+
+impl<'d> Keys<'d> {
+    fn of(section: &Section<'d>) -> Self {
+        Self {
+            align: section.field("align", "\"clock\""),
+            timezone: section.field("timezone", "\"Europe/Berlin\""),
+            burst: section.field("burst", "20"),
+            refill: section.field("refill", "\"greedy\""),
+            queue: section.field("queue", "20"),
+            max_wait: section.field("max_wait", "\"5s\""),
+        }
+    }
+
+    /// The algorithm of this name; keys that say nothing to it are reported.
+    fn algorithm(&self, name: &str, rates: &Rates) -> Option<Algorithm> {
+        let mut foreign = false;
+        for (key, owners) in [
+            (&self.align, &["fixed-window"][..]),
+            (&self.timezone, &["fixed-window"]),
+            (&self.burst, &["token-bucket", "gcra"]),
+            (&self.refill, &["token-bucket"]),
+            (&self.queue, &["leaky-bucket"]),
+            (&self.max_wait, &["leaky-bucket"]),
+        ] {
+            if let Some(field) = key
+                && !owners.contains(&name)
+            {
+                foreign = true;
+                field.refuse::<()>(
+                    format!("{} says nothing to \"{name}\"", field.key),
+                    format!("leave it out, or write algorithm = \"{}\"", owners[0]),
+                );
+            }
+        }
+        let algorithm = match name {
+            "exact" => Some(Algorithm::Exact),
+            "fixed-window" => self.alignment(rates).map(Algorithm::FixedWindow),
+            "token-bucket" => self.token_bucket(rates),
+            "gcra" => self.burst(rates).map(|burst| Algorithm::Gcra { burst }),
+            "leaky-bucket" => self.leaky_bucket(rates),
+            _ => Some(Algorithm::SlidingWindow),
+        };
+        algorithm.filter(|_| !foreign)
+    }
+
+    fn alignment(&self, rates: &Rates) -> Option<Alignment> {
+        let align = self.align.as_ref().map(|field| match field.text()? {
+            "clock" => Some(Alignment::Epoch),
+            "first-request" => Some(Alignment::FirstRequest),
+            other => field.refuse(
+                format!("there is no alignment {}", quoted(other)),
+                "write \"clock\" or \"first-request\"",
+            ),
+        });
+        let Some(field) = &self.timezone else {
+            return align.unwrap_or(Some(Alignment::Epoch));
+        };
+        if let Some(Some(Alignment::FirstRequest)) = align {
+            return field.refuse(
+                "windows that start with a request follow no calendar",
+                "leave out either timezone or align = \"first-request\"",
+            );
+        }
+        let zone = field.parsed(zone::zone)?;
+        // A limit has no period twice, so a second rate would have another unit.
+        let unit = match rates.as_slice() {
+            [rate] => match rate.period().as_secs() {
+                86_400 => Some(Unit::Day),
+                604_800 => Some(Unit::Week),
+                2_678_400 => Some(Unit::Month),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(unit) = unit else {
+            return field.refuse(
+                "a calendar has days, weeks and months",
+                "write one rate per day, per week or per month, and others in limits of their own",
+            );
+        };
+        let zone = Arc::new(zone);
+        align.unwrap_or(Some(Alignment::Epoch))?;
+        Some(Alignment::Calendar { zone, unit })
+    }
+
+    fn token_bucket(&self, rates: &Rates) -> Option<Algorithm> {
+        let refill =
+            self.refill
+                .as_ref()
+                .map_or(Some(Refill::Greedy), |field| match field.text()? {
+                    "greedy" => Some(Refill::Greedy),
+                    "interval" => Some(Refill::Interval),
+                    other => field.refuse(
+                        format!("there is no refill {}", quoted(other)),
+                        "write \"greedy\", all the time, or \"interval\", all at once",
+                    ),
+                });
+        let burst = self.burst(rates);
+        Some(Algorithm::TokenBucket {
+            burst: burst?,
+            refill: refill?,
+        })
+    }
+
+    /// `None` inside: as many as the rate counts.
+    fn burst(&self, rates: &Rates) -> Option<Option<u32>> {
+        let Some(field) = &self.burst else {
+            return Some(None);
+        };
+        let burst = count(field)?;
+        if rates.len() > 1 {
+            return field.refuse(
+                "a burst belongs to one rate, and this limit has several",
+                "leave it out: each rate then has its count, or write limits of their own",
+            );
+        }
+        Some(Some(burst))
+    }
+
+    fn leaky_bucket(&self, rates: &Rates) -> Option<Algorithm> {
+        let shortest = rates.iter().next().map_or(1, |rate| rate.count());
+        let queue = self.queue.as_ref().map_or(Some(shortest), count);
+        let max_wait = self.max_wait.as_ref().map_or(Some(MAX_WAIT), |field| {
+            field.duration(Duration::from_millis(1)..=LONGEST_WAIT)
+        });
+        Some(Algorithm::LeakyBucket {
+            queue: queue?,
+            max_wait: max_wait?,
+        })
+    }
+}
+
+fn count(field: &Field<'_>) -> Option<u32> {
+    field
+        .integer(1..=u64::from(MAX_COUNT - 1))
+        .and_then(|count| u32::try_from(count).ok())
+}
+
+/// What is wrong, and what to write instead, of an error of the limiter.
+fn split(error: &str) -> (String, String) {
+    match error.split_once("; ") {
+        Some((message, advice)) => (message.to_owned(), advice.to_owned()),
+        None => (error.to_owned(), "write another algorithm".to_owned()),
+    }
+}
