@@ -15,6 +15,7 @@ use sluicegate_limiter::{Counted, Timestamp, Verdict};
 use crate::admission::{ActiveLimit, KeySeed, OverflowNews};
 use crate::clock;
 use crate::config::rules::{ListenerRules, Rules};
+use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
@@ -27,6 +28,8 @@ pub struct Live {
     pub recorder: Recorder,
     /// When the process started.
     pub started: Timestamp,
+    /// The file as it was then.
+    pub version_at_start: Version,
     file: PathBuf,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
@@ -82,6 +85,7 @@ impl Live {
             seed,
             recorder,
             started: now,
+            version_at_start: Version::of(file),
             file: file.to_owned(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,

@@ -36,8 +36,10 @@ impl BackgroundService for Reloads {
         };
         // One pending event is enough: it means "look again".
         let (events, mut changes) = mpsc::channel(1);
+        // The first look is for what changed before anybody watched.
+        let _ = events.try_send(());
         let _watcher = watch(self.0.file(), events);
-        let mut seen = Version::of(self.0.file());
+        let mut seen = self.0.version_at_start;
         loop {
             tokio::select! {
                 _ = hangup.recv() => {
@@ -60,12 +62,13 @@ impl BackgroundService for Reloads {
 }
 
 /// Tells two contents of the file apart without reading it; other files of the directory change too.
-#[derive(PartialEq, Eq)]
-struct Version(Option<(u64, u64, i64, i64, u64)>);
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Version(Option<(u64, u64, i64, i64, u64)>);
 
 impl Version {
     /// Follows symbolic links, so that a swapped config map is a new version.
-    fn of(file: &Path) -> Self {
+    #[must_use]
+    pub fn of(file: &Path) -> Self {
         let facts = std::fs::metadata(file).ok();
         Self(facts.map(|f| (f.dev(), f.ino(), f.mtime(), f.mtime_nsec(), f.size())))
     }
@@ -92,16 +95,13 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
 /// Watches the directory of `file`; without a watcher SIGHUP still works.
 fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
     let directory = directory_of(file);
-    let name = file.file_name().map(ToOwned::to_owned);
+    let watched = file.to_owned();
     let notice = move |event: notify::Result<notify::Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         // A log that lies beside the file is written to all the time.
         Ok(event)
             if matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)))
-                && event
-                    .paths
-                    .iter()
-                    .all(|path| path.file_name() != name.as_deref()) => {}
+                && !concerns(&event, &watched) => {}
         // A full channel already says "look again".
         Ok(_) => drop(events.try_send(())),
         Err(failure) => warn!("watching the configuration: {failure}"),
@@ -118,6 +118,12 @@ fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
             );
         })
         .ok()
+}
+
+/// Whether what was written may be the file: a symbolic link may lead to any other of the directory.
+fn concerns(event: &notify::Event, file: &Path) -> bool {
+    let named = |path: &PathBuf| path.file_name() == file.file_name();
+    event.paths.iter().any(named) || file.is_symlink()
 }
 
 fn directory_of(file: &Path) -> PathBuf {
