@@ -327,6 +327,8 @@ fn advice(error: &StateError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sluicegate_limiter::{Clock, Period, Rate, Rates};
 
     use super::*;
@@ -357,6 +359,11 @@ mod tests {
                 troubles: AtomicU64::new(0),
             }),
         }
+    }
+
+    /// 31 days before `now`, since the epoch.
+    fn long_before(now: Timestamp) -> Duration {
+        Duration::from_nanos(now.as_nanos()) - Duration::from_secs(31 * 24 * 60 * 60)
     }
 
     fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
@@ -426,6 +433,30 @@ mod tests {
         there.note(Ok(()));
         let condition = home.condition().expect("a directory");
         assert_eq!((condition.trouble, condition.troubles), (None, 2));
+    }
+
+    /// Goal: a directory does not grow with the history of its configuration. Method: two files that nobody has open, both dated 31 days
+    /// ago, of which one belongs to a limit in force, and a third of today.
+    #[test]
+    fn a_sweep_removes_what_no_limit_has_used_for_long() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state");
+        let home = home(&path);
+        let [used, old, young] = [60, 90, 120].map(|secs| open(&home, &policy(5, secs)).1);
+        let place = |survival: &Survival| path.join(survival.file().expect("a file").file_name());
+        let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
+        for survival in [&used, &old] {
+            let file = std::fs::File::options().write(true).open(place(survival));
+            file.and_then(|file| file.set_modified(long_ago))
+                .expect("it is ours");
+        }
+        home.sweep([&used, &Survival::unasked()].into_iter());
+        let there = [&used, &old, &young].map(|survival| place(survival).exists());
+        assert_eq!(there, [true, false, true]);
+        assert_eq!(
+            home.condition().map(|condition| condition.troubles),
+            Some(0)
+        );
     }
 
     /// Goal: who does not ask for files gets none. Method: a home without a directory, opened and edited.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sluicegate_limiter::{BootId, Boottime, Reading, Seed, StateDir, Timestamp, Wall};
 use tempfile::TempDir;
 
 use crate::harness::*;
@@ -64,6 +65,21 @@ async fn otp(gateway: &Gateway) -> serde_json::Value {
     let limits = status["limits"].as_array().unwrap();
     let found = limits.iter().find(|limit| limit["name"] == "otp");
     found.unwrap().clone()
+}
+
+/// Makes the directory's clock go on, in this boot, from where a process would have left it whose wall clock was `wrong` seconds off.
+fn set_clock(state: &Path, wrong: i64) {
+    fs::remove_file(state.join("clock")).unwrap();
+    let wall = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let uptime = fs::read_to_string("/proc/uptime").unwrap();
+    let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+    let reading = Reading {
+        boot: BootId::from_bytes(&fs::read("/proc/sys/kernel/random/boot_id").unwrap()),
+        boottime: Boottime(Duration::from_secs_f64(uptime)),
+        wall: Wall::Unconfirmed(Timestamp::from_secs(wall.saturating_add_signed(wrong))),
+    };
+    let directory = StateDir::open(state, Seed::from_bytes([0; 16])).unwrap();
+    directory.clock(reading).unwrap();
 }
 
 /// A gateway with five an hour, all of which 127.0.0.1 has used, and 127.0.0.5 two.
@@ -244,6 +260,43 @@ async fn two_gateways_over_one_directory_count_as_one() {
         otp(&second).await["counters"],
         "shared with another process"
     );
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_leaps_neither_opens_nor_blocks() {
+    // Goal: limits go by the time that is kept with them. Method: a directory whose clock is ten days ahead of the wall clock, then one
+    // that is thirty behind, as after a step of the wall clock. Who is refused before a kill is refused after it, and not for longer than
+    // the period; log and metric tell how far the clocks are apart. Where systemd vouches for the wall clock, limits catch up with it.
+    const DAY: i64 = 86_400;
+    for (wrong, told) in [
+        (10 * DAY + 1800, "the wall clock is 240 hours behind"),
+        (-30 * DAY - 1800, "the wall clock is 720 hours ahead"),
+    ] {
+        if wrong < 0 && Path::new("/run/systemd/timesync/synchronized").exists() {
+            continue;
+        }
+        let mut gateway = Gateway::start(&rules(KEPT, "2 per 1h")).await;
+        gateway.kill();
+        set_clock(&state_of(&gateway), wrong);
+        gateway.start_again().await;
+        assert_eq!(gateway.get("/").await.remaining("otp"), 1);
+        assert_eq!(gateway.get("/").await.remaining("otp"), 0);
+        gateway.kill();
+        gateway.start_again().await;
+        let refused = gateway.get("/").await;
+        assert_eq!(refused.status, 429);
+        assert!(
+            (3000..=3600).contains(&refused.retry_after()),
+            "{refused:?}"
+        );
+        let metrics = gateway.metrics().await;
+        let ahead = metrics.sum("sluicegate_clock_ahead_seconds", &[]);
+        assert!((ahead - wrong as f64).abs() < 600.0, "{ahead}");
+        eventually("the log tells", async || {
+            gateway.stderr().contains(told).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
