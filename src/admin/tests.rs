@@ -415,3 +415,18 @@ fn a_wrong_question_about_a_limit_is_told_what_is_right() {
         assert!(body.contains(says), "{body}");
     }
 }
+
+/// Goal: a question that has to wait says so, and for how long. Method: the answer when another walk is under way.
+#[test]
+fn a_second_walk_is_put_off() {
+    let (parts, ()) = Request::get("/limits/otp/top")
+        .body(())
+        .expect("a request")
+        .into_parts();
+    let Answer::Walk(walk) = answer(&parts, &Gateway::new()) else {
+        panic!("the top is read by a walk");
+    };
+    let response = walk.put_off();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[RETRY_AFTER], "1");
+}
