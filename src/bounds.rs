@@ -67,3 +67,6 @@ pub const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Keys that `/limits/NAME/top` shows at most; a question for more is refused. Each is some 300 bytes of JSON.
+pub const TOP_KEYS: usize = 1000;

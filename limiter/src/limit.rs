@@ -216,8 +216,9 @@ impl Limit {
         with_table!(&self.counters.table, table => table.tallies(), logs => logs.tallies())
     }
 
-    /// Whether both count in the same table.
-    pub(crate) fn shares_counters_with(&self, other: &Self) -> bool {
+    /// Whether both count in the same table. An edit that needs another table leaves two limits that do not.
+    #[must_use]
+    pub fn shares_counters_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
 
