@@ -3,6 +3,7 @@
 
 pub(crate) mod contender;
 pub(crate) mod document;
+pub(crate) mod model;
 pub(crate) mod picture;
 pub(crate) mod random;
 pub(crate) mod traffic;

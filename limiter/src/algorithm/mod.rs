@@ -4,6 +4,7 @@
 //! its algorithm, a [`Judge`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
 //! its caller, the others are calls: it is what most limits use.
 
+mod begun;
 mod calendar;
 mod drain;
 mod fixed_window;
@@ -22,6 +23,7 @@ use crate::decision::Standing;
 use crate::rate::{Period, Rate};
 use crate::time::Timestamp;
 
+use begun::CountsSince;
 pub use calendar::{Unit, Zone, ZoneError};
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 
