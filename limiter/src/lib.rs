@@ -81,7 +81,7 @@ pub use region::{
 pub use reservation::{Reservation, Settlement};
 #[cfg(loom)]
 pub use sync::lose_patience;
-pub use table::{Occupancy, Tallies};
+pub use table::{Ages, Occupancy, Overflow, Tallies};
 pub use time::Timestamp;
 
 /// The README's example, which is tested with the others.

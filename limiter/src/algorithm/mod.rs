@@ -199,6 +199,15 @@ impl Judge {
         with_judge!(self, judge => judge.owes(word))
     }
 
+    /// When the latest charge was made, to the second; `None` if the word does not tell. A window knows when it began,
+    /// and a debt when it ends.
+    pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
+        match self {
+            Self::Sliding(judge) => judge.charged(word),
+            Self::Window(_) | Self::Interval(_) | Self::Drain(_) => None,
+        }
+    }
+
     /// The one of two words that has used less by now.
     #[must_use]
     pub(crate) fn lighter(&self, words: [Word; 2]) -> Word {

@@ -271,6 +271,12 @@ impl Judge {
         })
     }
 
+    /// The second of the latest charge.
+    pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
+        let second = self.second_of(word.snapshot()?.stamp);
+        u64::try_from(second).ok().map(Timestamp::from_secs)
+    }
+
     /// What has been used, times the period in milliseconds.
     #[inline(always)]
     fn used(&self, window: &Window) -> u64 {
