@@ -6,4 +6,5 @@ pub(crate) mod document;
 pub(crate) mod model;
 pub(crate) mod picture;
 pub(crate) mod random;
+pub(crate) mod rounded;
 pub(crate) mod traffic;

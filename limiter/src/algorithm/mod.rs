@@ -238,7 +238,7 @@ impl Judge {
         }
     }
 
-    /// What has been used by now, in whole units, rounded up.
+    /// What has been used by now, in as many whole units as decisions count.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         with_judge!(self, judge => judge.used_units(word))
     }

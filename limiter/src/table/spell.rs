@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::time::Timestamp;
 
 const LASTS_BITS: u32 = 29;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const MOST_LASTS: u64 = (1 << LASTS_BITS) - 1;
 
 /// A time through which some newcomers were counted together, without a moment at which all of that had expired.
@@ -46,7 +47,10 @@ impl Overflow {
 
     fn word(self) -> u64 {
         let since = self.since.as_secs();
-        let lasts = (self.until.as_secs() + 1).saturating_sub(since);
+        let until = self
+            .until
+            .saturating_add(Duration::from_nanos(NANOS_PER_SECOND - 1));
+        let lasts = until.as_secs().saturating_sub(since);
         since << LASTS_BITS | lasts.clamp(1, MOST_LASTS)
     }
 
@@ -108,24 +112,23 @@ mod tests {
     fn a_spell_lasts_until_all_of_it_has_expired() {
         let kept = Spell::default();
         assert_eq!(kept.latest(), None);
-        kept.extend(spell(100, 120));
+        let late = Timestamp::from_nanos(119_000_000_001);
+        kept.extend(Overflow {
+            until: late,
+            ..spell(100, 0)
+        });
         kept.extend(spell(110, 115));
         assert_eq!(
             kept.latest(),
-            Some(spell(100, 121)),
+            Some(spell(100, 120)),
             "the end is rounded up"
         );
-        kept.extend(spell(121, 140));
+        kept.extend(spell(120, 140));
         kept.extend(spell(90, 95));
-        assert_eq!(kept.latest(), Some(spell(100, 141)));
-        kept.extend(spell(142, 150));
-        assert_eq!(kept.latest(), Some(spell(142, 151)));
-        assert_eq!(
-            Spell::after(kept.latest())
-                .latest()
-                .map(|spell| spell.since),
-            Some(Timestamp::from_secs(142))
-        );
+        assert_eq!(kept.latest(), Some(spell(100, 140)));
+        kept.extend(spell(141, 150));
+        assert_eq!(kept.latest(), Some(spell(141, 150)));
+        assert_eq!(Spell::after(kept.latest()).latest(), kept.latest());
     }
 
     /// Goal: nothing wraps. Method: the ends of time.
