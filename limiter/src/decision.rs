@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 /// Most limits that one request can face.
 pub const MAX_ASKS: usize = 8;
 
-/// The wait for a cost that no amount of waiting admits, since it exceeds the rate's count: 136 years, which every
-/// header can carry.
+/// The wait for a cost that no amount of waiting admits, since it exceeds the rate's count, or its burst or queue where it
+/// has one: 136 years, which every header can carry.
 pub const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How one rate stands for one key.
@@ -31,7 +31,7 @@ pub struct Standing {
     /// Whole units of cost that would be admitted right now; after the charge, where one was made.
     pub remaining: u32,
     /// From now until `remaining` grows by one if nothing else arrives, zero when all is free. For a rate that refuses:
-    /// until the refused cost would fit, [`NEVER`] if it exceeds the rate's count.
+    /// until the refused cost would fit, [`NEVER`] if it exceeds what the rate ever admits at once.
     pub next_free: Duration,
     /// From now until everything is free if nothing else arrives.
     pub reset: Duration,

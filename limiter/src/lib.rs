@@ -26,9 +26,9 @@
 //! let refused = decide(&[ask], now);
 //! assert_eq!(refused.outcome(), Outcome::Refused { ask: 0, rate: 0 });
 //!
-//! // The wait is true: the window ends in 10 s, half of the next one makes room for one of two.
+//! // The wait is true: the window ends in 10 s, and with the first millisecond of the next one less than two of it count.
 //! let wait = refused.retry_after().expect("it was refused");
-//! assert_eq!(wait.as_secs(), 15);
+//! assert_eq!(wait.as_millis(), 10_001);
 //! assert_eq!(decide(&[ask], now.saturating_add(wait)).outcome(), Outcome::Admitted);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -81,7 +81,7 @@ pub use region::{
 pub use reservation::{Reservation, Settlement};
 #[cfg(loom)]
 pub use sync::lose_patience;
-pub use table::{Occupancy, Tallies};
+pub use table::{Ages, Occupancy, Overflow, Tallies};
 pub use time::Timestamp;
 
 /// The README's example, which is tested with the others.

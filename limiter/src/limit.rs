@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 
 mod change;
 mod edit;
+mod inspect;
 mod occupied;
 #[cfg(feature = "mmap")]
 mod survive;

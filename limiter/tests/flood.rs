@@ -3,7 +3,7 @@
 mod common;
 
 use common::{START, admits, after, alike, capacity, left, limit, peek, rates};
-use sluicegate_limiter::{Counted, Judgement, Limit};
+use sluicegate_limiter::{Algorithm, Alignment, Counted, Judgement, Limit, Policy, Refill};
 
 /// Goal: no count goes down in a flood, least of all the flooder's own. Method: known clients at all stages of their
 /// limit, then a hundred times the capacity in new keys, each asking more often than it may.
@@ -133,4 +133,59 @@ fn a_key_that_gets_a_slot_takes_what_it_used_in_overflow_along() {
     );
     assert_eq!(peek(&limit, 8, after(25_000)).counted(), Counted::Alone);
     assert_eq!(limit.occupancy(after(25_000)).live, 1);
+}
+
+/// Goal: no flood resets a victim or the flooder, whatever the algorithm. Method: victims at all stages of their limit, then
+/// fifty times the capacity in new keys, of which some come back for more; `--example flood` does it with 10^7.
+#[test]
+fn a_flood_resets_nobody_whatever_the_algorithm() {
+    const UNITS: u32 = 5;
+    const KEYS: u64 = if cfg!(miri) { 500 } else { 250_000 };
+    let burst = None;
+    let algorithms = [
+        Algorithm::SlidingWindow,
+        Algorithm::Exact,
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::TokenBucket {
+            burst,
+            refill: Refill::Interval,
+        },
+        Algorithm::Gcra { burst },
+    ];
+    for algorithm in algorithms {
+        let policy = Policy::new(algorithm.clone(), rates(&[(UNITS, 86_400)])).expect("a policy");
+        let limit = Limit::new(policy, capacity(KEYS / 50));
+        let bytes = limit.bytes();
+        let victims = 0..100;
+        let used = |victim: u64| 1 + victim as u32 % UNITS;
+        for victim in victims.clone() {
+            assert!((0..used(victim)).all(|_| admits(&limit, victim, START)));
+        }
+        for flooder in 1_000..1_000 + KEYS {
+            admits(&limit, flooder, START);
+            // He comes back to a key that he had long ago: whatever it had used, it has not got more than its limit.
+            let again = 1_000 + (flooder - 1_000) / 2;
+            if flooder % 100 == 0 {
+                let passed = (0..=UNITS).filter(|_| admits(&limit, again, START)).count();
+                assert!(
+                    passed < UNITS as usize,
+                    "{algorithm:?}: {again} had asked before"
+                );
+                assert!(!admits(&limit, again, START));
+            }
+        }
+        for victim in victims {
+            let seen = (
+                left(&limit, victim, START),
+                peek(&limit, victim, START).counted(),
+            );
+            assert_eq!(
+                seen,
+                (UNITS - used(victim), Counted::Alone),
+                "{algorithm:?}"
+            );
+        }
+        assert_eq!((limit.bytes(), limit.tallies().slots_reused), (bytes, 0));
+        assert!(limit.overflow(START).is_some());
+    }
 }

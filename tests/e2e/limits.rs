@@ -40,9 +40,10 @@ async fn five_per_window_means_at_most_five_in_any_aligned_window() {
     }
     let counts: Vec<usize> = admitted.into_values().collect();
     assert!(counts.iter().all(|count| *count <= 5), "{counts:?}");
-    // The first and the last window are not whole. A steady stream settles at four: the last window weighs in.
+    // The first and the last window are not whole. In the last 400 ms of a window the one before weighs nothing: who asks
+    // all the time gets all five then, unless the machine held him up.
     assert!(
-        counts[1..counts.len() - 1].iter().all(|count| *count >= 3),
+        counts[1..counts.len() - 1].iter().all(|count| *count >= 4),
         "{counts:?}"
     );
 }
@@ -116,7 +117,10 @@ async fn every_rate_of_a_limit_must_hold() {
     )
     .await;
     assert_eq!(admitted, 5);
-    assert!(last.retry_after() > 60, "{last:?}");
+    assert!(
+        last.retry_after() >= last.seconds_to_more("otp-3600s"),
+        "{last:?}"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 
 pub(crate) mod contender;
 pub(crate) mod document;
+pub(crate) mod model;
 pub(crate) mod picture;
 pub(crate) mod random;
+pub(crate) mod rounded;
 pub(crate) mod traffic;

@@ -4,6 +4,7 @@
 //! its algorithm, a [`Judge`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
 //! its caller, the others are calls: it is what most limits use.
 
+mod begun;
 mod calendar;
 mod drain;
 mod fixed_window;
@@ -22,6 +23,7 @@ use crate::decision::Standing;
 use crate::rate::{Period, Rate};
 use crate::time::Timestamp;
 
+use begun::CountsSince;
 pub use calendar::{Unit, Zone, ZoneError};
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 
@@ -197,6 +199,15 @@ impl Judge {
         with_judge!(self, judge => judge.owes(word))
     }
 
+    /// When the latest charge was made, to the second; `None` if the word does not tell. A window knows when it began,
+    /// and a debt when it ends.
+    pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
+        match self {
+            Self::Sliding(judge) => judge.charged(word),
+            Self::Window(_) | Self::Interval(_) | Self::Drain(_) => None,
+        }
+    }
+
     /// The one of two words that has used less by now.
     #[must_use]
     pub(crate) fn lighter(&self, words: [Word; 2]) -> Word {
@@ -227,7 +238,7 @@ impl Judge {
         }
     }
 
-    /// What has been used by now, in whole units, rounded up.
+    /// What has been used by now, in as many whole units as decisions count.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         with_judge!(self, judge => judge.used_units(word))
     }

@@ -4,10 +4,13 @@
 //! current window and in the one before; `e` into the current window the rate has used
 //!
 //! ```text
-//! used = previous · (P − e) / P + current        and a cost fits iff  used + cost ≤ count
+//! used = ⌊previous · (P − e) / P⌋ + current      and a cost fits iff  used + cost ≤ count
 //! ```
 //!
-//! so the previous window is taken as evenly spread and fades out as the current one passes.
+//! so the previous window is taken as evenly spread and fades out as the current one passes. Its fraction of a unit counts
+//! as nothing: a request passes as long as the approximated rate has not reached the count before it. Counted as a
+//! unit it would refuse every second request of who asks once a period under a count of 1
+//! (`docs/decisions/0007-fractions-of-a-window-count-as-nothing.md` has the numbers).
 //!
 //! # The word
 //! ```text
@@ -22,10 +25,18 @@
 //! # Guarantee and error
 //! *Aligned windows are exact.* `current` never exceeds the count, since `cost` fits only if `current + cost ≤ count`.
 //! *Any window of length P* ending `e` into a window covers its last `P − e` of the previous one: it holds at most
-//! `previous + current`, where the latest charge had `previous · (P − e)/P + current ≤ count`. With `previous = count`,
-//! all of it at the very end of its window, that allows `current = count · e/P`, so at most `count · (1 + e/P)` in the
-//! span, just under 2 · count. Twice the count is reached only by a client that times its bursts to window ends; evenly
-//! spread traffic sees no error. GCRA has the same bound; only an exact log has none.
+//! `previous + current`, where the latest charge had `⌊previous · (P − e)/P⌋ + current ≤ count`. With `previous = count`,
+//! all of it at the very end of its window, that allows `current = ⌈count · e/P⌉`, so at most `count + ⌈count · e/P⌉` in
+//! the span: up to 2 · count, in the last `P / count` of the window. That is reached only by a client that times its bursts
+//! to window ends. GCRA has the same bound; only an exact log has none.
+//!
+//! *Who leaves `P / count` and 1 ms between his requests is never refused.* Of such requests, m came before in this window
+//! and k ≤ count in the previous one. Let c = count and x = e/P. From m · P/c < e (m > 0) follows m < c·x, so
+//! m ≤ ⌈c·x⌉ − 1, and ⌊k·(1 − x)⌋ ≤ c − ⌈c·x⌉: together with the request itself at most c. With m = 0 and x > 0 the same
+//! holds; with m = 0 and x = 0, c earlier requests and this one would span more than P, so k ≤ c − 1. The millisecond pays
+//! for rounding e down.
+//!
+//! *Who asks all the time gets `count` in every window:* in its last `P / count` the previous one weighs nothing.
 //!
 //! # Limits
 //! Counts saturate at 2^20 − 1. With P ≤ 31 days < 2^32 ms, `previous · P` and `count · P` stay below 2^52 and their
@@ -271,7 +282,13 @@ impl Judge {
         })
     }
 
-    /// What has been used, times the period in milliseconds.
+    /// The second of the latest charge.
+    pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
+        let second = self.second_of(word.snapshot()?.stamp);
+        u64::try_from(second).ok().map(Timestamp::from_secs)
+    }
+
+    /// What has been used, fractions included, times the period in milliseconds.
     #[inline(always)]
     fn used(&self, window: &Window) -> u64 {
         let period = self.period_millis();
@@ -289,8 +306,9 @@ impl Judge {
     fn has_room(&self, window: &Window, cost: Cost) -> bool {
         // A cost below 2^32 times a period of at most 2,678,400,000 ms is below 2^63.4; with 2^54 more it still fits 64
         // bits.
+        // The fraction counts as nothing: ⌊used⌋ + cost ≤ count iff used + cost < count + 1.
         let period = self.period_millis();
-        self.used(window) + u64::from(cost.get()) * period <= u64::from(self.count()) * period
+        self.used(window) + u64::from(cost.get()) * period < (u64::from(self.count()) + 1) * period
     }
 
     /// The word after a charge of `cost`, if it fits.
@@ -381,25 +399,25 @@ impl Judge {
         }
     }
 
-    /// Whole units that fit now: `count − current − ⌈previous · (P − e) / P⌉`.
+    /// Whole units that fit now: `count − current − ⌊previous · (P − e) / P⌋`.
     fn remaining(&self, window: &Window) -> u32 {
         u64::from(self.count()).saturating_sub(self.units(window)) as u32
     }
 
-    /// What has been used, in whole units, rounded up.
+    /// What has been used, in whole units.
     fn units(&self, window: &Window) -> u64 {
         match window.previous {
             // Most keys ask within one window; a division is what a decision's arithmetic costs.
             0 => u64::from(window.current),
-            _ => self.used(window).div_ceil(self.period_millis()),
+            _ => self.used(window) / self.period_millis(),
         }
     }
 
     /// How long until `cost` fits.
     ///
-    /// In this window it fits from the `e` on where `previous · (P − e) ≤ (count − current − cost) · P`. If the right
-    /// side is negative it fits in no part of this window; in the next one `current` is the previous count, and the
-    /// current count is zero.
+    /// In this window it fits from the `e` on where `previous · (P − e) < (room + 1) · P`, with `room = count − current −
+    /// cost`. If the room is negative it fits in no part of this window; in the next one `current` is the previous count,
+    /// and the current count is zero.
     #[inline(always)]
     fn wait(&self, window: &Window, cost: u32) -> Duration {
         let (count, period) = (self.count(), self.period_millis());
@@ -408,8 +426,11 @@ impl Judge {
         }
         let fading = |previous: u32, room: u32| match previous {
             0 => 0,
-            // Both factors fit 2^52; the quotient is cut at P, where `previous` weighs nothing any more.
-            _ => period - period.min(u64::from(room) * period / u64::from(previous)),
+            // The first whole P − e that is too long, at most P + 1 where none is. The product is below 2^53.
+            _ => {
+                let weighs = ((u64::from(room) + 1) * period).div_ceil(u64::from(previous));
+                period + 1 - weighs.min(period + 1)
+            }
         };
         let at = match (count - cost).checked_sub(window.current) {
             Some(room) => fading(window.previous, room),
@@ -421,14 +442,12 @@ impl Judge {
         Self::until(at, window)
     }
 
-    /// How long until nothing is used any more.
+    /// How long until all of the count is free.
     fn reset(&self, window: &Window) -> Duration {
-        let windows = match (window.previous, window.current) {
-            (0, 0) => return Duration::ZERO,
-            (_, 0) => 1,
-            _ => 2,
-        };
-        Self::until(windows * self.period_millis(), window)
+        match (window.previous, window.current) {
+            (0, 0) => Duration::ZERO,
+            _ => self.wait(window, self.count()),
+        }
     }
 
     /// The time from now to `millis` after the window's start.

@@ -5,7 +5,7 @@
 //! that is judged here.
 //!
 //! # The word
-//! As in `fixed_window`: the start of the period in which the latest charge was made, and the tokens missing then. After
+//! The start of the period in which the latest charge was made, and the tokens missing then (`begun`). After
 //! k periods `missing − min(missing, k · count)` are missing. A slot owes at least until the period of its latest charge
 //! ends, and its start grows whenever it changes hands: no word comes back under another key.
 //!
@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::fixed_window::{pack, unpack};
+use super::begun::{Begun, CountsSince, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, Standing};
@@ -38,16 +38,9 @@ pub(crate) struct Judge {
     start: i64,
 }
 
-/// A word as a moment sees it.
-#[derive(Clone, Copy)]
-struct Bucket {
-    start: i64,
-    missing: u32,
-}
-
 impl Judge {
     pub(crate) fn new(rate: Rate, burst: u32, now: Timestamp) -> Self {
-        let millis = (now.as_nanos() / NANOS_PER_MILLI) as i64;
+        let millis = millis(now);
         let period = i64::from(rate.period().as_secs()) * MILLIS_PER_SECOND;
         Self {
             rate,
@@ -65,10 +58,6 @@ impl Judge {
         self.rate
     }
 
-    fn millis(&self) -> i64 {
-        (self.now.as_nanos() / NANOS_PER_MILLI) as i64
-    }
-
     fn period(&self) -> i64 {
         i64::from(self.rate.period().as_secs()) * MILLIS_PER_SECOND
     }
@@ -81,21 +70,8 @@ impl Judge {
         (u64::from(missing) - refilled.min(u64::from(missing))) as u32
     }
 
-    fn bucket(&self, word: Word) -> Bucket {
-        match unpack(word, self.millis()) {
-            Some((start, missing)) => Bucket {
-                start: start.max(self.start),
-                missing: self.refilled(missing, start),
-            },
-            None => Bucket {
-                start: self.start,
-                missing: 0,
-            },
-        }
-    }
-
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
-        self.has_room(self.bucket(word).missing, cost)
+        self.has_room(self.begun(word).count, cost)
     }
 
     fn has_room(&self, missing: u32, cost: Cost) -> bool {
@@ -103,74 +79,45 @@ impl Judge {
     }
 
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
-        let Bucket { start, missing } = self.bucket(word);
-        self.has_room(missing, cost)
-            .then(|| pack(start, missing.saturating_add(cost.get())))
+        let begun = self.begun(word);
+        self.has_room(begun.count, cost)
+            .then(|| begun.plus(cost.get()).word())
     }
 
     /// The word after a charge of `cost` whether it fits or not; stops at twice the burst.
     pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
-        let Bucket { start, missing } = self.bucket(word);
-        let most = self.burst.saturating_mul(2).max(missing);
-        pack(start, missing.saturating_add(cost.get()).min(most))
+        let begun = self.begun(word);
+        let most = self.burst.saturating_mul(2).max(begun.count);
+        let count = begun.plus(cost.get()).count.min(most);
+        Begun { count, ..begun }.word()
     }
 
     pub(crate) fn set(&self, word: Word, used: u32) -> Word {
-        pack(
-            self.bucket(word).start,
-            used.min(self.burst.saturating_mul(2)),
-        )
+        let start = self.begun(word).start;
+        let count = used.min(self.burst.saturating_mul(2));
+        Begun { start, count }.word()
     }
 
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
-        let Bucket { start, missing } = self.bucket(word);
-        let (made, _) = unpack(charge.left, self.millis())?;
-        let left = self.refilled(charge.cost.get(), made).min(missing);
-        (left > 0).then(|| pack(start, missing - left))
+        let begun = self.begun(word);
+        let made = Begun::of(charge.left, self.now)?;
+        let left = self
+            .refilled(charge.cost.get(), made.start)
+            .min(begun.count);
+        let count = begun.count - left;
+        (left > 0).then(|| Begun { count, ..begun }.word())
     }
 
     pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
-        let full = self.bucket(word).missing >= self.burst.saturating_mul(2);
+        let full = self.begun(word).count >= self.burst.saturating_mul(2);
         (!full).then(|| self.undo(word, charge)).flatten()
     }
 
-    pub(crate) fn owes(&self, word: Word) -> bool {
-        unpack(word, self.millis()).is_some_and(|(start, missing)| {
-            start >= self.start || self.refilled(missing, start) > 0
-        })
-    }
-
-    pub(crate) fn lighter(&self, [one, other]: [Word; 2]) -> Word {
-        if self.bucket(one).missing <= self.bucket(other).missing {
-            one
-        } else {
-            other
-        }
-    }
-
-    pub(crate) fn sum(&self, word: Word, other: Word) -> Word {
-        self.join(word, other, u32::saturating_add)
-    }
-
-    pub(crate) fn larger(&self, word: Word, other: Word) -> Word {
-        self.join(word, other, u32::max)
-    }
-
-    fn join(&self, word: Word, other: Word, join: fn(u32, u32) -> u32) -> Word {
-        let (one, two) = (self.bucket(word), self.bucket(other));
-        match (self.owes(word), self.owes(other)) {
-            (_, false) => word,
-            (false, true) => other,
-            (true, true) => pack(one.start.max(two.start), join(one.missing, two.missing)),
-        }
-    }
-
-    pub(crate) fn used_units(&self, word: Word) -> u64 {
-        u64::from(self.bucket(word).missing)
-    }
-
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
-        let Bucket { start, missing } = self.bucket(word);
+        let Begun {
+            start,
+            count: missing,
+        } = self.begun(word);
         let remaining = self.burst.saturating_sub(missing);
         let until = |left: u32| self.until(start, missing.saturating_sub(left));
         Standing {
@@ -190,7 +137,7 @@ impl Judge {
     fn until(&self, start: i64, tokens: u32) -> Duration {
         let periods = i64::from(tokens.div_ceil(self.rate.count()));
         let millis = if periods == 0 {
-            self.millis()
+            millis(self.now)
         } else {
             start + periods * self.period()
         };
@@ -198,5 +145,27 @@ impl Judge {
         let wait = (nanos - i128::from(self.now.as_nanos())).max(0);
         // Too long for a word that a charge wrote, but a file may hold any.
         Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
+    }
+}
+
+impl CountsSince for Judge {
+    /// The tokens that are missing now, in the period of now.
+    fn begun(&self, word: Word) -> Begun {
+        match Begun::of(word, self.now) {
+            Some(Begun { start, count }) => Begun {
+                start: start.max(self.start),
+                count: self.refilled(count, start),
+            },
+            None => Begun {
+                start: self.start,
+                count: 0,
+            },
+        }
+    }
+
+    fn owes(&self, word: Word) -> bool {
+        Begun::of(word, self.now).is_some_and(|Begun { start, count }| {
+            start >= self.start || self.refilled(count, start) > 0
+        })
     }
 }

@@ -3,11 +3,11 @@
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::table::{Occupancy, Tallies};
+use crate::table::{Ages, Occupancy, Tallies};
 use crate::time::Timestamp;
 
 use super::LogTable;
-use super::judge::{Answer, Asked, Moment, longest};
+use super::judge::{Answer, Asked, Moment, NANOS_PER_MILLI, longest};
 use super::layout::SLOTS;
 use super::moving::settled;
 
@@ -21,6 +21,8 @@ pub struct Occupant {
     pub key: KeyHash,
     /// What it would be told if it asked for one unit.
     pub answer: Answer,
+    /// When it was last charged, to the millisecond.
+    pub charged: Timestamp,
 }
 
 impl LogTable {
@@ -62,6 +64,30 @@ impl LogTable {
         }
     }
 
+    /// How long ago the keys that owe were charged; of a large table a sample is looked at.
+    #[must_use]
+    pub fn ages(&self, rates: &Rates, now: Timestamp) -> Ages {
+        let (period, moment) = (longest(rates), Moment::new(now));
+        let buckets = self.memory.buckets();
+        // As in `occupancy`.
+        let step = buckets.div_ceil(SAMPLE);
+        let (mut looked, mut ages) = (0_u64, Ages::default());
+        for home in (0..buckets).step_by(step) {
+            looked += 1;
+            for slot in home * SLOTS..(home + 1) * SLOTS {
+                let log = self.memory.slot(slot);
+                let view = log.view(log.control());
+                let charged = view.latest().filter(|_| view.owes(period, moment));
+                if let Some(entry) = charged {
+                    ages.count(moment.age_of(entry));
+                }
+            }
+        }
+        ages.scaled(|sampled| {
+            (u128::from(sampled) * buckets as u128 / u128::from(looked.max(1))) as u64
+        })
+    }
+
     /// The keys that owe and have a log of their own, in no order. Takes nothing and waits for nobody.
     pub fn occupied<'t>(
         &'t self,
@@ -78,13 +104,20 @@ impl LogTable {
     /// The key that has a slot, counted through all buckets, if it owes.
     pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<Occupant> {
         let moment = Moment::new(now);
-        let (owner, answer) = settled(self.memory.slot(slot), |view| {
-            let owes = view.owes(longest(rates), moment);
-            owes.then(|| view.answer(rates, Asked::Wanted(Cost::ONE), moment))
+        let (owner, found) = settled(self.memory.slot(slot), |view| {
+            let charged = view
+                .latest()
+                .filter(|_| view.owes(longest(rates), moment))?;
+            Some((
+                view.answer(rates, Asked::Wanted(Cost::ONE), moment),
+                charged,
+            ))
         });
+        let (answer, charged) = found?;
         Some(Occupant {
             key: owner?.key(),
-            answer: answer?,
+            answer,
+            charged: Timestamp::from_nanos(charged.saturating_mul(NANOS_PER_MILLI)),
         })
     }
 }

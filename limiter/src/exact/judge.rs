@@ -15,6 +15,7 @@ use arrayvec::ArrayVec;
 use crate::cost::Cost;
 use crate::decision::{Counted, NEVER, Standing, Standings};
 use crate::rate::{MAX_RATES, Period, Rate, Rates};
+use crate::table::Overflow;
 use crate::time::Timestamp;
 
 use super::log::View;
@@ -51,6 +52,21 @@ impl Moment {
     /// Whether an entry counts no more in `period`.
     pub(super) fn is_expired(self, entry: u64, period: Period) -> bool {
         self.expired(period).is_some_and(|expired| entry <= expired)
+    }
+
+    /// How long ago an entry was made.
+    pub(super) fn age_of(self, entry: u64) -> Duration {
+        Duration::from_nanos(self.now.as_nanos()).saturating_sub(Duration::from_millis(entry))
+    }
+
+    /// The time through which a charge made now counts in a period; what clocks entered ahead of it counts longer.
+    pub(super) fn spell(self, period: Period) -> Overflow {
+        Overflow {
+            since: self.now,
+            until: self
+                .now
+                .saturating_add(Duration::from_millis(millis(period) + 1)),
+        }
     }
 
     /// The time from now to a moment.

@@ -31,7 +31,7 @@ impl LogTable {
                 if !inherited.moments.is_empty() {
                     // All of them, not the largest: a receipt may still take any of these entries out again.
                     let log = new.memory.overflow(home);
-                    new.change_log(log, None, rates, &Change::Absorb(&inherited), moment);
+                    new.change_shared(log, rates, &Change::Absorb(&inherited), moment);
                 }
             }
         }

@@ -12,7 +12,7 @@ use super::change::{Applied, Change};
 use super::control::Control;
 use super::judge::{Moment, longest};
 use super::layout::{Memory, SLOTS};
-use super::log::{Raced, Tenure};
+use super::log::{Log, Raced, Tenure};
 
 /// What a key that gets a slot brings along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,7 +257,7 @@ impl LogTable {
             other => other,
         };
         let log = self.memory.overflow(homes[0]);
-        let applied = self.change_log(log, None, rates, change, moment)?;
+        let applied = self.change_shared(log, rates, change, moment)?;
         // Invariant 4: pairs with the fence of a claim.
         fence(Ordering::SeqCst);
         match &applied {
@@ -271,6 +271,21 @@ impl LogTable {
                 }
                 self.counts.admitted_in_overflow();
             }
+        }
+        Some(applied)
+    }
+
+    /// Makes a change to a log that newcomers share, and remembers since when they do.
+    pub(super) fn change_shared(
+        &self,
+        log: Log<'_>,
+        rates: &Rates,
+        change: &Change<'_>,
+        moment: Moment,
+    ) -> Option<Applied> {
+        let applied = self.change_log(log, None, rates, change, moment)?;
+        if let Applied::Made { .. } = applied {
+            self.counts.shared(moment.spell(longest(rates)));
         }
         Some(applied)
     }

@@ -51,7 +51,7 @@ impl LogTable {
         let inherited = self.latest_of(used, rates, moment);
         if !inherited.moments.is_empty() {
             let log = self.memory.overflow(home);
-            self.change_log(log, None, rates, &Change::Absorb(&inherited), moment);
+            self.change_shared(log, rates, &Change::Absorb(&inherited), moment);
         }
     }
 

@@ -24,6 +24,7 @@ pub struct Occupant {
     decision: Decision,
     /// Thousandths of its fullest rate that are used.
     fullness: u64,
+    charged: Option<Timestamp>,
 }
 
 impl Occupant {
@@ -37,6 +38,12 @@ impl Occupant {
     #[must_use]
     pub fn fullness(&self) -> u64 {
         self.fullness
+    }
+
+    /// When the key was last charged; `None` for algorithms whose states do not tell, as in [`Limit::ages`].
+    #[must_use]
+    pub fn charged(&self) -> Option<Timestamp> {
+        self.charged
     }
 }
 
@@ -70,16 +77,18 @@ impl Iterator for Occupied<'_> {
                     fullness = fullness.max((1000 * used).checked_div(of).unwrap_or(0));
                 }
                 let decision = limit.decision(looked_at(words), now);
-                return Some(Occupant { key, decision, fullness });
+                let charged = judges[0].charged(words[0]);
+                return Some(Occupant { key, decision, fullness, charged });
             }
             None
         }, logs => {
             while self.next < slots {
                 let slot = self.next;
                 self.next += 1;
-                if let Some(exact::Occupant { key, answer }) = logs.occupant(slot, limit.rates(), now) {
+                if let Some(exact::Occupant { key, answer, charged }) = logs.occupant(slot, limit.rates(), now) {
                     let fullness = answer.fullness();
-                    return Some(Occupant { key, decision: Decision::of_log(answer), fullness });
+                    let decision = Decision::of_log(answer);
+                    return Some(Occupant { key, decision, fullness, charged: Some(charged) });
                 }
             }
             None

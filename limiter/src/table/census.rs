@@ -4,8 +4,10 @@ use crate::algorithm::{Judge, Word};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
+use super::ages::Ages;
 use super::layout::Bucket;
 use super::lock::settled_owner;
+use super::spell::{Overflow, Spell};
 use super::tag::Owner;
 use super::{Place, Table};
 
@@ -37,6 +39,8 @@ pub struct Tallies {
     pub refused_in_overflow: u64,
     /// Slots taken over from a key that owed nothing any more.
     pub slots_reused: u64,
+    /// The latest time through which newcomers were counted together; it goes on until its end is past.
+    pub overflow: Option<Overflow>,
 }
 
 /// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
@@ -45,6 +49,7 @@ pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
     slots_reused: AtomicU64,
+    spell: Spell,
 }
 
 impl Counts {
@@ -53,6 +58,7 @@ impl Counts {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
             slots_reused: AtomicU64::new(before.slots_reused),
+            spell: Spell::after(before.overflow),
         }
     }
 
@@ -68,11 +74,17 @@ impl Counts {
         self.slots_reused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// What newcomers used counts together from the beginning of `spell` to its end.
+    pub(crate) fn shared(&self, spell: Overflow) {
+        self.spell.extend(spell);
+    }
+
     pub(crate) fn tallies(&self) -> Tallies {
         Tallies {
             admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
             refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
             slots_reused: self.slots_reused.load(Ordering::Relaxed),
+            overflow: self.spell.latest(),
         }
     }
 }
@@ -112,6 +124,30 @@ impl<const K: usize> Table<K> {
             overflowing: extrapolated(overflowing),
             buckets: buckets as u64,
         }
+    }
+
+    /// How long ago the keys that owe something were charged; `None` if their states do not tell.
+    pub(crate) fn ages(&self, judges: &[Judge; K]) -> Option<Ages> {
+        let buckets = self.memory.buckets();
+        // As in `occupancy`.
+        let step = buckets.div_ceil(SAMPLE);
+        let (mut looked, mut ages) = (0_u64, Ages::default());
+        for home in (0..buckets).step_by(step) {
+            looked += 1;
+            for slot in 0..Bucket::<K>::SLOTS {
+                if let Some((_, words)) = self.occupant(home * Bucket::<K>::SLOTS + slot, judges) {
+                    ages.count(
+                        judges[0]
+                            .now()
+                            .saturating_since(judges[0].charged(words[0])?),
+                    );
+                }
+            }
+        }
+        let all = |sampled: u64| {
+            (u128::from(sampled) * buckets as u128 / u128::from(looked.max(1))) as u64
+        };
+        Some(ages.scaled(all))
     }
 
     pub(crate) fn slots(&self) -> usize {

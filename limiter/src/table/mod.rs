@@ -34,6 +34,7 @@
 //! SeqCst where a successor must see them or be told of them; `limit::edit` has that argument. On x86 this costs nothing
 //! on top.
 
+mod ages;
 pub(crate) mod census;
 #[cfg(any(test, feature = "mmap"))]
 mod heal;
@@ -43,6 +44,7 @@ mod lock;
 pub(crate) mod moving;
 mod newcomer;
 mod overflow;
+mod spell;
 pub(crate) mod tag;
 
 use crate::algorithm::{Charge, Judge, Word};
@@ -56,9 +58,11 @@ use crate::region::Region;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
+pub use ages::Ages;
 use census::Counts;
 pub use census::{Occupancy, Tallies};
 use layout::{Bucket, Memory};
+pub use spell::Overflow;
 use tag::{Owner, Tag};
 
 /// The counters of a limit with K rates.

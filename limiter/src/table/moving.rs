@@ -124,6 +124,9 @@ impl<const K: usize> Table<K> {
                 });
             }
         }
+        if *words != [Word::UNUSED; K] {
+            self.note_shared(judges, words);
+        }
     }
 
     /// Adds what newcomers without a slot used to the overflow words of all buckets.

@@ -15,6 +15,7 @@ use crate::sync::Ordering;
 
 use super::known::revise;
 use super::layout::Memory;
+use super::spell::Overflow;
 use super::{Change, Charged, Made, Seat, State, Table};
 
 impl<const K: usize> Table<K> {
@@ -45,10 +46,25 @@ impl<const K: usize> Table<K> {
                 rows[rate][1] = rows[rate][0];
             }
         }
+        self.note_shared(judges, rows.as_flattened());
         Charged::Admitted(
             State::Shared(rows, Counted::InOverflow),
             Seat::Overflow(homes),
         )
+    }
+
+    /// Remembers that these words of overflow, as many for each rate, count from now on for as long as they owe.
+    pub(super) fn note_shared(&self, judges: &[Judge; K], words: &[Word]) {
+        let since = judges[0].now();
+        let each = words.len() / K;
+        let owing = words.iter().enumerate().map(|(index, word)| {
+            let standing = judges[index / each].standing(*word, None);
+            standing.reset
+        });
+        if let Some(longest) = owing.max() {
+            let until = since.saturating_add(longest);
+            self.counts.shared(Overflow { since, until });
+        }
     }
 
     /// Takes `cost` of the charge made at `made` back.

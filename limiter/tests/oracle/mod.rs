@@ -79,10 +79,14 @@ impl History {
             + counted(Some(judged)) * millis
     }
 
+    /// Whole units used at `now`.
+    fn units(&self, period: u64, now: Timestamp) -> u128 {
+        self.used(period, now) / u128::from(period * 1_000)
+    }
+
     fn fits(&self, rate: &Rate, cost: u64, now: Timestamp) -> bool {
         let period = u64::from(rate.period().as_secs());
-        let room = u128::from(rate.count()) * u128::from(period * 1_000);
-        self.used(period, now) + u128::from(cost) * u128::from(period * 1_000) <= room
+        self.units(period, now) + u128::from(cost) <= u128::from(rate.count())
     }
 }
 
@@ -166,7 +170,7 @@ impl SlidingWindow {
                 None => first(now, |then| fits(remaining + 1, then)),
             };
             let period = u64::from(rate.period().as_secs());
-            let reset = first(now, |then| history.used(period, then) == 0);
+            let reset = first(now, |then| history.units(period, then) == 0);
             Expected {
                 refuses: refused.is_some(),
                 remaining,
@@ -187,17 +191,17 @@ impl SlidingLog {
         self.0.push((now, cost));
     }
 
-    /// Most units within any span of this length, ends excluded.
-    pub(crate) fn most_within(&self, span: Duration) -> u64 {
-        let from = |first: usize| {
-            let end = self.0[first].0.saturating_add(span);
-            self.0[first..]
+    /// The units within each span of this length that ends with an admission, its beginning excluded, and where it ends.
+    pub(crate) fn spans(&self, span: Duration) -> impl Iterator<Item = (Timestamp, u64)> {
+        self.0.iter().enumerate().map(move |(last, (end, _))| {
+            let units = self.0[..=last]
                 .iter()
-                .take_while(|(at, _)| *at < end)
+                .rev()
+                .take_while(|(at, _)| at.saturating_add(span) > *end)
                 .map(|(_, cost)| u64::from(*cost))
-                .sum()
-        };
-        (0..self.0.len()).map(from).max().unwrap_or(0)
+                .sum();
+            (*end, units)
+        })
     }
 
     /// Most units within any span of this length that is aligned to the epoch.

@@ -1,0 +1,32 @@
+//! Says how a limit's table is doing: since when newcomers share counters, and how old what it holds is.
+//!
+//! Keys in overflow have no place of their own, so nobody can list them: that is why they are there. Of one key
+//! [`Limit::peek`] tells by [`Decision::counted`](crate::Decision::counted) whether it would be counted so; of all
+//! of them this tells since when, [`Limit::tallies`] how many decisions it was, and [`Limit::occupancy`] in how many
+//! buckets.
+
+use crate::table::{Ages, Overflow};
+use crate::time::Timestamp;
+
+use super::{AnyTable, Limit, with_table};
+
+impl Limit {
+    /// Since when newcomers have been counted together, and until when at the latest that weighs on anybody; `None` when
+    /// nobody is. Reads one word.
+    #[must_use]
+    pub fn overflow(&self, now: Timestamp) -> Option<Overflow> {
+        self.tallies().overflow.filter(|spell| now < spell.until)
+    }
+
+    /// How long ago the keys that owe something were last charged; `None` for algorithms whose states do not tell. Those
+    /// of `sliding-window` do, to the second, and those of `exact`. Reads as much of the table as
+    /// [`occupancy`](Self::occupancy).
+    #[must_use]
+    pub fn ages(&self, now: Timestamp) -> Option<Ages> {
+        with_table!(
+            &self.counters.table,
+            table => table.ages(&self.judges(now)),
+            logs => Some(logs.ages(self.rates(), now)),
+        )
+    }
+}

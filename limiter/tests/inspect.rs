@@ -1,0 +1,169 @@
+//! What a limit tells of its table: since when newcomers share counters, and how old what it holds is.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{START, admits, after, capacity, key, limit, peek, rates};
+use sluicegate_limiter::{
+    Ages, Algorithm, Alignment, Counted, Limit, Policy, Refill, Timestamp, Unit, Zone,
+};
+
+fn one_of_each() -> Vec<Algorithm> {
+    let (burst, refill) = (None, Refill::Interval);
+    vec![
+        Algorithm::SlidingWindow,
+        Algorithm::Exact,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Calendar {
+            zone: Arc::new(Zone::utc()),
+            unit: Unit::Day,
+        }),
+        Algorithm::TokenBucket { burst, refill },
+        Algorithm::Gcra { burst },
+    ]
+}
+
+/// A limit of one bucket under `2 per 1d`.
+fn tiny(algorithm: Algorithm) -> Limit {
+    let policy = Policy::new(algorithm, rates(&[(2, 86_400)])).expect("a policy");
+    Limit::with_buckets(policy, 1)
+}
+
+/// New keys from `first` on, each charged once, until one is counted with others; the first number not used.
+fn fill(limit: &Limit, first: u64, now: Timestamp) -> u64 {
+    let in_overflow = |number: &u64| {
+        let counted = peek(limit, *number, now).counted();
+        assert!(admits(limit, *number, now));
+        counted == Counted::InOverflow
+    };
+    1 + (first..).find(in_overflow).expect("a bucket is finite")
+}
+
+/// Goal: the spell of overflow begins with the first who shares, and does not end while anything shared still counts, nor
+/// much later. Method: every algorithm, hour by hour through three days, beside the census of the words.
+#[test]
+fn overflow_is_told_for_as_long_as_it_weighs_on_anybody() {
+    for algorithm in one_of_each() {
+        let limit = tiny(algorithm.clone());
+        assert_eq!(limit.overflow(START), None);
+        fill(&limit, 0, after(5_000));
+        let spell = limit.overflow(after(5_000)).expect("somebody shares");
+        assert_eq!(spell.since, after(5_000), "{algorithm:?}");
+        for hour in 1..72 {
+            // Not on the hour, where windows end: the end is told to the second.
+            let now = after(3_600_000 * hour - 60_000);
+            let weighs = limit.occupancy(now).overflowing > 0;
+            assert_eq!(
+                limit.overflow(now).is_some(),
+                weighs,
+                "{algorithm:?}, hour {hour}"
+            );
+        }
+        assert_eq!(
+            limit.tallies().overflow,
+            Some(spell),
+            "the last one is remembered"
+        );
+    }
+}
+
+/// Goal: one spell goes on while newcomers keep coming, another begins after a rest. Method: two fillings a period apart,
+/// and a third after all has expired.
+#[test]
+fn a_rest_ends_a_spell_of_overflow() {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::Exact] {
+        let limit = tiny(algorithm);
+        let next = fill(&limit, 0, START);
+        let halfway = after(43_200_000);
+        let next = fill(&limit, next, halfway);
+        let spell = limit.overflow(halfway).expect("it goes on");
+        assert_eq!(spell.since, START);
+        let later = after(10 * 86_400_000);
+        assert_eq!(limit.overflow(later), None);
+        fill(&limit, next, later);
+        assert_eq!(limit.overflow(later).map(|spell| spell.since), Some(later));
+    }
+}
+
+/// Goal: an edit forgets no spell, and knows that it may last longer then. Method: from words to words of a longer period,
+/// and between words and logs.
+#[test]
+fn a_spell_of_overflow_survives_edits() {
+    let to = |algorithm, secs| Policy::new(algorithm, rates(&[(2, secs)])).expect("a policy");
+    let edits = [
+        (Algorithm::SlidingWindow, Algorithm::SlidingWindow),
+        (Algorithm::SlidingWindow, Algorithm::Exact),
+        (Algorithm::Exact, Algorithm::SlidingWindow),
+    ];
+    for (from, into) in edits {
+        let limit = tiny(from);
+        fill(&limit, 0, START);
+        let before = limit.overflow(START).expect("somebody shares");
+        let now = after(1_000);
+        let edited = limit.edited(to(into, 7 * 86_400), capacity(1), now);
+        let spell = edited.overflow(now).expect("somebody still shares");
+        assert_eq!(spell.since, before.since);
+        assert!(spell.until > before.until, "{spell:?}");
+    }
+}
+
+/// Goal: ages are those of the latest charges. Method: keys charged at times of every span, some twice; a key that owes
+/// nothing any more is none.
+#[test]
+fn ages_are_told_where_states_know_them() {
+    let limits = [
+        limit(&[(9, 3_600)], 1_000),
+        Limit::new(
+            Policy::new(Algorithm::Exact, rates(&[(9, 7_200)])).expect("a policy"),
+            capacity(1_000),
+        ),
+    ];
+    for limit in limits {
+        for number in 0..10 {
+            // Charged 0, 1, 4, 9 … 81 s before the end; and earlier, too.
+            let charged = after(3_600_000 - 1_000 * number * number);
+            assert!(admits(&limit, number, START) && admits(&limit, number, charged));
+        }
+        let now = after(3_600_000);
+        let ages = limit.ages(now).expect("it tells");
+        let mut expected = [0; Ages::SPANS];
+        expected[..8].copy_from_slice(&[1, 1, 0, 1, 1, 2, 2, 2]);
+        assert_eq!(ages.keys, expected);
+        assert_eq!(ages.oldest, Duration::from_secs(81));
+        let charged = limit.occupied(now).map(|occupant| occupant.charged());
+        assert_eq!(charged.min(), Some(Some(after(3_600_000 - 81_000))));
+        let later = limit.ages(after(4 * 3_600_000)).expect("it tells");
+        assert_eq!(later, Ages::default(), "nothing owes any more");
+    }
+    let debts = tiny(Algorithm::Gcra { burst: None });
+    assert!(admits(&debts, 1, START));
+    assert_eq!(debts.ages(START), None);
+    assert!(
+        debts
+            .occupied(START)
+            .all(|occupant| occupant.charged().is_none())
+    );
+    assert_eq!(
+        debts
+            .peek(key(1), sluicegate_limiter::Cost::ONE, START)
+            .counted(),
+        Counted::Alone
+    );
+}
+
+/// Goal: a large table is told by a sample. Method: keys of two ages in more buckets than are looked at.
+#[test]
+fn ages_of_a_large_table_are_extrapolated() {
+    const KEYS: u64 = 700_000;
+    let limit = limit(&[(5, 600)], KEYS);
+    for number in 0..KEYS {
+        assert!(admits(&limit, number, after(number % 2 * 100_000)));
+    }
+    let ages = limit.ages(after(100_000)).expect("it tells");
+    assert!(ages.keys[0].abs_diff(KEYS / 2) < KEYS / 100, "{ages:?}");
+    assert!(ages.keys[7].abs_diff(KEYS / 2) < KEYS / 100, "{ages:?}");
+    assert_eq!(ages.oldest, Duration::from_secs(100));
+}
