@@ -349,7 +349,14 @@ fn assert_possible(rules: &Rules) {
                 .iter()
                 .all(|name| rules.limits.contains_key(name))
         );
-        assert!(route.matches.path.text.starts_with('/'));
+        let is_regex = route.matches.regex.is_some();
+        assert!(
+            route
+                .matches
+                .path
+                .text
+                .starts_with(if is_regex { '~' } else { '/' })
+        );
         for segment in &route.matches.path.segments {
             let (Segment::Literal(text) | Segment::Parameter(text)) = segment;
             assert!(!text.contains('/'));

@@ -187,6 +187,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     references::check_defined(&routes, &defined, report);
     references::check_route_names(&routes, report);
     overlap::check(&routes, report);
+    overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);
     }

@@ -13,6 +13,8 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Policy};
 
+use crate::route::PathRegex;
+
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
 
@@ -252,14 +254,47 @@ pub struct RouteRules {
 /// Which requests a route takes; all conditions must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteMatch {
-    /// `host`: exact, lower case, without port; any when absent.
-    pub host: Option<Arc<str>>,
-    /// `path`.
+    /// `host`; any when absent.
+    pub host: Option<HostMatch>,
+    /// `path`; `/*` where `regex` says it.
     pub path: PathPattern,
+    /// `path = "~ ^/v[0-9]+/otp$"`: what the whole path must match.
+    pub regex: Option<PathRegex>,
+    /// `client`; any when it names nobody.
+    pub client: ClientCondition,
+    /// `query = { page = "2" }`, by name.
+    pub query: Vec<QueryCondition>,
     /// `methods`, by name; any when empty.
     pub methods: Vec<Method>,
     /// `headers = { x-plan = "free" }`: each present with exactly this value; by name.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// `host` of a route: lower case, without port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostMatch {
+    /// This one.
+    Exact(Arc<str>),
+    /// `*.example.com`: every name that ends in a dot and this one, at any depth.
+    Under(Arc<str>),
+}
+
+/// `client` of a route: the longest block that holds the address decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientCondition {
+    /// Who is taken; everybody when there are only exceptions.
+    pub of: Vec<IpNet>,
+    /// `"!10.1.0.0/16"`: who is not.
+    pub except: Vec<IpNet>,
+}
+
+/// One parameter of the query that must be there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueryCondition {
+    /// Decoded.
+    pub name: Arc<str>,
+    /// Decoded; `None` takes any.
+    pub value: Option<Arc<str>>,
 }
 
 /// `path`: exact, `/prefix/*` or with `{name}` segments.
@@ -309,6 +344,43 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
+}
+
+impl ClientCondition {
+    /// Whether it takes every client.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.of.is_empty() && self.except.is_empty()
+    }
+}
+
+impl std::fmt::Display for HostMatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Under(parent) => write!(f, "*.{parent}"),
+        }
+    }
+}
+
+impl std::fmt::Display for ClientCondition {
+    /// `10.0.0.0/8,!10.1.0.0/16`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.of.iter().map(|block| ("", block));
+        let except = self.except.iter().map(|block| ("!", block));
+        for (at, (mark, block)) in of.chain(except).enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{mark}{block}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for QueryCondition {
+    /// `page=2`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.name, self.value.as_deref().unwrap_or("*"))
+    }
 }
 
 impl std::fmt::Display for KeyTemplate {

@@ -12,7 +12,7 @@ use pingora::http::RequestHeader;
 use crate::admission::RequestFacts;
 use crate::client::{self, Client};
 use crate::response::Problem;
-use crate::route::{NormalPath, host};
+use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The head of a request, as far as the stages up to admission read it.
@@ -62,6 +62,16 @@ fn is_absolute(target: &str) -> bool {
 }
 
 impl<'a> RequestHead<'a> {
+    /// What follows the `?` of the target; empty where nothing does.
+    #[must_use]
+    pub fn query(&self) -> &'a str {
+        let target = self
+            .target
+            .split_once('#')
+            .map_or(self.target, |(target, _)| target);
+        target.split_once('?').map_or("", |(_, query)| query)
+    }
+
     /// The authority or `Host` as sent; empty when absent or not text.
     #[must_use]
     pub fn host(&self) -> &'a str {
@@ -115,9 +125,18 @@ pub fn locate<'a>(
         "" => Cow::Borrowed(""),
         host => host::normalise(host).map_err(|_| Problem::BadHost)?,
     };
+    if path.as_str().len() > snapshot.router.longest_path() {
+        return Err(Problem::HeadTooLarge);
+    }
+    let asked = Asked {
+        method: head.method,
+        headers: head.headers,
+        query: head.query(),
+        client: client.address,
+    };
     let index = snapshot
         .router
-        .find(&host, &path, head.method, head.headers)
+        .find(&host, &path, &asked)
         .map_err(|_| Problem::AmbiguousPath)?
         .ok_or(Problem::NoRoute)?;
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;

@@ -22,6 +22,7 @@ mod demonstration;
 mod forwarding;
 mod identity;
 mod limits;
+mod matching;
 mod operating;
 mod origins;
 mod proxying;

@@ -3,6 +3,7 @@
 use http::{HeaderName, header};
 use ipnet::IpNet;
 
+use crate::config::cidr;
 use crate::config::field::{all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
@@ -19,7 +20,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
     let blocks = section.or("trusted_proxies", "[\"10.0.0.0/8\"]", Vec::new(), |field| {
         let elements = field.elements()?;
         all(elements.iter().map(|element| {
-            let block = element.parsed(block)?;
+            let block = element.parsed(cidr::block)?;
             Some(element.placed(block))
         }))
     });
@@ -48,30 +49,6 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             forwarded,
         },
     })
-}
-
-/// A block of addresses, or one address.
-fn block(text: &str) -> Result<IpNet, Mistake> {
-    if let Ok(address) = text.parse() {
-        return Ok(IpNet::from(std::net::IpAddr::to_canonical(&address)));
-    }
-    let block: IpNet = text.parse().map_err(|_| {
-        Mistake::with_advice(
-            format!("{} is not a block of addresses", quoted(text)),
-            "write one in CIDR form: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.1\"",
-        )
-    })?;
-    if block.trunc() != block {
-        return Err(Mistake::with_advice(
-            format!("{} has bits behind its prefix", quoted(text)),
-            format!(
-                "write \"{}\" for the block, or \"{}\" for the address",
-                block.trunc(),
-                block.addr()
-            ),
-        ));
-    }
-    Ok(block)
 }
 
 /// The header that carries the chain.

@@ -2,6 +2,7 @@
 
 pub(super) mod admin;
 pub(super) mod client;
+mod conditions;
 pub(super) mod limit;
 pub(super) mod listener;
 pub(super) mod log;
