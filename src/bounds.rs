@@ -44,6 +44,15 @@ pub const PATH_REGEXES: usize = 1000;
 /// nginx and Apache); one is answered with 431.
 pub const PATH_REGEX_PATH: usize = 8 * 1024;
 
+/// Address blocks of one list file.
+///
+/// The largest published lists have a million. At most 10 bytes each of IPv4 and 34 of IPv6 are kept; while a file is read, its
+/// text and 18 bytes a block too. A longer file is refused, and the list before it stays.
+pub const LIST_BLOCKS: usize = 4 * 1024 * 1024;
+
+/// Lists that `[client]` or a route can allow, and block: each costs a request a search. More are refused when the configuration is read.
+pub const LIST_USES: usize = 8;
+
 /// Bytes of a host without its port.
 ///
 /// RFC 1035 §2.3.4 gives names 255 bytes. A longer one is malformed: the request is answered with 400.

@@ -46,6 +46,10 @@ impl Surroundings for Still {
     fn read(&self, path: &Path) -> io::Result<String> {
         match path.to_str().unwrap() {
             "admin-token" => Ok("0123456789abcdef\n".to_owned()),
+            "bad.txt" => Ok("# from a feed\r\n192.0.2.0/24 ; SBL1\n2001:db8::1\n\n".to_owned()),
+            "broken.txt" => {
+                Ok("10.0.0.0/8\n10.0.0.1/8\n# x\nhost.test\n10.0.0.0/33\n1\n2\n3\n4\n".to_owned())
+            }
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -82,7 +86,9 @@ fn reference() -> String {
 
 /// The reference with the keys that are commented out in it.
 fn whole_reference() -> String {
-    let whole = reference().replace("\n#token_file", "\ntoken_file");
+    let whole = reference()
+        .replace("\n#token_file", "\ntoken_file")
+        .replace("\n#file", "\nfile");
     assert_ne!(whole, reference());
     whole
 }
@@ -389,7 +395,7 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
-        let key = if ["limit", "origin"].contains(&path) {
+        let key = if ["limit", "list", "origin"].contains(&path) {
             "NAME"
         } else {
             key.get_ref()

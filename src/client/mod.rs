@@ -20,6 +20,7 @@
 
 mod chain;
 mod cidrs;
+mod lists;
 mod node;
 pub mod prefix;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 pub use self::cidrs::{Cidrs, PrefixLength};
+pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};

@@ -13,6 +13,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Policy};
 
+use crate::client::Cidrs;
 use crate::route::PathRegex;
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
@@ -33,6 +34,8 @@ pub struct Rules {
     pub log: LogRules,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
+    /// `[list.NAME]`
+    pub lists: BTreeMap<Name, ListRules>,
     /// `[limit.NAME]`
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
@@ -85,6 +88,28 @@ pub struct ClientRules {
     pub trusted_proxies: Vec<IpNet>,
     /// Which header carries the chain.
     pub forwarded: ForwardedSource,
+    /// The lists that apply to every route.
+    pub lists: ListUse,
+}
+
+/// `[list.NAME]`: blocks of client addresses.
+///
+/// Of these rules alone it is the compiled form that is kept: a million lines beside it would be as many again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRules {
+    /// The file that was read, which is watched.
+    pub file: Option<PathBuf>,
+    /// All blocks, those written and those of the file.
+    pub blocks: Arc<Cidrs>,
+}
+
+/// `allow` and `block`: names of lists, each defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListUse {
+    /// Whose clients skip the limits.
+    pub allow: Vec<Name>,
+    /// Whose clients are refused.
+    pub block: Vec<Name>,
 }
 
 /// The header that trusted hops use to tell the client's address.
@@ -247,6 +272,8 @@ pub struct RouteRules {
     pub limits: Vec<Name>,
     /// What happens to an admitted request.
     pub action: RouteAction,
+    /// The lists that apply to it, beside those of `[client]`.
+    pub lists: ListUse,
     /// Largest request body on this route; default: the server's.
     pub max_body_bytes: Option<u64>,
 }
@@ -344,6 +371,21 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
+}
+
+impl Rules {
+    /// The files beside the configuration whose change is a change of it, each once.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self
+            .lists
+            .values()
+            .filter_map(|list| list.file.clone())
+            .collect();
+        files.sort();
+        files.dedup();
+        files
+    }
 }
 
 impl ClientCondition {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
 
-use crate::admission::RequestFacts;
-use crate::client::{self, Client};
+use crate::admission::{ActiveLimit, RequestFacts};
+use crate::client::{self, Client, Standing};
 use crate::response::Problem;
 use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -90,6 +90,8 @@ pub struct Located<'a> {
     pub client: Client,
     /// Its route.
     pub route: &'a Arc<ActiveRoute>,
+    /// How its client stands to the route's lists.
+    pub standing: Standing<'a>,
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
@@ -97,6 +99,15 @@ pub struct Located<'a> {
 }
 
 impl Located<'_> {
+    /// The limits that it faces: none for a client that a list allows.
+    #[must_use]
+    pub fn limits(&self) -> &[Arc<ActiveLimit>] {
+        match self.standing {
+            Standing::Allowed(_) => &[],
+            Standing::Ordinary | Standing::Blocked(_) => &self.route.limits,
+        }
+    }
+
     /// What keys can be made of.
     #[must_use]
     pub fn facts(&self) -> RequestFacts<'_> {
@@ -140,10 +151,14 @@ pub fn locate<'a>(
         .map_err(|_| Problem::AmbiguousPath)?
         .ok_or(Problem::NoRoute)?;
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
-    check_body(route, head.headers)?;
+    let standing = route.lists.standing(client.address);
+    if !matches!(standing, Standing::Blocked(_)) {
+        check_body(route, head.headers)?;
+    }
     Ok(Located {
         client,
         route,
+        standing,
         host,
         path,
         method: head.method,

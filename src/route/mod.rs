@@ -49,7 +49,7 @@ use self::site::Site;
 pub use self::summary::Criterion;
 use self::summary::Summary;
 use crate::bounds;
-use crate::config::rules::{HostMatch, Name, RouteAction, RouteRules};
+use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules};
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]
@@ -70,6 +70,7 @@ pub struct Routes {
 struct Treatment {
     limits: Box<[Name]>,
     action: RouteAction,
+    lists: ListUse,
     max_body_bytes: Option<u64>,
 }
 
@@ -254,6 +255,7 @@ impl Treatment {
         Self {
             limits: rules.limits.as_slice().into(),
             action: rules.action.clone(),
+            lists: rules.lists.clone(),
             max_body_bytes: rules.max_body_bytes,
         }
     }

@@ -31,6 +31,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         },
         limits: vec![format!("{host:?} {methods:?} {path}").into()],
         action: RouteAction::Forward("app".into()),
+        lists: ListUse::default(),
         max_body_bytes: None,
     }
 }

@@ -22,6 +22,7 @@ mod demonstration;
 mod forwarding;
 mod identity;
 mod limits;
+mod lists;
 mod matching;
 mod operating;
 mod origins;

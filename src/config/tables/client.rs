@@ -1,19 +1,21 @@
-//! `[client]`: who is believed about the client's address.
+//! `[client]`: who is believed about the client's address, and which clients are known.
 
 use http::{HeaderName, header};
 use ipnet::IpNet;
 
+use super::list;
 use crate::config::cidr;
 use crate::config::field::{all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
-use crate::config::rules::{ClientRules, ForwardedSource};
+use crate::config::rules::{ClientRules, ForwardedSource, Name};
 use crate::config::section::Section;
 
-/// The rules, and the block of all addresses if one is trusted.
+/// The rules, the block of all addresses if one is trusted, and where lists are named.
 pub(in crate::config) struct Client {
     pub(in crate::config) rules: ClientRules,
     pub(in crate::config) everyone: Option<Placed<IpNet>>,
+    pub(in crate::config) lists: Vec<Placed<Name>>,
 }
 
 pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
@@ -37,8 +39,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
         );
     }
+    let (uses, lists) = list::uses(&section);
     section.finish();
-    let (blocks, forwarded) = (blocks?, source?);
+    let (blocks, forwarded, uses) = (blocks?, source?, uses?);
     Some(Client {
         everyone: blocks
             .iter()
@@ -47,7 +50,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
         rules: ClientRules {
             trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
             forwarded,
+            lists: uses,
         },
+        lists,
     })
 }
 

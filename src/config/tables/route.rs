@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use toml::de::DeValue;
 
 use super::conditions;
+use super::list;
 use super::server::LARGEST_BODY;
 use crate::config::field::{Field, all, describe, quoted};
 use crate::config::host;
@@ -59,6 +60,8 @@ pub(in crate::config) struct Route {
     pub(in crate::config) name: Option<Placed<Name>>,
     /// `None` when the list could not be read.
     pub(in crate::config) limits: Option<Vec<Placed<Name>>>,
+    /// Names of lists, as far as they could be read.
+    pub(in crate::config) lists: Vec<Placed<Name>>,
     pub(in crate::config) origin: Option<Placed<Name>>,
     pub(in crate::config) rules: Option<RouteRules>,
 }
@@ -84,6 +87,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     );
     let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
     let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
+    let (uses, lists) = list::uses(&section);
     let origin = section.field("origin", "\"app\"");
     let respond = section.field("respond", "{ status = 204 }");
     let origin_name = origin.as_ref().and_then(|field| {
@@ -149,6 +153,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
                 .map(|limit| limit.value.clone())
                 .collect(),
             action: action?,
+            lists: uses?,
             max_body_bytes: max_body_bytes?,
         })
     };
@@ -157,6 +162,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
         place,
         name,
         limits,
+        lists,
         origin: origin_name,
         rules,
     }
