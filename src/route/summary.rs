@@ -45,8 +45,8 @@ pub(super) enum PathRank {
     Literal(Box<[SegmentRank]>),
 }
 
-/// By what one route is more specific than another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// By what one route is more specific than another, what decides first before what decides later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Criterion {
     /// It names a host, or more of it.
     Host,

@@ -19,6 +19,7 @@ mod caps;
 mod clients;
 mod command_line;
 mod demonstration;
+mod explain;
 mod forwarding;
 mod identity;
 mod limits;
