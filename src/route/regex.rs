@@ -2,9 +2,11 @@
 //!
 //! All expressions of a host are one automaton, which reads the path once and says which of them take it. Its time is the path's
 //! length, and does not grow with the expressions as long as its states fit a cache of 2 MiB a thread; beyond that they are
-//! built again on the way. Expressions see the normal form of [`super::path`], which is ASCII, whole and nothing else: anchors are
-//! required, so that nobody wonders whether `/otp` means "contains". A slash at the end is not needed to be mentioned, because most
-//! origins serve `/a/` as `/a`, and a limit must hold for both.
+//! built again on the way. What grows is a byte for each expression, in which a look-up notes which ones match.
+//!
+//! Expressions see the normal form of [`super::path`], which is ASCII, whole and nothing else: anchors are required, so that nobody
+//! wonders whether `/otp` means "contains". A slash at the end need not be mentioned, because most origins serve `/a/` as
+//! `/a`, and a limit must hold for both.
 //!
 //! # Limits
 //!
@@ -133,6 +135,10 @@ impl Regexes {
         let mut matched: Vec<&Entries> = Vec::new();
         for reading in [Some(path), shorter].into_iter().flatten() {
             let set = self.set.matches(reading.as_bytes());
+            if !set.matched_any() {
+                // The usual case, and going through the set would cost a step for each expression.
+                continue;
+            }
             matched.extend(set.iter().filter_map(|at| self.entries.get(at)));
         }
         let ways = matched
