@@ -28,6 +28,31 @@ pub const FORWARDED_NODE_BYTES: usize = 64;
 /// left to tails. A pattern with more keeps its first 128 and takes anything behind them, so that no limit gets lost.
 pub const PATH_SEGMENTS: usize = 128;
 
+/// Bytes that one regular expression over paths may compile to.
+///
+/// `^/v[0-9]+/otp$` takes one kilobyte. It bounds the states that a path can be matched against where no automaton fits the cache. A
+/// larger one is refused when the configuration is read.
+pub const PATH_REGEX_BYTES: usize = 64 * 1024;
+
+/// Routes whose path is a regular expression. More are refused when the configuration is read: their automaton would no longer
+/// fit a cache, and thousands of paths are what patterns are for.
+pub const PATH_REGEXES: usize = 1000;
+
+/// Bytes of a path, in normal form, where any route has a regular expression.
+///
+/// Matching costs path × states at worst. Longer paths are unknown to browsers and origins (8 KiB request lines are the default of
+/// nginx and Apache); one is answered with 431.
+pub const PATH_REGEX_PATH: usize = 8 * 1024;
+
+/// Address blocks of one list file.
+///
+/// The largest published lists have a million. At most 10 bytes each of IPv4 and 34 of IPv6 are kept; while a file is read, its
+/// text and 18 bytes a block too. A longer file is refused, and the list before it stays.
+pub const LIST_BLOCKS: usize = 4 * 1024 * 1024;
+
+/// Lists that `[client]` or a route can allow, and block: each costs a request a search. More are refused when the configuration is read.
+pub const LIST_USES: usize = 8;
+
 /// Bytes of a host without its port.
 ///
 /// RFC 1035 §2.3.4 gives names 255 bytes. A longer one is malformed: the request is answered with 400.

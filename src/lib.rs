@@ -24,6 +24,7 @@ pub mod response;
 pub mod route;
 
 pub mod config;
+pub mod explain;
 pub mod live;
 pub mod snapshot;
 pub mod state;

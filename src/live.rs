@@ -31,7 +31,7 @@ pub struct Live {
     pub recorder: Recorder,
     /// When the process started.
     pub started: Timestamp,
-    /// The file as it was then.
+    /// The files as they were then.
     pub version_at_start: Version,
     file: PathBuf,
     snapshot: ArcSwap<Snapshot>,
@@ -85,13 +85,15 @@ impl Live {
             keepalive: rules.server.keepalive_timeout,
             state_dir: rules.server.state_dir.clone(),
         };
+        let mut files = vec![file.to_owned()];
+        files.extend(rules.files());
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, now);
         Self {
             seed,
             home,
             recorder,
             started: now,
-            version_at_start: Version::of(file),
+            version_at_start: Version::of(&files),
             file: file.to_owned(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
@@ -110,6 +112,14 @@ impl Live {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The files whose change is a change of the configuration, that of the configuration first.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.file.clone()];
+        files.extend(self.snapshot.load().rules.files());
+        files
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.

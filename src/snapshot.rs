@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::ActiveLimit;
+use crate::client::{Effect, Lists};
 use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
 use crate::origin::Pool;
 use crate::record::{Metrics, RouteMetrics};
@@ -39,6 +40,8 @@ pub struct Snapshot {
 
 /// A route in force.
 pub struct ActiveRoute {
+    /// The lists that apply to its clients, those of `[client]` too.
+    pub lists: Lists,
     /// Its limits, in the order written.
     pub limits: Vec<Arc<ActiveLimit>>,
     /// What happens to an admitted request.
@@ -160,6 +163,7 @@ fn compile_route(
         .map(|name| Arc::clone(&limits[name]))
         .collect();
     ActiveRoute {
+        lists: lists_of(route, rules),
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
@@ -169,4 +173,20 @@ fn compile_route(
         metrics: metrics.route(&route.name, &route.limits),
         limits,
     }
+}
+
+/// The lists of a route and those of every route; one that both name with one effect counts once.
+fn lists_of(route: &RouteRules, rules: &Rules) -> Lists {
+    let mut lists = Lists::default();
+    let (of_all, of_route) = (&rules.client.lists, &route.lists);
+    for (effect, of_all, of_route) in [
+        (Effect::Allow, &of_all.allow, &of_route.allow),
+        (Effect::Block, &of_all.block, &of_route.block),
+    ] {
+        let more = of_route.iter().filter(|name| !of_all.contains(name));
+        for name in of_all.iter().chain(more) {
+            lists.add(name, effect, &rules.lists[name].blocks);
+        }
+    }
+    lists
 }

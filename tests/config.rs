@@ -46,6 +46,10 @@ impl Surroundings for Still {
     fn read(&self, path: &Path) -> io::Result<String> {
         match path.to_str().unwrap() {
             "admin-token" => Ok("0123456789abcdef\n".to_owned()),
+            "bad.txt" => Ok("# from a feed\r\n192.0.2.0/24 ; SBL1\n2001:db8::1\n\n".to_owned()),
+            "broken.txt" => {
+                Ok("10.0.0.0/8\n10.0.0.1/8\n# x\nhost.test\n10.0.0.0/33\n1\n2\n3\n4\n".to_owned())
+            }
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -83,7 +87,7 @@ fn reference() -> String {
 /// The reference with the keys that are commented out in it.
 fn whole_reference() -> String {
     let mut whole = reference();
-    for key in ["state_dir", "token_file"] {
+    for key in ["state_dir", "token_file", "file"] {
         let written = whole.replace(&format!("\n#{key}"), &format!("\n{key}"));
         assert_ne!(written, whole, "{key}");
         whole = written;
@@ -353,7 +357,14 @@ fn assert_possible(rules: &Rules) {
                 .iter()
                 .all(|name| rules.limits.contains_key(name))
         );
-        assert!(route.matches.path.text.starts_with('/'));
+        let is_regex = route.matches.regex.is_some();
+        assert!(
+            route
+                .matches
+                .path
+                .text
+                .starts_with(if is_regex { '~' } else { '/' })
+        );
         for segment in &route.matches.path.segments {
             let (Segment::Literal(text) | Segment::Parameter(text)) = segment;
             assert!(!text.contains('/'));
@@ -386,7 +397,7 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
-        let key = if ["limit", "origin"].contains(&path) {
+        let key = if ["limit", "list", "origin"].contains(&path) {
             "NAME"
         } else {
             key.get_ref()

@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod explain;
 mod ping;
 mod run;
 
@@ -38,6 +39,8 @@ enum Command {
         /// The configuration.
         file: PathBuf,
     },
+    /// Say in plain sentences what a configuration does, or what becomes of one request under it.
+    Explain(explain::Explain),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
     Demo,
     /// Ask a running gateway whether it lives; for health checks of containers.
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => match arguments.command {
             Command::Run { config } => run::run(&config),
             Command::Check { file } => check::check(&file),
+            Command::Explain(explain) => explain.run(),
             Command::Demo => demo::demo(),
             Command::Ping { config } => ping::ping(&config),
         },

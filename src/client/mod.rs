@@ -19,6 +19,8 @@
 //! [`FORWARDED_BYTES`](crate::bounds::FORWARDED_BYTES) bytes at most, and never allocates.
 
 mod chain;
+mod cidrs;
+mod lists;
 mod node;
 pub mod prefix;
 #[cfg(test)]
@@ -31,6 +33,8 @@ use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
+pub use self::cidrs::{Cidrs, PrefixLength};
+pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};

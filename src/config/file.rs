@@ -18,7 +18,7 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, limit, listener, log, origin, route, server};
+use super::tables::{admin, client, limit, list, listener, log, origin, route, server};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,9 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
+    let lists = root.named("list", list::EXAMPLE);
     let defined = Defined {
+        lists: places(&lists),
         limits: places(&limits),
         origins: places(&origins),
     };
@@ -159,6 +161,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let limits: BTreeMap<_, _> = limits
         .into_iter()
         .filter_map(|(name, section)| Some((name, limit::read(section)?)))
+        .collect();
+    let lists: BTreeMap<_, _> = lists
+        .into_iter()
+        .filter_map(|(name, section)| Some((name, list::read(section, base)?)))
         .collect();
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
@@ -184,9 +190,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     if let Some(admin) = &admin {
         admin::check_apart(admin, &listeners, report);
     }
-    references::check_defined(&routes, &defined, report);
+    references::check_defined(&routes, client.as_ref(), &defined, report);
     references::check_route_names(&routes, report);
     overlap::check(&routes, report);
+    overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);
     }
@@ -195,7 +202,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, &defined, report);
+    references::check_used(&routes, client.as_ref(), &defined, report);
     Some(Rules {
         server: server?,
         listeners: listeners
@@ -206,6 +213,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         admin: admin?.value,
         log: log?,
         origins,
+        lists,
         limits,
         routes: routes
             .into_iter()

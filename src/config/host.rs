@@ -7,10 +7,42 @@ use http::HeaderValue;
 
 use super::field::quoted;
 use super::problem::Mistake;
+use super::rules::HostMatch;
 use crate::bounds::HOST_BYTES;
 
-/// The host of a route: exact, lower case, without port.
-pub(super) fn matched(text: &str) -> Result<Arc<str>, Mistake> {
+/// The host of a route: lower case, without port; with `*.` before it, everything under it.
+pub(super) fn matched(text: &str) -> Result<HostMatch, Mistake> {
+    match text.strip_prefix("*.") {
+        Some(parent) if !parent.contains('*') => under(text, parent),
+        _ => exact(text).map(HostMatch::Exact),
+    }
+}
+
+/// `*.example.com`
+fn under(text: &str, parent: &str) -> Result<HostMatch, Mistake> {
+    let parent = exact(parent)?;
+    let is_address = parent.starts_with('[') || parent.rsplit('.').next().is_some_and(is_number);
+    if is_address {
+        return Err(Mistake::with_advice(
+            format!(
+                "{} stands for names under an address, and there are none",
+                quoted(text)
+            ),
+            format!(
+                "write {}, or leave the key out to take any host",
+                quoted(&parent)
+            ),
+        ));
+    }
+    Ok(HostMatch::Under(parent))
+}
+
+/// Whether a last label makes its host an IPv4 address or nothing.
+fn is_number(label: &str) -> bool {
+    label.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn exact(text: &str) -> Result<Arc<str>, Mistake> {
     let wrong = |what: &str, advice: String| {
         Err(Mistake::with_advice(
             format!("{} {what}", quoted(text)),
@@ -26,8 +58,8 @@ pub(super) fn matched(text: &str) -> Result<Arc<str>, Mistake> {
     }
     if text.contains('*') {
         return wrong(
-            "has a wildcard, and hosts are matched exactly",
-            "write one route for each host, or none for any".to_owned(),
+            "has a wildcard that is not its whole first label",
+            "write \"*.example.com\" for all names under one, or leave the key out to take any host".to_owned(),
         );
     }
     if !text.is_ascii() {
@@ -111,12 +143,12 @@ mod tests {
     /// Goal: a route's host is what requests are compared with. Method: spellings of one host, and what is none.
     #[test]
     fn a_matched_host_is_exact_and_lower_case() {
-        assert_eq!(
-            matched("API.Example.com.").as_deref(),
-            Ok("api.example.com")
-        );
-        assert_eq!(matched("[2001:DB8:0::1]").as_deref(), Ok("[2001:db8::1]"));
-        assert_eq!(matched("127.0.0.1").as_deref(), Ok("127.0.0.1"));
+        let read = |text| matched(text).unwrap().to_string();
+        assert_eq!(read("API.Example.com."), "api.example.com");
+        assert_eq!(read("[2001:DB8:0::1]"), "[2001:db8::1]");
+        assert_eq!(read("127.0.0.1"), "127.0.0.1");
+        let under = HostMatch::Under("example.com".into());
+        assert_eq!(matched("*.Example.com."), Ok(under));
         let advice = |text| matched(text).unwrap_err().advice.unwrap();
         assert!(advice("example.com:8080").starts_with("write \"example.com\""));
         assert!(advice("https://example.com/x").ends_with("\"example.com\""));
@@ -124,7 +156,13 @@ mod tests {
             "",
             ".",
             "a..b",
-            "*.example.com",
+            "*",
+            "*.",
+            "a*.example.com",
+            "*.*.example.com",
+            "*.10.0.0.1",
+            "*.[::1]",
+            "*.example.com:80",
             "bücher.example",
             "a b",
             "[::1",
@@ -144,7 +182,7 @@ mod tests {
             "10.0.0.1",
             "a_b~c.example",
         ] {
-            let host = matched(text).unwrap();
+            let host = matched(text).unwrap().to_string();
             assert_eq!(crate::route::host::normalise(&host).as_deref(), Ok(&*host));
         }
     }

@@ -10,6 +10,7 @@
 //! A bad value never becomes a default.
 
 mod algorithm;
+mod cidr;
 mod field;
 mod file;
 mod host;

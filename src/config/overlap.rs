@@ -1,23 +1,28 @@
 //! Finds routes that can never be chosen, where that is easily seen.
 //!
 //! Of two routes that match alike the earlier wins. So a route is dead when earlier ones with the same host, the same path but
-//! for the names of its parameters, and the same headers take all of its methods.
+//! for the names of its parameters, and the same other conditions take all of its methods.
 
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 
 use super::report::{Place, Report};
-use super::rules::{RouteMatch, Segment, Tail};
+use super::rules::{ClientCondition, HostMatch, QueryCondition, RouteMatch, Segment, Tail};
 use super::tables::route::Route;
+use crate::bounds::PATH_REGEXES;
+use crate::route::PathRegex;
 
 /// What must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]
 struct Shape<'r> {
-    host: Option<&'r str>,
+    host: Option<&'r HostMatch>,
     /// `None` stands for any parameter.
     segments: Vec<Option<&'r str>>,
     takes_more: bool,
+    regex: Option<&'r PathRegex>,
+    client: &'r ClientCondition,
+    query: &'r [QueryCondition],
     headers: Vec<(&'r HeaderName, &'r HeaderValue)>,
     takes_any_method: bool,
 }
@@ -27,6 +32,21 @@ struct Shape<'r> {
 struct Earlier<'r> {
     routes: Vec<(&'r [Method], &'r Place)>,
     methods: Vec<&'r Method>,
+}
+
+/// Reports when more routes have a regular expression than an automaton has room for.
+pub(super) fn check_regexes(routes: &[Route], report: &Report<'_>) {
+    let is_regex = |route: &&Route| {
+        let rules = route.rules.as_ref();
+        rules.is_some_and(|rules| rules.matches.regex.is_some())
+    };
+    if let Some(route) = routes.iter().filter(is_regex).nth(PATH_REGEXES) {
+        report.error(
+            &route.place,
+            format!("more than {PATH_REGEXES} routes have a regular expression as path"),
+            "write patterns such as /users/{id} where they say the same",
+        );
+    }
 }
 
 /// Reports every route that earlier ones leave nothing to.
@@ -44,7 +64,7 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
                     "the route on line {} takes the same requests",
                     report.line_of(first)
                 ),
-                "leave one of the two out, or tell them apart by host, path, methods or headers",
+                "leave one of the two out, or tell them apart by host, path, methods, client, headers or query",
             );
         } else if !methods.is_empty()
             && methods
@@ -75,9 +95,12 @@ fn shape(matches: &RouteMatch) -> Shape<'_> {
         Segment::Parameter(_) => None,
     });
     Shape {
-        host: matches.host.as_deref(),
+        host: matches.host.as_ref(),
         segments: segments.collect(),
         takes_more: matches.path.tail == Tail::Any,
+        regex: matches.regex.as_ref(),
+        client: &matches.client,
+        query: &matches.query,
         headers: matches
             .headers
             .iter()

@@ -1,5 +1,7 @@
 //! Owns how path patterns are written: `/auth/sendOTP`, `/users/{id}`, `/static/*`.
 //!
+//! A text that begins with `~` is a regular expression, which [`crate::route`] judges.
+//!
 //! Text is kept in the normal form that requests are compared in, that of [`crate::route::path`]. A pattern that no request
 //! in normal form could equal is an error, because a limit on it would never be asked.
 //!
@@ -10,14 +12,72 @@ use std::sync::Arc;
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::{PathPattern, Segment, Tail};
-use crate::bounds::PATH_SEGMENTS;
-use crate::route::path;
+use crate::bounds::{PATH_REGEX_BYTES, PATH_SEGMENTS};
+use crate::route::path as spelling;
+use crate::route::{PathRegex, RegexError};
 
 /// Most bytes: a longer path is no request that a server takes.
 const BYTES: usize = 4096;
 
+/// What stands before a regular expression, as in nginx.
+const REGEX: char = '~';
+
+/// The path of a route: a pattern, or a regular expression over all paths.
+pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), Mistake> {
+    let Some(expression) = text.strip_prefix(REGEX) else {
+        return Ok((pattern(text)?, None));
+    };
+    let regex = regex(expression.trim())?;
+    let all = PathPattern {
+        text: text.into(),
+        segments: Vec::new(),
+        tail: Tail::Any,
+    };
+    Ok((all, Some(regex)))
+}
+
+fn regex(text: &str) -> Result<PathRegex, Mistake> {
+    let wrong = |what: &str, advice: String| {
+        let message = format!("the expression {} {what}", quoted(text));
+        Mistake::with_advice(message, advice)
+    };
+    let written = |text: &str| format!("write {}", quoted(&format!("{REGEX} {text}")));
+    PathRegex::new(text).map_err(|error| match error {
+        RegexError::NotAscii => wrong(
+            "is not ASCII, as paths are matched",
+            "write %C3%A9 for é".to_owned(),
+        ),
+        RegexError::Syntax(reason) => wrong(
+            &format!("cannot be read: {reason}"),
+            written("^/v[0-9]+/otp$"),
+        ),
+        RegexError::NoBeginning => wrong(
+            "does not say where it begins",
+            format!(
+                "{}; each alternative needs its own ^",
+                written(&format!("^{text}"))
+            ),
+        ),
+        RegexError::NoEnd => wrong(
+            "does not say where it ends",
+            format!(
+                "{}, or .*$ at its end for all that follows; each alternative needs its own $",
+                written(&format!("{text}$"))
+            ),
+        ),
+        RegexError::NoSlash => wrong(
+            "takes no path, since all begin with a slash",
+            written(&text.replacen('^', "^/", 1)),
+        ),
+        RegexError::TooLarge => wrong(
+            &format!("compiles to more than {PATH_REGEX_BYTES} bytes"),
+            "repeat less in it, or write several routes".to_owned(),
+        ),
+    })
+}
+
 /// A path pattern.
-pub(super) fn pattern(text: &str) -> Result<PathPattern, Mistake> {
+fn pattern(text: &str) -> Result<PathPattern, Mistake> {
     let shown = quoted(text);
     let Some(path) = text.strip_prefix('/') else {
         let message = format!("{shown} does not begin with a slash");
@@ -152,7 +212,7 @@ fn literal(piece: &str) -> Result<String, (String, String)> {
             _ => {}
         }
     }
-    path::literal(piece).map_err(|_| {
+    spelling::literal(piece).map_err(|_| {
         let message = format!("has the segment {piece:?}, which no request has");
         (
             message,
@@ -277,7 +337,7 @@ mod tests {
             if let Ok(pattern) = pattern(&text) {
                 for segment in &pattern.segments {
                     let Segment::Literal(text) = segment else { continue };
-                    let again = if text.is_empty() { Ok(String::new()) } else { path::literal(text) };
+                    let again = if text.is_empty() { Ok(String::new()) } else { spelling::literal(text) };
                     prop_assert_eq!(again.as_deref(), Ok(&**text));
                 }
             }

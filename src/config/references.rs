@@ -19,19 +19,27 @@ const GUESSES: usize = 20;
 /// The names that are defined, whether or not their tables could be read.
 pub(super) struct Defined {
     pub(super) limits: BTreeMap<Name, Place>,
+    pub(super) lists: BTreeMap<Name, Place>,
     pub(super) origins: BTreeMap<Name, Place>,
 }
 
-/// Reports names that routes use and nobody defines.
-pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+/// Reports names that routes or `[client]` use and nobody defines.
+pub(super) fn check_defined(
+    routes: &[Route],
+    client: Option<&Client>,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten());
     let limits = limits.map(|name| ("limit", name, &defined.limits));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
     let origins = origins.map(|name| ("origin", name, &defined.origins));
+    let lists = list_names(routes, client).map(|name| ("list", name, &defined.lists));
     let undefined = limits
         .chain(origins)
+        .chain(lists)
         .filter(|(_, name, defined)| !defined.contains_key(&name.value));
     for (at, (kind, name, defined)) in undefined.enumerate() {
         let candidates = defined.keys().map(|name| &**name);
@@ -51,7 +59,12 @@ pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report
 }
 
 /// Warns about definitions that no route uses.
-pub(super) fn check_used(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+pub(super) fn check_used(
+    routes: &[Route],
+    client: Option<&Client>,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten());
@@ -72,6 +85,12 @@ pub(super) fn check_used(routes: &[Route], defined: &Defined, report: &Report<'_
             names(&mut origins.into_iter()),
             "write it as the `origin` of a route, or leave it out",
         ),
+        (
+            "list",
+            &defined.lists,
+            names(&mut list_names(routes, client)),
+            "write it in `allow` or `block` of [client] or of a route, or leave it out",
+        ),
     ] {
         for (name, place) in names {
             if !used.contains(name) {
@@ -79,6 +98,15 @@ pub(super) fn check_used(routes: &[Route], defined: &Defined, report: &Report<'_
             }
         }
     }
+}
+
+/// The names of lists, wherever they are used.
+fn list_names<'r>(
+    routes: &'r [Route],
+    client: Option<&'r Client>,
+) -> impl Iterator<Item = &'r Placed<Name>> {
+    let of_client = client.into_iter().flat_map(|client| &client.lists);
+    of_client.chain(routes.iter().flat_map(|route| &route.lists))
 }
 
 /// Reports names that two routes have.

@@ -13,6 +13,9 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Policy};
 
+use crate::client::Cidrs;
+use crate::route::PathRegex;
+
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
 
@@ -31,6 +34,8 @@ pub struct Rules {
     pub log: LogRules,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
+    /// `[list.NAME]`
+    pub lists: BTreeMap<Name, ListRules>,
     /// `[limit.NAME]`
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
@@ -85,6 +90,28 @@ pub struct ClientRules {
     pub trusted_proxies: Vec<IpNet>,
     /// Which header carries the chain.
     pub forwarded: ForwardedSource,
+    /// The lists that apply to every route.
+    pub lists: ListUse,
+}
+
+/// `[list.NAME]`: blocks of client addresses.
+///
+/// Of these rules alone it is the compiled form that is kept: a million lines beside it would be as many again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRules {
+    /// The file that was read, which is watched.
+    pub file: Option<PathBuf>,
+    /// All blocks, those written and those of the file.
+    pub blocks: Arc<Cidrs>,
+}
+
+/// `allow` and `block`: names of lists, each defined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListUse {
+    /// Whose clients skip the limits.
+    pub allow: Vec<Name>,
+    /// Whose clients are refused.
+    pub block: Vec<Name>,
 }
 
 /// The header that trusted hops use to tell the client's address.
@@ -247,6 +274,8 @@ pub struct RouteRules {
     pub limits: Vec<Name>,
     /// What happens to an admitted request.
     pub action: RouteAction,
+    /// The lists that apply to it, beside those of `[client]`.
+    pub lists: ListUse,
     /// Largest request body on this route; default: the server's.
     pub max_body_bytes: Option<u64>,
 }
@@ -254,14 +283,47 @@ pub struct RouteRules {
 /// Which requests a route takes; all conditions must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteMatch {
-    /// `host`: exact, lower case, without port; any when absent.
-    pub host: Option<Arc<str>>,
-    /// `path`.
+    /// `host`; any when absent.
+    pub host: Option<HostMatch>,
+    /// `path`; `/*` where `regex` says it.
     pub path: PathPattern,
+    /// `path = "~ ^/v[0-9]+/otp$"`: what the whole path must match.
+    pub regex: Option<PathRegex>,
+    /// `client`; any when it names nobody.
+    pub client: ClientCondition,
+    /// `query = { page = "2" }`, by name.
+    pub query: Vec<QueryCondition>,
     /// `methods`, by name; any when empty.
     pub methods: Vec<Method>,
     /// `headers = { x-plan = "free" }`: each present with exactly this value; by name.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// `host` of a route: lower case, without port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostMatch {
+    /// This one.
+    Exact(Arc<str>),
+    /// `*.example.com`: every name that ends in a dot and this one, at any depth.
+    Under(Arc<str>),
+}
+
+/// `client` of a route: the longest block that holds the address decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClientCondition {
+    /// Who is taken; everybody when there are only exceptions.
+    pub of: Vec<IpNet>,
+    /// `"!10.1.0.0/16"`: who is not.
+    pub except: Vec<IpNet>,
+}
+
+/// One parameter of the query that must be there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct QueryCondition {
+    /// Decoded.
+    pub name: Arc<str>,
+    /// Decoded; `None` takes any.
+    pub value: Option<Arc<str>>,
 }
 
 /// `path`: exact, `/prefix/*` or with `{name}` segments.
@@ -311,6 +373,58 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
+}
+
+impl Rules {
+    /// The files beside the configuration whose change is a change of it, each once.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<_> = self
+            .lists
+            .values()
+            .filter_map(|list| list.file.clone())
+            .collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+impl ClientCondition {
+    /// Whether it takes every client.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.of.is_empty() && self.except.is_empty()
+    }
+}
+
+impl std::fmt::Display for HostMatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Under(parent) => write!(f, "*.{parent}"),
+        }
+    }
+}
+
+impl std::fmt::Display for ClientCondition {
+    /// `10.0.0.0/8,!10.1.0.0/16`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.of.iter().map(|block| ("", block));
+        let except = self.except.iter().map(|block| ("!", block));
+        for (at, (mark, block)) in of.chain(except).enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{mark}{block}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for QueryCondition {
+    /// `page=2`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.name, self.value.as_deref().unwrap_or("*"))
+    }
 }
 
 impl std::fmt::Display for KeyTemplate {

@@ -9,6 +9,7 @@ use sluicegate_limiter::{Timestamp, Verdict};
 use crate::admission::Admitted;
 use crate::client::Source;
 use crate::clock;
+use crate::config::rules::Name;
 use crate::record::{Disposition, InFlight, RequestId};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -26,6 +27,8 @@ pub struct Context {
     pub client: Option<(IpAddr, Source)>,
     /// Its route.
     pub route: Option<Arc<ActiveRoute>>,
+    /// The list that blocks its client or lets it past the limits.
+    pub list: Option<Name>,
     /// The evidence that it passed admission.
     pub admitted: Option<Admitted>,
     /// What its limits said.
@@ -61,6 +64,7 @@ impl Context {
             peer: None,
             client: None,
             route: None,
+            list: None,
             admitted: None,
             verdict: None,
             decision: Duration::ZERO,

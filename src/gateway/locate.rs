@@ -9,10 +9,10 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
 
-use crate::admission::RequestFacts;
-use crate::client::{self, Client};
+use crate::admission::{ActiveLimit, RequestFacts};
+use crate::client::{self, Client, Standing};
 use crate::response::Problem;
-use crate::route::{NormalPath, host};
+use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The head of a request, as far as the stages up to admission read it.
@@ -62,6 +62,16 @@ fn is_absolute(target: &str) -> bool {
 }
 
 impl<'a> RequestHead<'a> {
+    /// What follows the `?` of the target; empty where nothing does.
+    #[must_use]
+    pub fn query(&self) -> &'a str {
+        let target = self
+            .target
+            .split_once('#')
+            .map_or(self.target, |(target, _)| target);
+        target.split_once('?').map_or("", |(_, query)| query)
+    }
+
     /// The authority or `Host` as sent; empty when absent or not text.
     #[must_use]
     pub fn host(&self) -> &'a str {
@@ -80,6 +90,8 @@ pub struct Located<'a> {
     pub client: Client,
     /// Its route.
     pub route: &'a Arc<ActiveRoute>,
+    /// How its client stands to the route's lists.
+    pub standing: Standing<'a>,
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
@@ -87,6 +99,15 @@ pub struct Located<'a> {
 }
 
 impl Located<'_> {
+    /// The limits that it faces: none for a client that a list allows.
+    #[must_use]
+    pub fn limits(&self) -> &[Arc<ActiveLimit>] {
+        match self.standing {
+            Standing::Allowed(_) => &[],
+            Standing::Ordinary | Standing::Blocked(_) => &self.route.limits,
+        }
+    }
+
     /// What keys can be made of.
     #[must_use]
     pub fn facts(&self) -> RequestFacts<'_> {
@@ -115,16 +136,29 @@ pub fn locate<'a>(
         "" => Cow::Borrowed(""),
         host => host::normalise(host).map_err(|_| Problem::BadHost)?,
     };
+    if path.as_str().len() > snapshot.router.longest_path() {
+        return Err(Problem::HeadTooLarge);
+    }
+    let asked = Asked {
+        method: head.method,
+        headers: head.headers,
+        query: head.query(),
+        client: client.address,
+    };
     let index = snapshot
         .router
-        .find(&host, &path, head.method, head.headers)
+        .find(&host, &path, &asked)
         .map_err(|_| Problem::AmbiguousPath)?
         .ok_or(Problem::NoRoute)?;
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
-    check_body(route, head.headers)?;
+    let standing = route.lists.standing(client.address);
+    if !matches!(standing, Standing::Blocked(_)) {
+        check_body(route, head.headers)?;
+    }
     Ok(Located {
         client,
         route,
+        standing,
         host,
         path,
         method: head.method,

@@ -22,6 +22,7 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
 use crate::admission::{Admission, admit};
+use crate::client::Standing;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -38,7 +39,7 @@ use error::{Fault, error_for};
 /// The proxy's logic, one for all connections.
 pub struct Gateway(pub Arc<Live>);
 
-/// Carried to the next request of a connection whose last one was refused.
+/// Carried to the next request of a connection whose last one was refused, by a limit or a list.
 pub struct LastWasRefused;
 
 #[async_trait]
@@ -243,8 +244,11 @@ impl ProxyHttp for Gateway {
         _: &Session,
         context: &Context,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        (context.disposition == Some(Disposition::Refused))
-            .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
+        let was_refused = matches!(
+            context.disposition,
+            Some(Disposition::Refused | Disposition::Blocked)
+        );
+        was_refused.then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
     }
 }
 
@@ -283,6 +287,7 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
                 Problem::NoRoute => Disposition::NoRoute,
+                Problem::Blocked => Disposition::Blocked,
                 _ => Disposition::Rejected,
             });
             answer::reject(session, context, problem).await?;
@@ -310,7 +315,11 @@ impl Gateway {
         };
         context.client = Some((located.client.address, located.client.source));
         context.route = Some(Arc::clone(located.route));
-        let limits = &located.route.limits;
+        context.list = located.standing.list().cloned();
+        if let Standing::Blocked(_) = located.standing {
+            return Step::Reject(Problem::Blocked);
+        }
+        let limits = located.limits();
         let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
         context.decision = clock::since(context.arrived);
         match admission {
@@ -349,6 +358,7 @@ impl Gateway {
             protocol: protocol(head.version),
             route: context.route.as_ref().map(|route| &route.metrics),
             verdict: context.verdict.as_deref(),
+            list: context.list.as_deref(),
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,

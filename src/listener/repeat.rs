@@ -1,4 +1,4 @@
-//! Answers a client that keeps asking on the same connection after a refusal (contract C7: refusals cost little).
+//! Answers a client that keeps asking on the same connection after a refusal, by a limit or a list (contract C7: refusals cost little).
 //!
 //! It parses heads with the parser that Pingora uses, and answers only what is plain beyond doubt and would be refused: HTTP/1.1
 //! with a path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. Everything else is left to the
@@ -9,8 +9,9 @@
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pingora::protocols::Stream;
 use sluicegate_limiter::Timestamp;
@@ -19,11 +20,12 @@ use super::connection::Connection;
 use super::head::Head;
 use crate::admission::foresee_refusal;
 use crate::bounds;
+use crate::client::Standing;
 use crate::clock;
 use crate::gateway::{Located, RequestHead, locate};
 use crate::live::Live;
 use crate::record::{Disposition, Outcome, RequestId};
-use crate::response::Refusal;
+use crate::response::{Problem, Refusal};
 use crate::snapshot::Snapshot;
 
 /// A connection whose last request was refused.
@@ -84,19 +86,30 @@ impl Repeats {
         let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
-        let limits = &located.route.limits;
-        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let limits = located.limits();
+        let verdict = match located.standing {
+            Standing::Blocked(_) => None,
+            // Whoever faces no limits may pass, and is the proxy's.
+            Standing::Ordinary | Standing::Allowed(_) => {
+                let facts = located.facts();
+                Some(foresee_refusal(limits, &facts, &live.seed, arrived)?)
+            }
+        };
         let decision = clock::since(arrived);
-        live.notice_overflow(limits, &verdict);
-        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
         let request_id = RequestId::next();
-        let sent = write_refusal(
-            &mut self.answers,
-            &plain.method,
-            &located,
-            &refusal,
-            request_id,
-        );
+        let body = match &verdict {
+            Some(verdict) => {
+                live.notice_overflow(limits, verdict);
+                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), verdict);
+                write_refusal(&mut self.answers, &located, &refusal, request_id);
+                refusal.body
+            }
+            None => {
+                write_blocked(&mut self.answers, request_id);
+                BLOCKED_BODY.clone()
+            }
+        };
+        let sent = write_body(&mut self.answers, &plain.method, &body);
         live.record(&Outcome {
             arrived,
             request_id,
@@ -107,9 +120,13 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            verdict: Some(&verdict),
-            disposition: Disposition::Refused,
-            status: 429,
+            disposition: match &verdict {
+                Some(_) => Disposition::Refused,
+                None => Disposition::Blocked,
+            },
+            status: if verdict.is_some() { 429 } else { 403 },
+            verdict: verdict.as_ref(),
+            list: located.standing.list().map(|name| &**name),
             bytes_received: plain.body_bytes as u64,
             bytes_sent: sent as u64,
             total: clock::since(arrived),
@@ -202,33 +219,44 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
     }
 }
 
-/// Writes the response and returns the bytes of its body.
+/// What a blocked client is told, the same each time.
+static BLOCKED_BODY: LazyLock<Bytes> = LazyLock::new(|| Problem::Blocked.body());
+
+/// Writes the head of a refusal, without the fields that every answer has.
 fn write_refusal(
     into: &mut BytesMut,
-    method: &Method,
     located: &Located<'_>,
     refusal: &Refusal,
     request_id: RequestId,
-) -> usize {
-    let mut number = itoa::Buffer::new();
+) {
     into.extend_from_slice(b"HTTP/1.1 429 Too Many Requests\r\nx-request-id: ");
     into.extend_from_slice(request_id.hex().as_bytes());
     into.extend_from_slice(b"\r\nretry-after: ");
-    into.extend_from_slice(number.format(refusal.retry_after).as_bytes());
+    into.extend_from_slice(itoa::Buffer::new().format(refusal.retry_after).as_bytes());
     if let Some(policy) = &located.route.policy {
         into.extend_from_slice(b"\r\nratelimit-policy: ");
         into.extend_from_slice(policy.as_bytes());
     }
     into.extend_from_slice(b"\r\nratelimit: ");
     into.extend_from_slice(refusal.rate_limit.as_bytes());
+}
+
+/// Writes the head of an answer to a blocked client, without the fields that every answer has.
+fn write_blocked(into: &mut BytesMut, request_id: RequestId) {
+    into.extend_from_slice(b"HTTP/1.1 403 Forbidden\r\nx-request-id: ");
+    into.extend_from_slice(request_id.hex().as_bytes());
+}
+
+/// Ends the head, writes the body and returns its bytes.
+fn write_body(into: &mut BytesMut, method: &Method, body: &[u8]) -> usize {
     into.extend_from_slice(b"\r\ncontent-type: application/problem+json\r\ncontent-length: ");
-    into.extend_from_slice(number.format(refusal.body.len()).as_bytes());
+    into.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
     into.extend_from_slice(b"\r\ndate: ");
     into.extend_from_slice(super::http_date().as_bytes());
     into.extend_from_slice(b"\r\nconnection: keep-alive\r\n\r\n");
     if method == Method::HEAD {
         return 0;
     }
-    into.extend_from_slice(&refusal.body);
-    refusal.body.len()
+    into.extend_from_slice(body);
+    body.len()
 }

@@ -46,6 +46,9 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     into.extend_from_slice(b",\"outcome\":\"");
     into.extend_from_slice(outcome.disposition.as_str().as_bytes());
     into.push(b'"');
+    if let Some(list) = outcome.list {
+        text(into, b",\"list\":\"", list.as_bytes());
+    }
     if let Some(verdict) = outcome.verdict {
         standing(into, verdict, outcome.route);
     }

@@ -26,6 +26,7 @@ pub(crate) struct Example<'a> {
     pub(crate) target: &'a [u8],
     pub(crate) route: Option<&'a RouteMetrics>,
     pub(crate) verdict: Option<&'a Verdict>,
+    pub(crate) list: Option<&'a str>,
     pub(crate) origin: Option<OriginUse<'a>>,
 }
 
@@ -38,6 +39,7 @@ impl Default for Example<'_> {
             target: b"/auth/sendOTP?x=1",
             route: None,
             verdict: None,
+            list: None,
             origin: None,
         }
     }
@@ -59,6 +61,7 @@ impl Example<'_> {
             protocol: "HTTP/1.1",
             route: self.route,
             verdict: self.verdict,
+            list: self.list,
             disposition: match (refused, self.origin, self.route) {
                 (true, ..) => Disposition::Refused,
                 (_, Some(_), _) => Disposition::Forwarded,
@@ -179,6 +182,7 @@ fn fields_that_do_not_apply_are_left_out() {
         "client",
         "host",
         "route",
+        "list",
         "limit",
         "remaining",
         "retry_after",
@@ -223,6 +227,7 @@ fn every_field_is_in_the_operators_guide() {
     let fullest = Example {
         route: Some(&route),
         verdict: Some(&verdict),
+        list: Some("office"),
         origin: Some(origin),
         target: &long,
         ..Example::default()

@@ -5,7 +5,7 @@
 //!
 //! # Limits
 //!
-//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 48
+//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 54
 //! request series, one histogram, and three series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -33,6 +33,8 @@ pub struct Outcome<'a> {
     pub route: Option<&'a RouteMetrics>,
     /// The decision over the route's limits, in the route's order; `None` when no limit was asked.
     pub verdict: Option<&'a Verdict>,
+    /// The list that blocked the client or let it past the limits.
+    pub list: Option<&'a str>,
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
@@ -58,6 +60,8 @@ pub enum Disposition {
     Responded,
     /// Refused by a limit.
     Refused,
+    /// Refused because a list blocks its client.
+    Blocked,
     /// No route matched.
     NoRoute,
     /// The request broke a rule: malformed, too large, not allowed.
@@ -72,10 +76,11 @@ pub enum Disposition {
 
 impl Disposition {
     /// Every disposition, in the order of [`Disposition::index`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Forwarded,
         Self::Responded,
         Self::Refused,
+        Self::Blocked,
         Self::NoRoute,
         Self::Rejected,
         Self::OriginFailed,
@@ -96,6 +101,7 @@ impl Disposition {
             Self::Forwarded => "forwarded",
             Self::Responded => "responded",
             Self::Refused => "refused",
+            Self::Blocked => "blocked",
             Self::NoRoute => "no-route",
             Self::Rejected => "rejected",
             Self::OriginFailed => "origin-failed",

@@ -22,6 +22,8 @@ pub enum Problem {
     HeadTooLarge,
     /// The body is larger than the route allows.
     BodyTooLarge,
+    /// A list blocks the client.
+    Blocked,
     /// No route matches.
     NoRoute,
     /// No server of the origin can be reached, or it answers nonsense.
@@ -44,6 +46,7 @@ impl Problem {
             }
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Blocked => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
@@ -79,6 +82,7 @@ impl Problem {
                 "the request has too many header fields or too many bytes of them"
             }
             Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::Blocked => "the address that this request comes from is blocked here",
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",

@@ -1,9 +1,11 @@
 //! Decides what is asked for: the one route that takes a request.
 //!
-//! The most specific route wins, wherever it stands in the file: an exact host before any host; then the path, segment by
-//! segment from the left, text before `{name}` before `*`; then more header conditions; then named methods; then the order
-//! of the file. A route whose method or headers do not fit gives way to the next less specific one, so a limit on
-//! `POST /auth/sendOTP` leaves `GET` to `/*`. `summary` holds that order as one `Ord`; each kind of condition has a file.
+//! The most specific route wins, wherever it stands in the file: an exact host before `*.example.com`, the longer of two such
+//! before the shorter, and all before any host; then the path: one of text alone, then a regular expression, then patterns, segment
+//! by segment from the left, text before `{name}` before `*`; then the narrower condition on the client; then more conditions on
+//! headers; then on the query; then named methods; then the order of the file. A route of which one condition does not fit gives
+//! way to the next less specific one, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `summary` holds that order as one `Ord`;
+//! each kind of condition has a file.
 //!
 //! Paths are compared in the normal form of [`path`], which is wider than what was sent. Where origins are known to read one
 //! spelling in two ways, and the two would be treated differently here, the request is refused rather than guessed about.
@@ -11,19 +13,26 @@
 //! # Invariants
 //!
 //! 1. The answer is the greatest by `summary` of all routes that take the request, for every reading of its path.
-//! 2. A look-up of a path in normal form does not allocate, and costs what the path is long, not what the routes are many.
+//! 2. A look-up of a path in normal form costs what the path is long, not what the routes are many; it does not allocate, unless
+//!    its host has regular expressions.
 //!
 //! # Limits
 //!
 //! A look-up visits a node of the trie at most once, and is as deep as the deepest pattern, at most
-//! [`PATH_SEGMENTS`](crate::bounds::PATH_SEGMENTS). Only routes that share host and pattern, and differ in methods or
-//! headers, are tried one by one; only patterns with text and `{name}` side by side at many levels make it look twice.
+//! [`PATH_SEGMENTS`](crate::bounds::PATH_SEGMENTS). Only routes that share host and path, and differ in other conditions,
+//! are tried one by one; only patterns with text and `{name}` side by side at many levels make it look twice. Of a host, as many
+//! endings are looked up as the longest `*.` has labels.
 
+mod client;
+mod entry;
 mod header;
 pub mod host;
 mod method;
 pub mod path;
 mod pattern;
+mod query;
+mod regex;
+mod site;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -32,23 +41,28 @@ mod trie;
 use std::collections::HashMap;
 use std::fmt;
 
-use http::{HeaderMap, Method};
-
-use self::header::HeaderMatch;
-use self::method::MethodMatch;
+use self::entry::Entry;
+pub use self::entry::{Asked, Condition};
 pub use self::path::{NormalPath, PathError};
-use self::pattern::Pattern;
-use self::summary::{HostRank, Summary};
-use self::trie::{Asked, Entry, Node};
-use crate::config::rules::{Name, RouteAction, RouteRules};
+pub use self::regex::{PathRegex, RegexError};
+use self::site::Site;
+pub use self::summary::Criterion;
+use self::summary::Summary;
+use crate::bounds;
+use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules};
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]
 pub struct Routes {
-    hosts: HashMap<Box<str>, Node>,
-    any_host: Node,
+    hosts: HashMap<Box<str>, Site>,
+    /// By what follows the `*.`.
+    under: HashMap<Box<str>, Site>,
+    /// Labels of the longest key of `under`.
+    deepest_under: usize,
+    any_host: Site,
     /// By route.
     treatments: Box<[Treatment]>,
+    longest_path: usize,
 }
 
 /// What a route does to a request that it takes: two routes with equal treatment can stand for each other.
@@ -56,6 +70,7 @@ pub struct Routes {
 struct Treatment {
     limits: Box<[Name]>,
     action: RouteAction,
+    lists: ListUse,
     max_body_bytes: Option<u64>,
 }
 
@@ -68,39 +83,49 @@ pub struct Ambiguous {
     pub other: Option<usize>,
 }
 
+/// A route whose host and path fit a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its index.
+    pub route: usize,
+    /// The first of its other conditions that the request does not meet; `None` where it takes the request.
+    pub objection: Option<Condition>,
+    /// Why it stands before the next candidate; `None` for the last.
+    pub wins_by: Option<Criterion>,
+}
+
 impl Routes {
     /// Compiles routes; what [`find`](Self::find) returns are indices into this slice.
     #[must_use]
     pub fn compile(rules: &[RouteRules]) -> Self {
+        let mut by_host: HashMap<Option<HostMatch>, Vec<(usize, &RouteRules)>> = HashMap::new();
+        for (index, rules) in rules.iter().enumerate() {
+            let host = rules.matches.host.clone();
+            by_host.entry(host).or_default().push((index, rules));
+        }
         let mut routes = Self {
             hosts: HashMap::new(),
-            any_host: Node::default(),
+            under: HashMap::new(),
+            deepest_under: 0,
+            any_host: Site::compile(&by_host.remove(&None).unwrap_or_default()),
             treatments: rules.iter().map(Treatment::of).collect(),
+            longest_path: if rules.iter().any(|rules| rules.matches.regex.is_some()) {
+                bounds::PATH_REGEX_PATH
+            } else {
+                usize::MAX
+            },
         };
-        for (index, rules) in rules.iter().enumerate() {
-            let pattern = Pattern::compile(&rules.matches.path);
-            let trie = match &rules.matches.host {
-                Some(host) => routes.hosts.entry(host::literal(host)).or_default(),
-                None => &mut routes.any_host,
-            };
-            for methods in MethodMatch::compile(&rules.matches.methods) {
-                let headers = HeaderMatch::compile(&rules.matches.headers);
-                let summary = Summary::of(
-                    HostRank::of(rules.matches.host.as_deref()),
-                    &pattern,
-                    &headers,
-                    &methods,
-                    index,
-                );
-                trie.insert(
-                    &pattern,
-                    Entry {
-                        route: index,
-                        summary,
-                        methods,
-                        headers,
-                    },
-                );
+        for (host, of_host) in by_host {
+            let site = Site::compile(&of_host);
+            match host {
+                None => {}
+                Some(HostMatch::Exact(name)) => {
+                    routes.hosts.insert(host::literal(&name), site);
+                }
+                Some(HostMatch::Under(parent)) => {
+                    routes.deepest_under = routes.deepest_under.max(parent.split('.').count());
+                    routes.under.insert(host::literal(&parent), site);
+                }
             }
         }
         routes
@@ -108,7 +133,8 @@ impl Routes {
 
     /// The route that takes a request; `None` when there is none.
     ///
-    /// `host` is in the normal form of [`host::normalise`], or empty where the request named none.
+    /// `host` is in the normal form of [`host::normalise`], or empty where the request named none. The path is no longer than
+    /// [`longest_path`](Self::longest_path).
     ///
     /// # Errors
     ///
@@ -117,15 +143,10 @@ impl Routes {
         &self,
         host: &str,
         path: &NormalPath<'_>,
-        method: &Method,
-        headers: &HeaderMap,
+        asked: &Asked<'_>,
     ) -> Result<Option<usize>, Ambiguous> {
-        let asked = Asked { method, headers };
-        let named = self.hosts.get(host);
         let best = |path: &str| {
-            let entry = named.and_then(|trie| trie.find(path, &asked));
-            entry
-                .or_else(|| self.any_host.find(path, &asked))
+            self.first(host, path, &mut |entry| entry.takes(asked))
                 .map(|entry| entry.route)
         };
         let Some(normal) = best(path.as_str()) else {
@@ -140,6 +161,90 @@ impl Routes {
         Ok(Some(normal))
     }
 
+    /// Every route whose host and path fit a request, the most specific first, and what else it asks for in vain. The first without
+    /// an objection is the one that [`find`](Self::find) finds, because both ask the same entries in the same order.
+    #[must_use]
+    pub fn candidates(
+        &self,
+        host: &str,
+        path: &NormalPath<'_>,
+        asked: &Asked<'_>,
+    ) -> Vec<Candidate> {
+        let mut seen: Vec<(Candidate, Summary)> = Vec::new();
+        self.first(host, path.as_str(), &mut |entry| {
+            let objection = entry.objection(asked);
+            let known = seen
+                .iter_mut()
+                .find(|(candidate, _)| candidate.route == entry.route);
+            match known {
+                // A route that names GET has a second entry, for HEAD.
+                Some((candidate, summary)) => {
+                    if candidate.objection.is_some() && objection.is_none() {
+                        candidate.objection = None;
+                        *summary = entry.summary.clone();
+                    }
+                }
+                None => seen.push((
+                    Candidate {
+                        route: entry.route,
+                        objection,
+                        wins_by: None,
+                    },
+                    entry.summary.clone(),
+                )),
+            }
+            false
+        });
+        seen.sort_by(|(_, a), (_, b)| b.cmp(a));
+        let criteria: Vec<_> = seen
+            .windows(2)
+            .map(|pair| pair[0].1.criterion_against(&pair[1].1))
+            .collect();
+        let mut candidates: Vec<_> = seen.into_iter().map(|(candidate, _)| candidate).collect();
+        for (candidate, criterion) in candidates.iter_mut().zip(criteria) {
+            candidate.wins_by = Some(criterion);
+        }
+        candidates
+    }
+
+    /// Bytes of the longest path in normal form that may be asked for: expressions read no longer ones.
+    #[must_use]
+    pub fn longest_path(&self) -> usize {
+        self.longest_path
+    }
+
+    /// The first entry, in the order of precedence, whose host and path fit and for which `takes` says so.
+    fn first(
+        &self,
+        host: &str,
+        path: &str,
+        takes: &mut impl FnMut(&Entry) -> bool,
+    ) -> Option<&Entry> {
+        let named = self.hosts.get(host);
+        named
+            .and_then(|site| site.find(path, takes))
+            .or_else(|| self.first_under(host, path, takes))
+            .or_else(|| self.any_host.find(path, takes))
+    }
+
+    /// The same among `*.` hosts, the longest ending first.
+    fn first_under(
+        &self,
+        host: &str,
+        path: &str,
+        takes: &mut impl FnMut(&Entry) -> bool,
+    ) -> Option<&Entry> {
+        if self.deepest_under == 0 {
+            return None;
+        }
+        let dots = host.bytes().filter(|byte| *byte == b'.').count();
+        // Behind the first of n dots there are n labels.
+        let endings = host.match_indices('.').map(|(at, _)| &host[at + 1..]);
+        endings
+            .skip(dots.saturating_sub(self.deepest_under))
+            .find_map(|ending| self.under.get(ending)?.find(path, takes))
+    }
+
     fn treat_alike(&self, a: usize, b: usize) -> bool {
         a == b || self.treatments.get(a) == self.treatments.get(b)
     }
@@ -150,6 +255,7 @@ impl Treatment {
         Self {
             limits: rules.limits.as_slice().into(),
             action: rules.action.clone(),
+            lists: rules.lists.clone(),
             max_body_bytes: rules.max_body_bytes,
         }
     }

@@ -69,6 +69,12 @@ impl Pattern {
         }
     }
 
+    /// Whether it takes one path, but for a slash at its end.
+    pub(super) fn is_literal(&self) -> bool {
+        let is_text = |step: &Step| matches!(step, Step::Literal(_));
+        self.end != End::Tail && self.steps.iter().all(is_text)
+    }
+
     /// What precedence compares.
     pub(super) fn rank(&self) -> Box<[SegmentRank]> {
         let steps = self.steps.iter().map(|step| match step {

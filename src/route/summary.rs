@@ -1,56 +1,124 @@
 //! Decides precedence: of two routes that take a request, the greater summary wins.
 //!
-//! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule.
+//! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule. What the client cannot choose stands
+//! before what it can: its address before its headers, and these before the query.
 
 use std::cmp::Reverse;
 
-use super::header::HeaderMatch;
+use super::client::ClientRank;
+use super::entry::Conditions;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{Pattern, SegmentRank};
+use crate::config::rules::{HostMatch, RouteMatch};
 
 /// How specific a route is; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Summary {
     host: HostRank,
-    /// Compared from the left. Each list ends with its only end rank, so none is the beginning of another.
-    path: Box<[SegmentRank]>,
+    path: PathRank,
+    client: ClientRank,
     headers: usize,
+    query: usize,
     methods: MethodRank,
     /// The earlier in the file wins.
     order: Reverse<usize>,
 }
 
-/// Whether a route names its host.
+/// How specific a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HostRank {
     Any,
+    /// The more labels it names the more specific it is.
+    Under(usize),
     Exact,
+}
+
+/// How specific a path is. Lists of ranks are compared from the left; each ends with its only end rank, so none is the beginning
+/// of another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PathRank {
+    /// A pattern with `{name}` or `*`.
+    Open(Box<[SegmentRank]>),
+    /// An expression. It stands above patterns because whoever writes one beside them means an exception.
+    Regex,
+    /// A pattern of text alone.
+    Literal(Box<[SegmentRank]>),
+}
+
+/// By what one route is more specific than another, what decides first before what decides later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Criterion {
+    /// It names a host, or more of it.
+    Host,
+    /// Its path.
+    Path,
+    /// Its condition on the client is narrower.
+    Client,
+    /// It has more conditions on headers.
+    Headers,
+    /// It has more conditions on the query.
+    Query,
+    /// It names the method.
+    Methods,
+    /// It stands earlier in the file.
+    Order,
 }
 
 impl Summary {
     pub(super) fn of(
-        host: HostRank,
-        pattern: &Pattern,
-        headers: &HeaderMatch,
+        matches: &RouteMatch,
+        conditions: &Conditions,
         methods: &MethodMatch,
         order: usize,
     ) -> Self {
         Self {
-            host,
-            path: pattern.rank(),
-            headers: headers.len(),
+            host: HostRank::of(matches.host.as_ref()),
+            path: PathRank::of(matches),
+            client: conditions.client.rank(),
+            headers: conditions.headers.len(),
+            query: conditions.query.len(),
             methods: methods.rank(),
             order: Reverse(order),
         }
     }
+
+    /// The criterion that decides between this and another summary.
+    pub(super) fn criterion_against(&self, other: &Self) -> Criterion {
+        let differs = [
+            (self.host != other.host, Criterion::Host),
+            (self.path != other.path, Criterion::Path),
+            (self.client != other.client, Criterion::Client),
+            (self.headers != other.headers, Criterion::Headers),
+            (self.query != other.query, Criterion::Query),
+            (self.methods != other.methods, Criterion::Methods),
+        ];
+        differs
+            .into_iter()
+            .find(|(differs, _)| *differs)
+            .map_or(Criterion::Order, |(_, criterion)| criterion)
+    }
 }
 
 impl HostRank {
-    pub(super) fn of(host: Option<&str>) -> Self {
-        if host.is_some() {
-            Self::Exact
+    fn of(host: Option<&HostMatch>) -> Self {
+        match host {
+            None => Self::Any,
+            Some(HostMatch::Under(parent)) => Self::Under(parent.split('.').count()),
+            Some(HostMatch::Exact(_)) => Self::Exact,
+        }
+    }
+}
+
+impl PathRank {
+    fn of(matches: &RouteMatch) -> Self {
+        if matches.regex.is_some() {
+            return Self::Regex;
+        }
+        let pattern = Pattern::compile(&matches.path);
+        if pattern.is_literal() {
+            Self::Literal(pattern.rank())
         } else {
-            Self::Any
+            Self::Open(pattern.rank())
         }
     }
 }

@@ -2,30 +2,58 @@
 
 mod spellings;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
-use super::pattern::{End, Step};
+use super::pattern::{End, Pattern, Step};
 use super::*;
-use crate::config::rules::{PathPattern, RouteMatch, Segment, Tail};
+use crate::config::rules::{
+    ClientCondition, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
+};
 
 /// A route with one limit of its own, so that no two are treated alike.
 fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
     RouteRules {
         name: path.into(),
         matches: RouteMatch {
-            host: host.map(Into::into),
+            host: host.map(|host| match host.strip_prefix("*.") {
+                Some(parent) => HostMatch::Under(parent.into()),
+                None => HostMatch::Exact(host.into()),
+            }),
             path: pattern(path),
+            regex: path
+                .strip_prefix("~ ")
+                .map(|regex| PathRegex::new(regex).unwrap()),
             methods: methods.to_vec(),
+            client: ClientCondition::default(),
             headers: Vec::new(),
+            query: Vec::new(),
         },
         limits: vec![format!("{host:?} {methods:?} {path}").into()],
         action: RouteAction::Forward("app".into()),
+        lists: ListUse::default(),
         max_body_bytes: None,
     }
 }
 
+/// A request of which nothing but method and headers is asked.
+fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> Asked<'a> {
+    Asked {
+        method,
+        headers,
+        query: "",
+        client: "192.0.2.1".parse().unwrap(),
+    }
+}
+
 fn pattern(text: &str) -> PathPattern {
+    if text.starts_with('~') {
+        return PathPattern {
+            text: text.into(),
+            segments: Vec::new(),
+            tail: Tail::Any,
+        };
+    }
     let (body, tail) = match text.strip_suffix("/*") {
         Some(body) => (body, Tail::Any),
         None => (text, Tail::Exact),
@@ -46,7 +74,7 @@ fn pattern(text: &str) -> PathPattern {
 fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = NormalPath::parse(path).unwrap();
-    let found = Routes::compile(rules).find(host, &path, &method, &HeaderMap::new());
+    let found = Routes::compile(rules).find(host, &path, &asked(&method, &HeaderMap::new()));
     found.unwrap().map(|index| &*rules[index].matches.path.text)
 }
 
@@ -158,6 +186,96 @@ fn an_exact_host_wins_over_any_and_falls_back_to_it() {
     assert_eq!(taken(&rules, "", "GET", "/b"), None);
 }
 
+/// Goal: `*.example.com` is every name under it and not the name itself. Method: hosts at several depths, beside exact ones.
+#[test]
+fn the_longer_wildcard_wins_and_an_exact_host_over_both() {
+    let rules = [
+        route(None, &[], "/0"),
+        route(Some("*.test"), &[], "/*"),
+        route(Some("*.a.test"), &[], "/1"),
+        route(Some("x.a.test"), &[Method::PUT], "/1"),
+    ];
+    assert_eq!(taken(&rules, "x.a.test", "PUT", "/1"), Some("/1"));
+    assert_eq!(taken(&rules, "y.x.a.test", "GET", "/1"), Some("/1"));
+    assert_eq!(taken(&rules, "x.a.test", "GET", "/2"), Some("/*"));
+    assert_eq!(taken(&rules, "a.test", "GET", "/1"), Some("/*"));
+    assert_eq!(taken(&rules, "test", "GET", "/1"), None);
+    assert_eq!(taken(&rules, "atest", "GET", "/1"), None);
+    assert_eq!(taken(&rules, "x.other", "GET", "/0"), Some("/0"));
+    let deep = format!("{}a.test", "x.".repeat(120));
+    assert_eq!(taken(&rules, &deep, "GET", "/1"), Some("/1"));
+}
+
+/// Goal: an expression is an exception from patterns, and text from expressions; no spelling goes around it. Method: paths that
+/// all three could take, and spellings of one of them.
+#[test]
+fn an_expression_wins_over_patterns_and_text_over_expressions() {
+    let patterns = ["/v1/{x}", "/v1/*", "/*", "~ ^/v[0-9]+/otp$", "/v2/otp"];
+    for (path, winner) in [
+        ("/v1/otp", "~ ^/v[0-9]+/otp$"),
+        ("/v1/otp/", "~ ^/v[0-9]+/otp$"),
+        ("//v1/./o%74p;x=1", "~ ^/v[0-9]+/otp$"),
+        ("/v2/otp", "/v2/otp"),
+        ("/v1/otpx", "/v1/{x}"),
+        ("/v1/otp/x", "/v1/*"),
+        ("/x/v1/otp", "/*"),
+        ("/v/otp", "/*"),
+    ] {
+        assert_eq!(by_path(&patterns, path).as_deref(), Some(winner), "{path}");
+    }
+    let rules: Vec<_> = patterns.iter().map(|path| route(None, &[], path)).collect();
+    let routes = Routes::compile(&rules);
+    for path in ["/v1%2Fotp", "/v1/x/../otp", "/v1\\otp"] {
+        let path = NormalPath::parse(path).unwrap();
+        let headers = HeaderMap::new();
+        let found = routes.find("", &path, &asked(&Method::GET, &headers));
+        assert!(found.is_err(), "{path:?}: {found:?}");
+    }
+}
+
+/// Goal: the conditions rank as the reference says, and the candidates tell why. Method: one route for each condition.
+#[test]
+fn the_client_ranks_before_headers_and_these_before_the_query() {
+    let mut rules: Vec<RouteRules> = (0..5).map(|_| route(None, &[], "/a")).collect();
+    rules[0].matches.query = vec![QueryCondition {
+        name: "page".into(),
+        value: Some("2".into()),
+    }];
+    rules[1].matches.headers = vec![(
+        HeaderName::from_static("x-plan"),
+        HeaderValue::from_static("free"),
+    )];
+    rules[2].matches.client.of = vec!["10.0.0.0/8".parse().unwrap()];
+    rules[3].matches.client.of = vec!["10.1.0.0/16".parse().unwrap()];
+    let routes = Routes::compile(&rules);
+    let path = NormalPath::parse("/a").unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("x-plan", HeaderValue::from_static("free"));
+    let from = |client: &str| Asked {
+        query: "page=2",
+        client: client.parse().unwrap(),
+        ..asked(&Method::GET, &headers)
+    };
+    assert_eq!(routes.find("", &path, &from("10.1.0.1")), Ok(Some(3)));
+    assert_eq!(routes.find("", &path, &from("10.2.0.1")), Ok(Some(2)));
+    assert_eq!(routes.find("", &path, &from("192.0.2.1")), Ok(Some(1)));
+    let candidates = routes.candidates("", &path, &from("192.0.2.1"));
+    let told: Vec<_> = candidates
+        .iter()
+        .map(|candidate| (candidate.route, candidate.objection, candidate.wins_by))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (3, Some(Condition::Client), Some(Criterion::Client)),
+            (2, Some(Condition::Client), Some(Criterion::Client)),
+            (1, None, Some(Criterion::Headers)),
+            (0, None, Some(Criterion::Query)),
+            (4, None, None),
+        ]
+    );
+}
+
 #[test]
 fn more_headers_win_then_methods_then_the_order_of_the_file() {
     let mut rules: Vec<RouteRules> = (0..5).map(|_| route(None, &[], "/a")).collect();
@@ -170,11 +288,23 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
     let routes = Routes::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = HeaderMap::new();
-    assert_eq!(routes.find("", &path, &Method::PUT, &headers), Ok(Some(0)));
-    assert_eq!(routes.find("", &path, &Method::GET, &headers), Ok(Some(2)));
-    assert_eq!(routes.find("", &path, &Method::HEAD, &headers), Ok(Some(4)));
+    assert_eq!(
+        routes.find("", &path, &asked(&Method::PUT, &headers)),
+        Ok(Some(0))
+    );
+    assert_eq!(
+        routes.find("", &path, &asked(&Method::GET, &headers)),
+        Ok(Some(2))
+    );
+    assert_eq!(
+        routes.find("", &path, &asked(&Method::HEAD, &headers)),
+        Ok(Some(4))
+    );
     headers.insert("x-plan", HeaderValue::from_static("free"));
-    assert_eq!(routes.find("", &path, &Method::GET, &headers), Ok(Some(3)));
+    assert_eq!(
+        routes.find("", &path, &asked(&Method::GET, &headers)),
+        Ok(Some(3))
+    );
 }
 
 #[test]
@@ -191,8 +321,7 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
         Routes::compile(&rules).find(
             "",
             &NormalPath::parse(path).unwrap(),
-            &Method::GET,
-            &HeaderMap::new(),
+            &asked(&Method::GET, &HeaderMap::new()),
         )
     };
     // Both readings of an encoded slash reach `/*`, or the route says so itself.
@@ -249,49 +378,53 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
     let path = NormalPath::parse("/projects/group%2Fproject").unwrap();
     let routes = Routes::compile(&rules);
     assert_eq!(
-        routes.find("", &path, &Method::GET, &HeaderMap::new()),
+        routes.find("", &path, &asked(&Method::GET, &HeaderMap::new())),
         Ok(Some(0))
     );
 }
 
 // The oracle: every route is asked, segment by segment, and the greatest summary wins.
 
-fn oracle(
-    rules: &[RouteRules],
-    host: &str,
-    path: &str,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Option<usize> {
+fn oracle(rules: &[RouteRules], host: &str, path: &str, asked: &Asked<'_>) -> Option<usize> {
     let mut best: Option<(Summary, usize)> = None;
     for (index, rules) in rules.iter().enumerate() {
         let matches = &rules.matches;
-        let pattern = Pattern::compile(&matches.path);
-        if matches.host.as_deref().is_some_and(|named| named != host) || !takes(&pattern, path) {
+        let fits = match &matches.host {
+            None => true,
+            Some(HostMatch::Exact(name)) => **name == *host,
+            Some(HostMatch::Under(parent)) => host.ends_with(&format!(".{parent}")),
+        };
+        let fits_path = match &matches.regex {
+            Some(regex) => {
+                let is_match = |path: &str| by_hand(regex.as_str(), path);
+                is_match(path) || is_match(path.strip_suffix('/').unwrap_or(path))
+            }
+            None => takes(&Pattern::compile(&matches.path), path),
+        };
+        if !fits || !fits_path {
             continue;
         }
-        if !matches
-            .headers
-            .iter()
-            .all(|(name, value)| headers.get_all(name).iter().any(|sent| sent == value))
-        {
-            continue;
-        }
-        for methods in
-            MethodMatch::compile(&matches.methods).filter(|methods| methods.takes(method))
-        {
-            let conditions = HeaderMatch::compile(&matches.headers);
-            let rank = HostRank::of(matches.host.as_deref());
-            let summary = Summary::of(rank, &pattern, &conditions, &methods, index);
+        for entry in Entry::compile(index, matches).filter(|entry| entry.takes(asked)) {
             if best
                 .as_ref()
-                .is_none_or(|(greatest, _)| summary > *greatest)
+                .is_none_or(|(greatest, _)| entry.summary > *greatest)
             {
-                best = Some((summary, index));
+                best = Some((entry.summary, index));
             }
         }
     }
     best.map(|(_, index)| index)
+}
+
+/// The expressions that [`rules`] makes, without an engine.
+fn by_hand(regex: &str, path: &str) -> bool {
+    match regex {
+        "^/.*$" => path.starts_with('/'),
+        "^/a/.*$" => path.starts_with("/a/"),
+        "^/[ab]$" => ["/a", "/b"].contains(&path),
+        "^/(a|b/a)/b$" => ["/a/b", "/b/a/b"].contains(&path),
+        other => unreachable!("{other}"),
+    }
 }
 
 fn takes(pattern: &Pattern, path: &str) -> bool {
@@ -332,7 +465,17 @@ fn rules() -> impl Strategy<Value = Vec<RouteRules>> {
             text
         }
     });
-    let host = prop::option::of(prop_oneof![Just("a.test"), Just("b.test")]);
+    let path = prop_oneof![
+        4 => path,
+        1 => prop::sample::select(vec!["~ ^/a/.*$", "~ ^/[ab]$", "~ ^/(a|b/a)/b$", "~ ^/.*$"]).prop_map(str::to_owned),
+    ];
+    let host = prop::option::of(prop::sample::select(vec![
+        "a.test",
+        "b.test",
+        "*.test",
+        "*.b.test",
+        "*.c.b.test",
+    ]));
     let methods = prop::sample::subsequence(vec![Method::GET, Method::POST, Method::HEAD], 0..=2);
     let headers = prop::sample::subsequence(vec!["x-a", "x-b"], 0..=2);
     let one = (host, methods, path, headers).prop_map(|(host, methods, path, headers)| {
@@ -352,12 +495,12 @@ proptest! {
     #[test]
     fn the_trie_finds_what_asking_every_route_finds(
         rules in rules(),
-        requests in prop::collection::vec(("(/[abc]){0,5}/?", 0usize..3, 0usize..4, 0u8..4), 20),
+        requests in prop::collection::vec(("(/[abc]){0,5}/?", 0usize..7, 0usize..4, 0u8..4), 20),
     ) {
         let routes = Routes::compile(&rules);
         for (path, host, method, fields) in requests {
             let path = if path.is_empty() { "/".to_owned() } else { path };
-            let host = ["a.test", "b.test", "c.test"][host];
+            let host = ["a.test", "b.test", "c.test", "x.b.test", "y.c.b.test", "test", ""][host];
             let method = [Method::GET, Method::POST, Method::HEAD, Method::PUT][method].clone();
             let mut headers = HeaderMap::new();
             for (bit, name) in [(1, "x-a"), (2, "x-b")] {
@@ -366,8 +509,11 @@ proptest! {
                 }
             }
             let normal = NormalPath::parse(&path).unwrap();
-            let found = routes.find(host, &normal, &method, &headers);
-            prop_assert_eq!(found, Ok(oracle(&rules, host, &path, &method, &headers)), "{} {}{}", method, host, path);
+            let found = routes.find(host, &normal, &asked(&method, &headers));
+            let candidates = routes.candidates(host, &normal, &asked(&method, &headers));
+            let first = candidates.iter().find(|candidate| candidate.objection.is_none());
+            prop_assert_eq!(found, Ok(first.map(|candidate| candidate.route)));
+            prop_assert_eq!(found, Ok(oracle(&rules, host, &path, &asked(&method, &headers))), "{} {}{}", method, host, path);
         }
     }
 
@@ -380,11 +526,11 @@ proptest! {
         let routes = Routes::compile(&rules);
         let normal = NormalPath::parse(&path).unwrap();
         let (method, headers) = (Method::GET, HeaderMap::new());
-        if let Ok(Some(found)) = routes.find("a.test", &normal, &method, &headers) {
+        if let Ok(Some(found)) = routes.find("a.test", &normal, &asked(&method, &headers)) {
             for split in [false, true] {
                 for climb in [false, true] {
                     let reading = spellings::read(&path, split, climb);
-                    let by_reading = oracle(&rules, "a.test", &reading, &method, &headers);
+                    let by_reading = oracle(&rules, "a.test", &reading, &asked(&method, &headers));
                     let alike = by_reading.is_some_and(|other| routes.treat_alike(found, other));
                     prop_assert!(alike, "{} as {}: {} or {:?}", path, reading, found, by_reading);
                 }

@@ -6,12 +6,8 @@
 
 use std::collections::HashMap;
 
-use http::{HeaderMap, Method};
-
-use super::header::HeaderMatch;
-use super::method::MethodMatch;
+use super::entry::{Entries, Entry};
 use super::pattern::{End, Pattern, Step};
-use super::summary::Summary;
 
 /// The routes whose patterns begin alike.
 #[derive(Debug, Default)]
@@ -22,26 +18,6 @@ pub(super) struct Node {
     exact: Entries,
     tail: Entries,
 }
-
-/// What a request asks for beside host and path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) method: &'a Method,
-    pub(super) headers: &'a HeaderMap,
-}
-
-/// One way into a route.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) route: usize,
-    pub(super) summary: Summary,
-    pub(super) methods: MethodMatch,
-    pub(super) headers: HeaderMatch,
-}
-
-/// The entries of one pattern, the most specific first.
-#[derive(Debug, Default)]
-struct Entries(Vec<Entry>);
 
 impl Node {
     pub(super) fn insert(&mut self, pattern: &Pattern, entry: Entry) {
@@ -59,52 +35,61 @@ impl Node {
         }
     }
 
-    /// The most specific entry that takes a request for this path, which is in normal form.
-    pub(super) fn find(&self, path: &str, asked: &Asked<'_>) -> Option<&Entry> {
-        self.walk(Some(path.strip_prefix('/').unwrap_or(path)), asked)
+    /// The first entry, in the order of precedence, that fits this path in normal form and for which `takes` says so.
+    pub(super) fn find(
+        &self,
+        path: &str,
+        takes: &mut impl FnMut(&Entry) -> bool,
+    ) -> Option<&Entry> {
+        self.walk(Some(below(path)), takes)
+    }
+
+    /// As [`find`](Self::find), among patterns of text alone.
+    pub(super) fn find_literal(
+        &self,
+        path: &str,
+        takes: &mut impl FnMut(&Entry) -> bool,
+    ) -> Option<&Entry> {
+        let mut node = self;
+        let mut rest = Some(below(path));
+        while let Some(text) = rest.filter(|rest| !rest.is_empty()) {
+            let (segment, behind) = split(text);
+            node = node.literals.get(segment)?;
+            rest = behind;
+        }
+        let slash = rest.and_then(|_| node.slash.first(takes));
+        slash.or_else(|| node.exact.first(takes))
     }
 
     /// `rest` is what follows the slash behind this node's segment; `None` where there is no such slash.
-    fn walk(&self, rest: Option<&str>, asked: &Asked<'_>) -> Option<&Entry> {
-        match rest {
-            None => self.exact.first(asked),
-            Some("") => self
+    fn walk(&self, rest: Option<&str>, takes: &mut impl FnMut(&Entry) -> bool) -> Option<&Entry> {
+        let Some(rest) = rest else {
+            return self.exact.first(takes);
+        };
+        if rest.is_empty() {
+            return self
                 .slash
-                .first(asked)
-                .or_else(|| self.exact.first(asked))
-                .or_else(|| self.tail.first(asked)),
-            Some(rest) => {
-                let (segment, rest) = match rest.split_once('/') {
-                    Some((segment, rest)) => (segment, Some(rest)),
-                    None => (rest, None),
-                };
-                let literal = self
-                    .literals
-                    .get(segment)
-                    .and_then(|node| node.walk(rest, asked));
-                literal
-                    .or_else(|| {
-                        self.parameter
-                            .as_ref()
-                            .and_then(|node| node.walk(rest, asked))
-                    })
-                    .or_else(|| self.tail.first(asked))
-            }
+                .first(takes)
+                .or_else(|| self.exact.first(takes))
+                .or_else(|| self.tail.first(takes));
         }
+        let (segment, rest) = split(rest);
+        let literal = self.literals.get(segment);
+        literal
+            .and_then(|node| node.walk(rest, takes))
+            .or_else(|| self.parameter.as_ref()?.walk(rest, takes))
+            .or_else(|| self.tail.first(takes))
     }
 }
 
-impl Entries {
-    fn insert(&mut self, entry: Entry) {
-        let at = self
-            .0
-            .partition_point(|other| other.summary > entry.summary);
-        self.0.insert(at, entry);
-    }
+fn below(path: &str) -> &str {
+    path.strip_prefix('/').unwrap_or(path)
+}
 
-    fn first(&self, asked: &Asked<'_>) -> Option<&Entry> {
-        self.0
-            .iter()
-            .find(|entry| entry.methods.takes(asked.method) && entry.headers.takes(asked.headers))
+/// The first segment, and what follows the slash behind it, if there is one.
+fn split(path: &str) -> (&str, Option<&str>) {
+    match path.split_once('/') {
+        Some((segment, rest)) => (segment, Some(rest)),
+        None => (path, None),
     }
 }

@@ -74,6 +74,9 @@ pub enum HomeError {
 }
 
 impl Home {
+    /// The memory of this process.
+    pub const MEMORY: Self = Self { directory: None };
+
     /// The home of limits: `directory`, opened or made, whose clock is the process's from now on, or without one its memory. With it
     /// comes the seed that keys must be hashed under.
     ///
@@ -84,7 +87,7 @@ impl Home {
         getrandom::fill(&mut fresh).map_err(HomeError::Random)?;
         let fresh = Seed::from_bytes(fresh);
         let Some(path) = directory else {
-            return Ok((Self { directory: None }, fresh));
+            return Ok((Self::MEMORY, fresh));
         };
         let files = StateDir::open(path, fresh).map_err(HomeError::Directory)?;
         let (clock, clock_found) = files

@@ -1,25 +1,28 @@
-//! `[client]`: who is believed about the client's address.
+//! `[client]`: who is believed about the client's address, and which clients are known.
 
 use http::{HeaderName, header};
 use ipnet::IpNet;
 
+use super::list;
+use crate::config::cidr;
 use crate::config::field::{all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
-use crate::config::rules::{ClientRules, ForwardedSource};
+use crate::config::rules::{ClientRules, ForwardedSource, Name};
 use crate::config::section::Section;
 
-/// The rules, and the block of all addresses if one is trusted.
+/// The rules, the block of all addresses if one is trusted, and where lists are named.
 pub(in crate::config) struct Client {
     pub(in crate::config) rules: ClientRules,
     pub(in crate::config) everyone: Option<Placed<IpNet>>,
+    pub(in crate::config) lists: Vec<Placed<Name>>,
 }
 
 pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
     let blocks = section.or("trusted_proxies", "[\"10.0.0.0/8\"]", Vec::new(), |field| {
         let elements = field.elements()?;
         all(elements.iter().map(|element| {
-            let block = element.parsed(block)?;
+            let block = element.parsed(cidr::block)?;
             Some(element.placed(block))
         }))
     });
@@ -36,8 +39,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
         );
     }
+    let (uses, lists) = list::uses(&section);
     section.finish();
-    let (blocks, forwarded) = (blocks?, source?);
+    let (blocks, forwarded, uses) = (blocks?, source?, uses?);
     Some(Client {
         everyone: blocks
             .iter()
@@ -46,32 +50,10 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
         rules: ClientRules {
             trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
             forwarded,
+            lists: uses,
         },
+        lists,
     })
-}
-
-/// A block of addresses, or one address.
-fn block(text: &str) -> Result<IpNet, Mistake> {
-    if let Ok(address) = text.parse() {
-        return Ok(IpNet::from(std::net::IpAddr::to_canonical(&address)));
-    }
-    let block: IpNet = text.parse().map_err(|_| {
-        Mistake::with_advice(
-            format!("{} is not a block of addresses", quoted(text)),
-            "write one in CIDR form: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.1\"",
-        )
-    })?;
-    if block.trunc() != block {
-        return Err(Mistake::with_advice(
-            format!("{} has bits behind its prefix", quoted(text)),
-            format!(
-                "write \"{}\" for the block, or \"{}\" for the address",
-                block.trunc(),
-                block.addr()
-            ),
-        ));
-    }
-    Ok(block)
 }
 
 /// The header that carries the chain.

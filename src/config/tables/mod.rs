@@ -2,7 +2,9 @@
 
 pub(super) mod admin;
 pub(super) mod client;
+mod conditions;
 pub(super) mod limit;
+pub(super) mod list;
 pub(super) mod listener;
 pub(super) mod log;
 pub(super) mod origin;

@@ -7,13 +7,17 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use toml::de::DeValue;
 
+use super::conditions;
+use super::list;
 use super::server::LARGEST_BODY;
 use crate::config::field::{Field, all, describe, quoted};
 use crate::config::host;
 use crate::config::pattern;
 use crate::config::problem::Mistake;
 use crate::config::report::{Place, Placed};
-use crate::config::rules::{FixedResponse, Name, RouteAction, RouteMatch, RouteRules};
+use crate::config::rules::{
+    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules,
+};
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
 
@@ -56,6 +60,8 @@ pub(in crate::config) struct Route {
     pub(in crate::config) name: Option<Placed<Name>>,
     /// `None` when the list could not be read.
     pub(in crate::config) limits: Option<Vec<Placed<Name>>>,
+    /// Names of lists, as far as they could be read.
+    pub(in crate::config) lists: Vec<Placed<Name>>,
     pub(in crate::config) origin: Option<Placed<Name>>,
     pub(in crate::config) rules: Option<RouteRules>,
 }
@@ -70,10 +76,18 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     });
     let path = section
         .required("path", "\"/*\"")
-        .and_then(|field| field.parsed(pattern::pattern));
+        .and_then(|field| field.parsed(pattern::path));
     let methods = section.or("methods", "[\"POST\"]", Vec::new(), methods);
     let headers = section.or("headers", "{ x-plan = \"free\" }", Vec::new(), headers);
+    let client = section.or(
+        "client",
+        "[\"10.0.0.0/8\"]",
+        ClientCondition::default(),
+        conditions::client,
+    );
+    let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
     let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
+    let (uses, lists) = list::uses(&section);
     let origin = section.field("origin", "\"app\"");
     let respond = section.field("respond", "{ status = 204 }");
     let origin_name = origin.as_ref().and_then(|field| {
@@ -106,16 +120,24 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     });
     section.finish();
 
+    let matches = || {
+        let (path, regex) = path?;
+        Some(RouteMatch {
+            host: host?,
+            path,
+            regex,
+            methods: methods?,
+            client: client?,
+            headers: headers?,
+            query: query?,
+        })
+    };
+    let matches = matches();
     let name = || -> Option<Placed<Name>> {
         Some(match written.clone()? {
             Some(written) => written,
             None => Placed {
-                value: described(
-                    host.as_ref()?.as_deref(),
-                    &path.as_ref()?.text,
-                    methods.as_ref()?,
-                    headers.as_ref()?,
-                ),
+                value: described(matches.as_ref()?),
                 place: place.clone(),
             },
         })
@@ -124,18 +146,14 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     let rules = || {
         Some(RouteRules {
             name: name.as_ref()?.value.clone(),
-            matches: RouteMatch {
-                host: host?,
-                path: path?,
-                methods: methods?,
-                headers: headers?,
-            },
+            matches: matches?,
             limits: limits
                 .as_ref()?
                 .iter()
                 .map(|limit| limit.value.clone())
                 .collect(),
             action: action?,
+            lists: uses?,
             max_body_bytes: max_body_bytes?,
         })
     };
@@ -144,6 +162,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
         place,
         name,
         limits,
+        lists,
         origin: origin_name,
         rules,
     }
@@ -160,21 +179,24 @@ fn name(text: &str) -> Result<Name, Mistake> {
 }
 
 /// The name of a route without one: `POST example.com/auth/sendOTP x-plan=free`.
-fn described(
-    host: Option<&str>,
-    path: &str,
-    methods: &[Method],
-    headers: &[(HeaderName, HeaderValue)],
-) -> Name {
-    let methods: Vec<&str> = methods.iter().map(Method::as_str).collect();
+fn described(matches: &RouteMatch) -> Name {
+    let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
     let mut name = methods.join(",");
     if !name.is_empty() {
         name.push(' ');
     }
-    name.push_str(host.unwrap_or_default());
-    name.push_str(path);
-    for (header, value) in headers {
+    if let Some(host) = &matches.host {
+        name.push_str(&host.to_string());
+    }
+    name.push_str(&matches.path.text);
+    if !matches.client.is_any() {
+        name.push_str(&format!(" client={}", matches.client));
+    }
+    for (header, value) in &matches.headers {
         name.push_str(&format!(" {header}={}", value.as_bytes().escape_ascii()));
+    }
+    for condition in &matches.query {
+        name.push_str(&format!(" ?{condition}"));
     }
     name.into()
 }

@@ -1,0 +1,79 @@
+//! `sluicegate explain FILE`
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::config;
+use crate::explain::{Explanation, Question};
+
+/// What to explain.
+#[derive(Args)]
+pub(super) struct Explain {
+    /// The configuration.
+    file: PathBuf,
+    /// What becomes of this request: 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'.
+    #[arg(long, value_name = "REQUEST")]
+    request: Option<String>,
+    /// The other end of its connection.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "192.0.2.1",
+        requires = "request"
+    )]
+    client: IpAddr,
+    /// A field of its head: 'X-Plan: free'; any number.
+    #[arg(long, value_name = "FIELD", requires = "request")]
+    header: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    /// Writes the explanation to the standard output.
+    pub(super) fn run(&self) -> u8 {
+        let loaded = match config::load(Path::new(&self.file)) {
+            Ok(loaded) => loaded,
+            Err(problems) => {
+                tell(&problems);
+                return USAGE;
+            }
+        };
+        let question = self
+            .request
+            .as_deref()
+            .map(|request| Question::parse(request, &self.header, self.client))
+            .transpose();
+        let explained = question.and_then(|question| Explanation::of(&loaded, question.as_ref()));
+        let explanation = match explained {
+            Ok(explanation) => explanation,
+            Err(reason) => {
+                tell(&reason.0);
+                return USAGE;
+            }
+        };
+        let text = if self.json {
+            match serde_json::to_string_pretty(&explanation) {
+                Ok(json) => json + "\n",
+                Err(error) => {
+                    tell(&error);
+                    return FAILED;
+                }
+            }
+        } else {
+            explanation.to_string()
+        };
+        match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => SUCCESS,
+            Err(error) => {
+                tell(&format_args!("the explanation cannot be written: {error}"));
+                FAILED
+            }
+        }
+    }
+}

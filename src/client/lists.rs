@@ -1,0 +1,108 @@
+//! Decides whether a client is allowed past the limits or blocked ahead of them, by the operator's lists of address blocks.
+//!
+//! Of all blocks that hold the address the longest decides, whichever list and table it is from; of two equally long ones that blocks.
+//! So a block-list of networks and an allow-list of single addresses in them mean what they say together, and a slip errs
+//! towards refusing.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::cidrs::Cidrs;
+use crate::config::rules::Name;
+
+/// The lists that apply to the requests of one route.
+#[derive(Clone, Debug, Default)]
+pub struct Lists(Vec<(Name, Effect, Arc<Cidrs>)>);
+
+/// What a list does to the clients that it names, the stronger last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// They skip the limits.
+    Allow,
+    /// They are refused.
+    Block,
+}
+
+/// How a client stands to the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'l> {
+    /// No list names it.
+    Ordinary,
+    /// This list lets it past the limits.
+    Allowed(&'l Name),
+    /// This list blocks it.
+    Blocked(&'l Name),
+}
+
+impl Lists {
+    /// Adds a list.
+    pub fn add(&mut self, name: &Name, effect: Effect, blocks: &Arc<Cidrs>) {
+        self.0.push((Arc::clone(name), effect, Arc::clone(blocks)));
+    }
+
+    /// How `client` stands to them. Costs a binary search a list, and nothing where there is none.
+    #[must_use]
+    pub fn standing(&self, client: IpAddr) -> Standing<'_> {
+        let hits = self.0.iter().filter_map(|(name, effect, blocks)| {
+            let length = blocks.longest(client)?;
+            Some((length, *effect, name))
+        });
+        match hits.max_by_key(|(length, effect, _)| (*length, *effect)) {
+            None => Standing::Ordinary,
+            Some((_, Effect::Allow, name)) => Standing::Allowed(name),
+            Some((_, Effect::Block, name)) => Standing::Blocked(name),
+        }
+    }
+}
+
+impl<'l> Standing<'l> {
+    /// The list that decided.
+    #[must_use]
+    pub fn list(self) -> Option<&'l Name> {
+        match self {
+            Self::Ordinary => None,
+            Self::Allowed(name) | Self::Blocked(name) => Some(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the longest block decides, equal ones block. Method: an allow-list and a block-list that nest both ways.
+    #[test]
+    fn the_longest_block_of_all_lists_decides_and_a_tie_blocks() {
+        let set = |blocks: &[&str]| {
+            Arc::new(Cidrs::new(
+                blocks.iter().map(|block| block.parse().unwrap()),
+            ))
+        };
+        let (office, bad) = (Name::from("office"), Name::from("bad"));
+        let mut lists = Lists::default();
+        lists.add(
+            &bad,
+            Effect::Block,
+            &set(&["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/48"]),
+        );
+        lists.add(
+            &office,
+            Effect::Allow,
+            &set(&["10.1.0.0/16", "192.0.2.0/24", "2001:db8::/48"]),
+        );
+        for (client, standing) in [
+            ("10.2.0.1", Standing::Blocked(&bad)),
+            ("10.1.0.1", Standing::Allowed(&office)),
+            ("192.0.2.1", Standing::Allowed(&office)),
+            ("192.0.2.7", Standing::Blocked(&bad)),
+            ("2001:db8::1", Standing::Blocked(&bad)),
+            ("198.51.100.1", Standing::Ordinary),
+        ] {
+            assert_eq!(
+                lists.standing(client.parse().unwrap()),
+                standing,
+                "{client}"
+            );
+        }
+    }
+}

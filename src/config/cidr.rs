@@ -1,0 +1,32 @@
+//! Owns how blocks of addresses are written: `10.0.0.0/8`, `2001:db8::/32`, `192.0.2.1`.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::field::quoted;
+use super::problem::Mistake;
+
+/// A block of addresses, or one address.
+pub(super) fn block(text: &str) -> Result<IpNet, Mistake> {
+    if let Ok(address) = text.parse() {
+        return Ok(IpNet::from(IpAddr::to_canonical(&address)));
+    }
+    let block: IpNet = text.parse().map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not a block of addresses", quoted(text)),
+            "write one in CIDR form: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.1\"",
+        )
+    })?;
+    if block.trunc() != block {
+        return Err(Mistake::with_advice(
+            format!("{} has bits behind its prefix", quoted(text)),
+            format!(
+                "write \"{}\" for the block, or \"{}\" for the address",
+                block.trunc(),
+                block.addr()
+            ),
+        ));
+    }
+    Ok(block)
+}

@@ -1,0 +1,209 @@
+//! Explains one limit: a clause for each thing that its rules say, put together in one place.
+//!
+//! The numbers are those that docs/limiter.md derives. A field of the rules that changes what clients meet gets a clause of its own, and
+//! a line in [`LimitExplained::of`].
+
+use serde::Serialize;
+use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
+
+use super::text::{bytes, count, listed, span};
+use crate::config::algorithm_name;
+use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
+
+/// A limit in plain sentences.
+#[derive(Debug, Serialize)]
+pub struct LimitExplained {
+    /// Its name.
+    pub name: String,
+    /// What it allows, and to whom.
+    pub allows: String,
+    /// How that is judged.
+    pub algorithm: &'static str,
+    /// In what way.
+    pub judged: String,
+    /// The most that a client can get out of each rate, by timing its requests.
+    pub worst_case: Vec<String>,
+    /// What it takes, in bytes, from the start.
+    pub memory_bytes: u64,
+    /// Keys that it is made for.
+    pub capacity: u64,
+    /// How long a key holds its place after its last request, in seconds, at most.
+    pub key_held_seconds: u64,
+    /// What happens when more keys owe something.
+    pub when_full: String,
+    /// The routes that ask it.
+    pub routes: Vec<String>,
+}
+
+impl LimitExplained {
+    /// Explains the limit `name`.
+    #[must_use]
+    pub fn of(name: &Name, limit: &LimitRules, rules: &Rules) -> Self {
+        let rates = || limit.policy.rates().iter();
+        let held = rates()
+            .map(|rate| held_seconds(limit.policy.algorithm(), rate))
+            .max()
+            .unwrap_or(0);
+        let asks = rules
+            .routes
+            .iter()
+            .filter(|route| route.limits.contains(name));
+        Self {
+            name: name.to_string(),
+            allows: allows(limit),
+            algorithm: algorithm_name(limit.policy.algorithm()),
+            judged: judged(&limit.policy),
+            worst_case: rates()
+                .map(|rate| worst_case(limit.policy.algorithm(), rate))
+                .collect(),
+            memory_bytes: Limit::bytes_for(&limit.policy, limit.capacity),
+            capacity: limit.capacity.keys(),
+            key_held_seconds: held,
+            when_full: when_full(limit, held),
+            routes: asks.map(|route| route.name.to_string()).collect(),
+        }
+    }
+
+    /// Every clause, a line each.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut lines = vec![format!("{} {}", self.allows, self.judged)];
+        lines.extend(self.worst_case.iter().cloned());
+        lines.push(format!(
+            "It takes {} from the start, for {} keys.",
+            bytes(self.memory_bytes),
+            count(self.capacity)
+        ));
+        lines.push(self.when_full.clone());
+        lines.push(match self.routes.as_slice() {
+            [] => "No route asks it.".to_owned(),
+            [route] => format!("The route {route:?} asks it."),
+            routes => {
+                let routes: Vec<_> = routes.iter().map(|route| format!("{route:?}")).collect();
+                format!("The routes {} ask it.", listed(&routes))
+            }
+        });
+        lines
+    }
+}
+
+/// What the limit allows, and to whom.
+fn allows(limit: &LimitRules) -> String {
+    let rates = limit.policy.rates().iter().map(|rate| {
+        let period = span(rate.period().as_secs().into());
+        format!("{} in {period}", count(rate.count().into()))
+    });
+    let rates = listed(&rates.collect::<Vec<_>>());
+    let whom = match limit.key.0.as_slice() {
+        [KeyPart::Global] => "all requests together".to_owned(),
+        _ => format!("each value of {}", limit.key),
+    };
+    format!("Allows {whom} {rates}, charged together or not at all.")
+}
+
+fn judged(policy: &Policy) -> String {
+    match policy.algorithm() {
+        Algorithm::SlidingWindow => {
+            "Judged by a sliding window: the count of this window, and the part of the last that still overlaps.".to_owned()
+        }
+        Algorithm::Exact => "Judged by a log of every admission.".to_owned(),
+        Algorithm::FixedWindow(Alignment::Epoch) => {
+            "Judged by windows that begin at multiples of the period, in UTC.".to_owned()
+        }
+        Algorithm::FixedWindow(Alignment::FirstRequest) => {
+            "Judged by windows that begin with a key's first request.".to_owned()
+        }
+        Algorithm::FixedWindow(Alignment::Calendar { .. }) => {
+            "Judged by the days, weeks or months of a place.".to_owned()
+        }
+        Algorithm::TokenBucket { refill, .. } => {
+            let refill = match refill {
+                Refill::Greedy => "come back one by one",
+                Refill::Interval => "come back together when a period ends",
+            };
+            format!("Judged by a bucket of tokens, which {refill}.")
+        }
+        Algorithm::Gcra { .. } => {
+            "Judged by the moment at which the next request is due, with a tolerance.".to_owned()
+        }
+        Algorithm::LeakyBucket { queue, max_wait } => format!(
+            "Judged by a leaky bucket: requests leave one by one, up to {} wait, none longer than {:?}.",
+            count((*queue).into()),
+            max_wait
+        ),
+    }
+}
+
+/// The most in any span of the rate's period: the table of docs/limiter.md, "The algorithms".
+fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
+    let n = u64::from(rate.count());
+    let period = span(rate.period().as_secs().into());
+    let by_timing = |most: u64, where_exact: &str| {
+        format!(
+            "Never more than {} in {where_exact}; who times requests to the edges of two can get {} in some other {period}.",
+            count(n),
+            count(most)
+        )
+    };
+    let from_burst = |burst: Option<u32>| {
+        let burst = u64::from(burst.unwrap_or(rate.count()));
+        format!(
+            "At most {} at once, and {} in any {period}: the burst and what comes back.",
+            count(burst),
+            count(burst + n)
+        )
+    };
+    match algorithm {
+        // All of the last window's count came at its very end.
+        Algorithm::SlidingWindow => by_timing(2 * n - 1, &format!("{period} aligned to the clock")),
+        Algorithm::Exact => format!(
+            "Never more than {} in any {period}, whoever times what.",
+            count(n)
+        ),
+        Algorithm::FixedWindow(Alignment::FirstRequest) => by_timing(2 * n - 1, "a window"),
+        Algorithm::FixedWindow(Alignment::Epoch | Alignment::Calendar { .. }) => {
+            by_timing(2 * n, "a window")
+        }
+        Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst } => from_burst(*burst),
+        Algorithm::LeakyBucket { .. } => format!(
+            "At most {} leave in any {period}, at least {:.3} s apart.",
+            count(n + 1),
+            f64::from(rate.period().as_secs()) / f64::from(rate.count())
+        ),
+    }
+}
+
+/// How long after its last charge a key may owe something, rounded up: docs/limiter.md, "Memory".
+fn held_seconds(algorithm: &Algorithm, rate: &Rate) -> u64 {
+    let period = u64::from(rate.period().as_secs());
+    let drained = |units: u32| (u64::from(units) * period).div_ceil(u64::from(rate.count()));
+    match algorithm {
+        Algorithm::SlidingWindow => 2 * period,
+        Algorithm::Exact | Algorithm::FixedWindow(_) => period,
+        Algorithm::TokenBucket { burst, refill } => {
+            let drained = drained(burst.unwrap_or(rate.count()));
+            match refill {
+                Refill::Greedy => drained,
+                // Tokens come back at the end of a period only.
+                Refill::Interval => drained.next_multiple_of(period),
+            }
+        }
+        Algorithm::Gcra { burst } => drained(burst.unwrap_or(rate.count())),
+        Algorithm::LeakyBucket { queue, .. } => drained(queue.saturating_add(1)),
+    }
+}
+
+/// Contract C3: what a flood of new keys meets, and the capacity that holds it.
+fn when_full(limit: &LimitRules, held: u64) -> String {
+    if limit.key.0 == [KeyPart::Global] {
+        return "There is one key, so it is never full.".to_owned();
+    }
+    let keys = limit.capacity.keys();
+    format!(
+        "A key holds its place for up to {} after its last request. Up to {} new keys a second fit; for R a second set capacity to \
+         at least R × {}. Beyond that, newcomers are counted together: nobody passes uncounted, some may be refused for others, \
+         and metric, log and /status say so.",
+        span(held),
+        count(keys / held.max(1)),
+        count(held.max(1))
+    )
+}

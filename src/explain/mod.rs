@@ -1,0 +1,100 @@
+//! Says in plain sentences what a configuration does: each limit, each route, and what becomes of one request.
+//!
+//! The answer is taken from the compiled snapshot and from the router, the lists and the key parts that requests meet, so an explanation
+//! cannot say something that the gateway does not do. Only the tables are made as small as they can be: nothing is counted in them,
+//! and a limit of a million keys is explained in no memory.
+
+mod key;
+mod limit;
+mod request;
+mod route;
+mod text;
+
+use serde::Serialize;
+use sluicegate_limiter::{Capacity, Timestamp};
+
+use crate::config::Loaded;
+use crate::config::rules::Rules;
+use crate::record::Metrics;
+use crate::snapshot::Snapshot;
+use crate::state::Home;
+
+pub use limit::LimitExplained;
+pub use request::{BadRequest, Question, RequestExplained};
+pub use route::RouteExplained;
+
+/// What a configuration does. Its `Display` is for a terminal, its `Serialize` for programs.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// Every limit, by name.
+    pub limits: Vec<LimitExplained>,
+    /// Every list, by name.
+    pub lists: Vec<ListExplained>,
+    /// Every route, in the order of the file.
+    pub routes: Vec<RouteExplained>,
+    /// What was hardly intended: pointless rates, routes that others shadow, what nobody uses.
+    pub warnings: Vec<String>,
+    /// What becomes of the request that was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestExplained>,
+}
+
+/// A list of clients.
+#[derive(Debug, Serialize)]
+pub struct ListExplained {
+    /// Its name.
+    pub name: String,
+    /// How many different blocks it has.
+    pub blocks: usize,
+    /// What it takes, in bytes.
+    pub memory_bytes: usize,
+}
+
+impl Explanation {
+    /// Explains what was read, and what becomes of a request, if one is asked about.
+    ///
+    /// # Errors
+    /// When that request cannot be asked about.
+    pub fn of(loaded: &Loaded, question: Option<&Question>) -> Result<Self, BadRequest> {
+        let rules = &loaded.rules;
+        let request = question
+            .map(|question| RequestExplained::of(&compiled(rules), question))
+            .transpose()?;
+        let limits = rules.limits.iter();
+        let lists = rules.lists.iter().map(|(name, list)| ListExplained {
+            name: name.to_string(),
+            blocks: list.blocks.len(),
+            memory_bytes: list.blocks.bytes(),
+        });
+        Ok(Self {
+            limits: limits
+                .map(|(name, limit)| LimitExplained::of(name, limit, rules))
+                .collect(),
+            lists: lists.collect(),
+            routes: rules
+                .routes
+                .iter()
+                .map(|route| RouteExplained::of(route, &rules.client.lists))
+                .collect(),
+            warnings: loaded.warnings.iter().map(ToString::to_string).collect(),
+            request,
+        })
+    }
+}
+
+/// The snapshot that the gateway would take, with tables for one key.
+fn compiled(rules: &Rules) -> Snapshot {
+    let mut rules = rules.clone();
+    if let Ok(least) = Capacity::new(1) {
+        for limit in rules.limits.values_mut() {
+            limit.capacity = least;
+        }
+    }
+    Snapshot::compile(
+        rules,
+        None,
+        &Home::MEMORY,
+        &Metrics::new(),
+        Timestamp::from_nanos(0),
+    )
+}

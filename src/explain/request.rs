@@ -1,0 +1,257 @@
+//! Explains what becomes of one request, by sending it through the stages that requests go through.
+//!
+//! [`locate`] finds client, route and lists as for the proxy; the router lists its candidates from the same walk.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use serde::Serialize;
+
+use super::key;
+use crate::client::{Source, Standing, identify};
+use crate::gateway::{RequestHead, locate};
+use crate::response::Problem;
+use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
+use crate::snapshot::{ActiveAction, Snapshot};
+
+/// A request to ask about.
+#[derive(Debug)]
+pub struct Question {
+    method: Method,
+    authority: Option<String>,
+    target: String,
+    headers: HeaderMap,
+    peer: IpAddr,
+}
+
+/// Why a request cannot be asked about, and what to write instead.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadRequest(pub String);
+
+/// What becomes of a request.
+#[derive(Debug, Serialize)]
+pub struct RequestExplained {
+    /// Who asks, and on whose word.
+    pub client: String,
+    /// The path that routes and keys see.
+    pub path: String,
+    /// The route that takes it.
+    pub route: Option<String>,
+    /// Why that one, and why not the others whose host and path fit.
+    pub why: Vec<String>,
+    /// What the lists say.
+    pub list: Option<String>,
+    /// The limits that it faces, each with its key.
+    pub limits: Vec<String>,
+    /// What happens to it.
+    pub outcome: String,
+}
+
+impl Question {
+    /// Reads `POST https://api.example.com/auth/sendOTP` or `POST /auth/sendOTP`, and headers such as `x-plan: free`.
+    ///
+    /// # Errors
+    /// What cannot be read, and what to write instead.
+    pub fn parse(request: &str, headers: &[String], peer: IpAddr) -> Result<Self, BadRequest> {
+        let wrong = || {
+            BadRequest(format!(
+                "{request:?} is not a request; write 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'"
+            ))
+        };
+        let (method, url) = request
+            .trim()
+            .split_once(' ')
+            .unwrap_or(("GET", request.trim()));
+        let url = url.trim();
+        let (authority, target) = match url.split_once("://") {
+            Some(("http" | "https", rest)) => {
+                let at = rest.find(['/', '?']).unwrap_or(rest.len());
+                let (authority, target) = rest.split_at(at);
+                let slash = if target.starts_with('/') { "" } else { "/" };
+                (Some(authority.to_owned()), format!("{slash}{target}"))
+            }
+            None if url.starts_with('/') => (None, url.to_owned()),
+            Some(_) | None => return Err(wrong()),
+        };
+        if target.parse::<Uri>().is_err() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            method: Method::from_bytes(method.as_bytes()).map_err(|_| wrong())?,
+            authority,
+            target,
+            headers: fields(headers)?,
+            peer,
+        })
+    }
+
+    fn head(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: &self.method,
+            target: &self.target,
+            authority: self.authority.as_deref(),
+            headers: &self.headers,
+        }
+    }
+}
+
+fn fields(written: &[String]) -> Result<HeaderMap, BadRequest> {
+    let mut headers = HeaderMap::new();
+    for field in written {
+        let read = field.split_once(':').and_then(|(name, value)| {
+            let name = HeaderName::try_from(name.trim()).ok()?;
+            Some((name, HeaderValue::from_str(value.trim()).ok()?))
+        });
+        let Some((name, value)) = read else {
+            return Err(BadRequest(format!(
+                "{field:?} is not a header field; write 'X-Plan: free'"
+            )));
+        };
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+impl RequestExplained {
+    /// Explains what becomes of `question` under `snapshot`.
+    ///
+    /// # Errors
+    /// When the head makes no sense to anybody: broken escapes, a host that is none.
+    pub(super) fn of(snapshot: &Snapshot, question: &Question) -> Result<Self, BadRequest> {
+        let head = question.head();
+        let client = identify(question.peer, head.headers, &snapshot.rules.client);
+        let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
+        let host = match head.host() {
+            "" => "".into(),
+            host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
+        };
+        let asked = Asked {
+            method: head.method,
+            headers: head.headers,
+            query: head.query(),
+            client: client.address,
+        };
+        let candidates = snapshot.router.candidates(&host, &path, &asked);
+        let mut explained = Self {
+            client: match client.source {
+                Source::Connection => {
+                    format!("{}, the other end of the connection", client.address)
+                }
+                Source::Forwarded => format!("{}, as a trusted hop says", client.address),
+            },
+            path: path.as_str().to_owned(),
+            route: None,
+            why: reasons(snapshot, &candidates),
+            list: None,
+            limits: Vec::new(),
+            outcome: String::new(),
+        };
+        match locate(snapshot, question.peer, &head) {
+            Ok(located) => {
+                let index = snapshot
+                    .routes
+                    .iter()
+                    .position(|route| Arc::ptr_eq(route, located.route));
+                explained.route = index.map(|index| name(snapshot, index));
+                explained.list = match located.standing {
+                    Standing::Ordinary => None,
+                    Standing::Allowed(list) => {
+                        Some(format!("the list {list:?} lets it past the limits"))
+                    }
+                    Standing::Blocked(list) => Some(format!("the list {list:?} blocks it")),
+                };
+                let facts = located.facts();
+                if let Standing::Blocked(_) = located.standing {
+                    explained.outcome = "refused with 403, before any limit".to_owned();
+                    return Ok(explained);
+                }
+                explained.limits = located
+                    .limits()
+                    .iter()
+                    .map(|limit| format!("{}: {}", limit.name, key::shown(&limit.key, &facts)))
+                    .collect();
+                let where_to = match &located.route.action {
+                    ActiveAction::Forward(pool) => {
+                        format!("forwarded to the origin {:?}", pool.name)
+                    }
+                    ActiveAction::Respond(fixed) => {
+                        format!("answered here with {}", fixed.status.as_u16())
+                    }
+                };
+                explained.outcome = if explained.limits.is_empty() {
+                    where_to
+                } else {
+                    format!("{where_to}, if all of these limits admit it")
+                };
+            }
+            Err(problem) => explained.outcome = rejected(problem),
+        }
+        Ok(explained)
+    }
+}
+
+fn rejected(problem: Problem) -> String {
+    let why = match problem {
+        Problem::NoRoute => "no route takes it",
+        Problem::AmbiguousPath => {
+            "its path has a second reading, which another route would treat otherwise"
+        }
+        Problem::HeadTooLarge => "its head or path is too large",
+        Problem::BodyTooLarge => "its body is larger than the route takes",
+        _ => "it is malformed",
+    };
+    format!("refused with {}: {why}", problem.status().as_u16())
+}
+
+/// The winner with what decided for it, and each of the others with what decided against it.
+fn reasons(snapshot: &Snapshot, candidates: &[Candidate]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let winner = candidates
+        .iter()
+        .position(|candidate| candidate.objection.is_none());
+    for (at, candidate) in candidates.iter().enumerate() {
+        let name = name(snapshot, candidate.route);
+        match (candidate.objection, winner) {
+            (Some(objection), _) => {
+                let what = match objection {
+                    Condition::Methods => "does not name the method",
+                    Condition::Client => "does not take the client",
+                    Condition::Headers => "asks for other headers",
+                    Condition::Query => "asks for another query",
+                };
+                reasons.push(format!("{name:?} {what}"));
+            }
+            (None, Some(winner)) if at == winner => reasons.push(format!("{name:?} takes it")),
+            (None, Some(winner)) => {
+                // The criterion that parts the winner from this one is the greatest between neighbours on the way.
+                let between = candidates.get(winner..at).unwrap_or_default();
+                let decided = between
+                    .iter()
+                    .filter_map(|candidate| candidate.wins_by)
+                    .min();
+                let by = decided.map_or("", criterion);
+                reasons.push(format!("{name:?} would take it too, but gives way: {by}"));
+            }
+            (None, None) => {}
+        }
+    }
+    reasons
+}
+
+fn criterion(criterion: Criterion) -> &'static str {
+    match criterion {
+        Criterion::Host => "its host is less specific",
+        Criterion::Path => "its path is less specific",
+        Criterion::Client => "its condition on the client is wider",
+        Criterion::Headers => "it asks for fewer headers",
+        Criterion::Query => "it asks for less of the query",
+        Criterion::Methods => "it names the method less",
+        Criterion::Order => "it stands later in the file",
+    }
+}
+
+fn name(snapshot: &Snapshot, route: usize) -> String {
+    let route = snapshot.rules.routes.get(route);
+    route.map_or_else(String::new, |route| route.name.to_string())
+}

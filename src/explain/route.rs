@@ -1,0 +1,101 @@
+//! Explains one route: what it takes, which limits apply in which order, and where it leads.
+
+use http::Method;
+use serde::Serialize;
+
+use super::text::listed;
+use crate::config::rules::{ListUse, RouteAction, RouteRules};
+
+/// A route in plain words.
+#[derive(Debug, Serialize)]
+pub struct RouteExplained {
+    /// Its name.
+    pub name: String,
+    /// All its conditions.
+    pub takes: Vec<String>,
+    /// Lists whose clients skip the limits.
+    pub allow: Vec<String>,
+    /// Lists whose clients are refused.
+    pub block: Vec<String>,
+    /// Its limits, in the order in which they are asked.
+    pub limits: Vec<String>,
+    /// Where an admitted request goes.
+    pub action: String,
+}
+
+impl RouteExplained {
+    /// Explains `route`, to which the lists `of_all` apply too.
+    #[must_use]
+    pub fn of(route: &RouteRules, of_all: &ListUse) -> Self {
+        let both = |all: &[crate::config::rules::Name], own: &[crate::config::rules::Name]| {
+            let more = own.iter().filter(|name| !all.contains(name));
+            all.iter().chain(more).map(ToString::to_string).collect()
+        };
+        Self {
+            name: route.name.to_string(),
+            takes: conditions(route),
+            allow: both(&of_all.allow, &route.lists.allow),
+            block: both(&of_all.block, &route.lists.block),
+            limits: route.limits.iter().map(ToString::to_string).collect(),
+            action: match &route.action {
+                RouteAction::Forward(origin) => format!("forwarded to the origin {origin:?}"),
+                RouteAction::Respond(fixed) => {
+                    format!("answered here with {}", fixed.status.as_u16())
+                }
+            },
+        }
+    }
+
+    /// A line for each thing that there is to say.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let mut lines = vec![format!("Takes {}.", listed(&self.takes))];
+        for (lists, effect) in [
+            (&self.block, "are refused"),
+            (&self.allow, "skip the limits"),
+        ] {
+            if !lists.is_empty() {
+                lines.push(format!("Clients of {} {effect}.", listed(lists)));
+            }
+        }
+        lines.push(if self.limits.is_empty() {
+            "No limit applies.".to_owned()
+        } else {
+            format!(
+                "Asks {}, in this order: all admit and are charged, or none is.",
+                listed(&self.limits)
+            )
+        });
+        lines.push(format!("Whatever passes is {}.", self.action));
+        lines
+    }
+}
+
+fn conditions(route: &RouteRules) -> Vec<String> {
+    let matches = &route.matches;
+    let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
+    let mut all = vec![if methods.is_empty() {
+        "any method".to_owned()
+    } else {
+        methods.join(" or ")
+    }];
+    all.push(match &matches.host {
+        Some(host) => format!("the host {host}"),
+        None => "any host".to_owned(),
+    });
+    all.push(format!("the path {}", matches.path.text));
+    if !matches.client.is_any() {
+        all.push(format!("clients in {}", matches.client));
+    }
+    let headers = matches.headers.iter();
+    all.extend(
+        headers
+            .map(|(name, value)| format!("the header {name}: {}", value.as_bytes().escape_ascii())),
+    );
+    all.extend(
+        matches
+            .query
+            .iter()
+            .map(|query| format!("the parameter {query}")),
+    );
+    all
+}

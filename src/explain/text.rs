@@ -1,0 +1,133 @@
+//! Writes explanations for a terminal, and the numbers in them.
+
+use std::fmt;
+
+use super::Explanation;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(request) = &self.request {
+            writeln!(f, "client   {}", request.client)?;
+            writeln!(f, "path     {}", request.path)?;
+            writeln!(f, "route    {}", request.route.as_deref().unwrap_or("none"))?;
+            for reason in &request.why {
+                writeln!(f, "           {reason}")?;
+            }
+            if let Some(list) = &request.list {
+                writeln!(f, "list     {list}")?;
+            }
+            for limit in &request.limits {
+                writeln!(f, "limit    {limit}")?;
+            }
+            return writeln!(f, "outcome  {}", request.outcome);
+        }
+        for limit in &self.limits {
+            paragraph(f, "limit", &limit.name, &limit.sentences())?;
+        }
+        for list in &self.lists {
+            let line = format!(
+                "{} blocks of addresses, {} of memory.",
+                count(list.blocks as u64),
+                bytes(list.memory_bytes as u64)
+            );
+            paragraph(f, "list", &list.name, &[line])?;
+        }
+        for route in &self.routes {
+            paragraph(f, "route", &route.name, &route.sentences())?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "{warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn paragraph(f: &mut fmt::Formatter<'_>, kind: &str, name: &str, lines: &[String]) -> fmt::Result {
+    writeln!(f, "{kind} {name}")?;
+    for line in lines {
+        writeln!(f, "  {line}")?;
+    }
+    writeln!(f)
+}
+
+/// `a, b and c`
+pub(super) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+/// A number with its thousands apart: `262,144`.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds in the largest unit that holds them: `10m`, `90s`.
+pub(super) fn span(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
+    let whole = |(size, _): &&(u64, &str)| seconds > 0 && seconds.is_multiple_of(*size);
+    match UNITS.iter().find(whole) {
+        Some((size, unit)) => format!("{}{unit}", seconds / size),
+        None => format!("{seconds}s"),
+    }
+}
+
+/// Bytes in a unit that leaves few digits: `8.0 MB`.
+pub(super) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut value = number as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 1_000.0 {
+            break;
+        }
+        (value, unit) = (value / 1_000.0, next);
+    }
+    if unit == "bytes" {
+        format!("{number} bytes")
+    } else {
+        format!("{value:.1} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: numbers read as one would say them. Method: the edges of each unit.
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [
+                span(0),
+                span(3),
+                span(60),
+                span(90),
+                span(7_200),
+                span(86_400)
+            ],
+            ["0s", "3s", "1m", "90s", "2h", "1d"]
+        );
+        assert_eq!(
+            [bytes(1), bytes(999), bytes(8_000_000), bytes(1 << 40)],
+            ["1 bytes", "999 bytes", "8.0 MB", "1.1 TB"]
+        );
+        let items = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(listed(&items(&["a", "b", "c"])), "a, b and c");
+        assert_eq!(listed(&items(&["a"])), "a");
+    }
+}

@@ -1,0 +1,210 @@
+//! Matches paths by regular expressions, for what patterns cannot say.
+//!
+//! All expressions of a host are one automaton, which reads the path once and says which of them take it. Its time is the path's
+//! length, and does not grow with the expressions as long as its states fit a cache of 2 MiB a thread; beyond that they are
+//! built again on the way. What grows is a byte for each expression, in which a look-up notes which ones match.
+//!
+//! Expressions see the normal form of [`super::path`], which is ASCII, whole and nothing else: anchors are required, so that nobody
+//! wonders whether `/otp` means "contains". A slash at the end need not be mentioned, because most origins serve `/a/` as
+//! `/a`, and a limit must hold for both.
+//!
+//! # Limits
+//!
+//! One expression compiles to [`PATH_REGEX_BYTES`](crate::bounds::PATH_REGEX_BYTES) at most, or is refused. Matching never
+//! backtracks; its worst case is path × states, and paths are at most [`PATH_REGEX_PATH`](crate::bounds::PATH_REGEX_PATH) long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::literal::Extractor;
+use regex_syntax::hir::{Hir, Look};
+
+use super::entry::{Entries, Entry};
+use crate::bounds;
+
+/// A regular expression over a whole path. That there is one proves that it compiles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathRegex(Arc<str>);
+
+/// Why a text is no expression over a path. The operator is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegexError {
+    /// It is not ASCII, which every path in normal form is.
+    NotAscii,
+    /// It is no regular expression; in the words of its parser.
+    Syntax(String),
+    /// Some alternative does not say where it begins.
+    NoBeginning,
+    /// Some alternative does not say where it ends.
+    NoEnd,
+    /// Nothing that it matches begins with a slash.
+    NoSlash,
+    /// It takes more memory than one may.
+    TooLarge,
+}
+
+/// The routes of one host whose paths are regular expressions.
+#[derive(Debug)]
+pub(super) struct Regexes {
+    set: RegexSet,
+    /// By expression.
+    entries: Vec<Entries>,
+}
+
+impl PathRegex {
+    /// Checks an expression such as `^/v[0-9]+/otp$`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegexError`] when it does not compile, or would hardly take what was meant.
+    pub fn new(text: &str) -> Result<Self, RegexError> {
+        if !text.is_ascii() {
+            return Err(RegexError::NotAscii);
+        }
+        let hir = parse(text)?;
+        let looks = hir.properties();
+        if !looks.look_set_prefix().contains(Look::Start) {
+            return Err(RegexError::NoBeginning);
+        }
+        if !looks.look_set_suffix().contains(Look::End) {
+            return Err(RegexError::NoEnd);
+        }
+        if let Some(beginnings) = Extractor::new().extract(&hir).literals()
+            && beginnings
+                .iter()
+                .all(|literal| !literal.as_bytes().is_empty() && literal.as_bytes()[0] != b'/')
+        {
+            return Err(RegexError::NoSlash);
+        }
+        match compile([text], bounds::PATH_REGEX_BYTES) {
+            Ok(_) => Ok(Self(text.into())),
+            Err(_) => Err(RegexError::TooLarge),
+        }
+    }
+
+    /// As written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Regexes {
+    /// Compiles the expressions of one host with their entries.
+    pub(super) fn compile(routes: Vec<(&PathRegex, Vec<Entry>)>) -> Self {
+        if routes.is_empty() {
+            return Self {
+                set: RegexSet::empty(),
+                entries: Vec::new(),
+            };
+        }
+        let mut known: HashMap<&PathRegex, usize> = HashMap::new();
+        let mut texts = Vec::new();
+        let mut entries: Vec<Entries> = Vec::new();
+        for (regex, ways) in routes {
+            let at = *known.entry(regex).or_insert_with(|| {
+                texts.push(regex.as_str());
+                entries.push(Entries::default());
+                texts.len() - 1
+            });
+            for way in ways {
+                entries[at].insert(way);
+            }
+        }
+        let set = compile(texts, usize::MAX)
+            .expect("each was compiled alone, and together they may be as large as they are");
+        Self { set, entries }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The most specific entry for which `takes` says so, among those whose expression takes this path in normal form.
+    pub(super) fn find(
+        &self,
+        path: &str,
+        takes: &mut impl FnMut(&Entry) -> bool,
+    ) -> Option<&Entry> {
+        if self.is_empty() {
+            return None;
+        }
+        let shorter = path.strip_suffix('/').filter(|path| !path.is_empty());
+        let mut matched: Vec<&Entries> = Vec::new();
+        for reading in [Some(path), shorter].into_iter().flatten() {
+            let set = self.set.matches(reading.as_bytes());
+            if !set.matched_any() {
+                // The usual case, and going through the set would cost a step for each expression.
+                continue;
+            }
+            matched.extend(set.iter().filter_map(|at| self.entries.get(at)));
+        }
+        let ways = matched
+            .into_iter()
+            .filter_map(|entries| entries.first(takes));
+        ways.max_by(|a, b| a.summary.cmp(&b.summary))
+    }
+}
+
+fn parse(text: &str) -> Result<Hir, RegexError> {
+    ParserBuilder::new()
+        .unicode(false)
+        .utf8(false)
+        .nest_limit(64)
+        .build()
+        .parse(text)
+        .map_err(|error| {
+            RegexError::Syntax(match &error {
+                regex_syntax::Error::Parse(error) => error.kind().to_string(),
+                regex_syntax::Error::Translate(error) => error.kind().to_string(),
+                other => other.to_string(),
+            })
+        })
+}
+
+fn compile<'t>(
+    texts: impl IntoIterator<Item = &'t str>,
+    most_bytes: usize,
+) -> Result<RegexSet, regex::Error> {
+    RegexSetBuilder::new(texts)
+        .unicode(false)
+        .nest_limit(64)
+        .size_limit(most_bytes)
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an expression means the whole path, or is refused with the reason. Method: one text of each kind.
+    #[test]
+    fn an_expression_says_where_it_begins_and_ends() {
+        for right in [
+            "^/v[0-9]+/otp$",
+            "^/a$|^/b$",
+            "^(/a|/b)/.*$",
+            "(?i)^/login$",
+            r"^/\d{1,9}$",
+        ] {
+            assert!(PathRegex::new(right).is_ok(), "{right}");
+        }
+        for (wrong, error) in [
+            ("/otp$", RegexError::NoBeginning),
+            ("^/otp", RegexError::NoEnd),
+            ("^/a$|/b$", RegexError::NoBeginning),
+            ("^/a|^/b$", RegexError::NoEnd),
+            ("^v[0-9]+$", RegexError::NoSlash),
+            ("^/caf\u{e9}$", RegexError::NotAscii),
+            ("^(/[a-z]{1000}){1000}$", RegexError::TooLarge),
+        ] {
+            assert_eq!(PathRegex::new(wrong), Err(error), "{wrong}");
+        }
+        for wrong in ["^/($", "^/[z-a]$", "^/(?=a)$", "^/*+?{$"] {
+            let error = PathRegex::new(wrong).unwrap_err();
+            assert!(matches!(error, RegexError::Syntax(_)), "{wrong}: {error:?}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! `sluicegate explain`: what it says must be what the gateway does.
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::*;
+
+const RULES: &str = r#"
+[client]
+trusted_proxies = ["10.0.0.0/8"]
+allow = ["office"]
+[list.office]
+cidrs = ["192.0.2.64/26"]
+[list.bad]
+cidrs = ["198.51.100.0/24"]
+[limit.otp]
+key = ["client.ip", "path"]
+rates = ["5 per 10s", "20 per 1h"]
+[limit.all]
+key = "global"
+rates = ["100 per 1m"]
+algorithm = "token-bucket"
+burst = 10
+[limit.unused]
+key = "client.ip"
+rates = ["3 per 1d"]
+algorithm = "exact"
+[[route]]
+name = "send"
+host = "*.example.com"
+path = "/auth/sendOTP"
+methods = ["POST"]
+limits = ["otp", "all"]
+block = ["bad"]
+respond = { status = 204 }
+[[route]]
+name = "versions"
+path = "~ ^/auth/send[A-Z]+$"
+respond = { status = 203 }
+[[route]]
+name = "free"
+path = "/auth/sendOTP"
+headers = { x-plan = "free" }
+respond = { status = 202 }
+[[route]]
+name = "rest"
+path = "/*"
+respond = { status = 201 }
+"#;
+
+/// A whole file in a directory of its own.
+fn file() -> (TempDir, String) {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("gateway.toml");
+    fs::write(
+        &path,
+        format!("[[listener]]\naddress = \"127.0.0.1:1\"\n{RULES}"),
+    )
+    .unwrap();
+    let path = path.display().to_string();
+    (directory, path)
+}
+
+async fn explain(arguments: &[&str]) -> (i32, String, String) {
+    let (_directory, path) = file();
+    let mut process = Process::run(&[&["explain", &path], arguments].concat());
+    let code = process.exit_code().await;
+    (code, process.stdout(), process.stderr())
+}
+
+async fn asked(arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = explain(&[arguments, &["--json"]].concat()).await;
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str::<Value>(&stdout).unwrap()["request"].clone()
+}
+
+#[tokio::test]
+async fn every_limit_and_route_is_a_few_plain_sentences() {
+    // Goal: what a limit allows, its worst case, memory, what it needs in a flood, who asks it; warnings too. Method: sentences that must
+    // be there, with numbers worked out by hand: a sliding window holds a key for two hours, 262,144 / 7,200 = 36 a second.
+    let (code, stdout, _) = explain(&[]).await;
+    assert_eq!(code, 0);
+    for sentence in [
+        "limit otp\n  Allows each value of client.ip/32,/64, path 5 in 10s and 20 in 1h, charged together or not at all.",
+        "Never more than 5 in 10s aligned to the clock; who times requests to the edges of two can get 9 in some other 10s.",
+        "It takes 11.3 MB from the start, for 262,144 keys.",
+        "Up to 36 new keys a second fit; for R a second set capacity to at least R × 7,200.",
+        "The route \"send\" asks it.",
+        "limit all\n  Allows all requests together 100 in 1m, charged together or not at all. Judged by a bucket of tokens",
+        "At most 10 at once, and 110 in any 1m: the burst and what comes back.",
+        "There is one key, so it is never full.",
+        "limit unused\n  Allows each value of client.ip/32,/64 3 in 1d",
+        "Never more than 3 in any 1d, whoever times what.",
+        "No route asks it.",
+        "list office\n  1 blocks of addresses",
+        "route send\n  Takes POST, the host *.example.com and the path /auth/sendOTP.",
+        "Clients of bad are refused.\n  Clients of office skip the limits.\n  Asks otp and all, in this order",
+        "warning: limit.unused: no route uses this limit",
+    ] {
+        assert!(stdout.contains(sentence), "{sentence}\nis not in\n{stdout}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_explained_with_its_route_keys_and_lists() {
+    // Goal: which route and why not the others, the keys in plain text, the lists, and a trusted hop's word. Method: one question each.
+    let request = [
+        "--request",
+        "POST https://api.example.com//auth/sendOTP?x=1",
+    ];
+    let answer = asked(&request).await;
+    assert_eq!(answer["route"], "send");
+    assert_eq!(answer["path"], "/auth/sendOTP");
+    assert_eq!(
+        answer["limits"],
+        serde_json::json!([
+            "otp: client.ip = 192.0.2.1/32, path = /auth/sendOTP",
+            "all: one key for all",
+        ])
+    );
+    assert_eq!(
+        answer["why"],
+        serde_json::json!([
+            "\"send\" takes it",
+            "\"free\" asks for other headers",
+            "\"versions\" would take it too, but gives way: its host is less specific",
+            "\"rest\" would take it too, but gives way: its host is less specific",
+        ])
+    );
+    let answer = asked(&[&request[..], &["--client", "192.0.2.70"]].concat()).await;
+    assert_eq!(
+        answer["list"],
+        "the list \"office\" lets it past the limits"
+    );
+    assert_eq!(answer["limits"], serde_json::json!([]));
+    let hop = [
+        "--client",
+        "10.0.0.1",
+        "--header",
+        "X-Forwarded-For: 198.51.100.9",
+    ];
+    let answer = asked(&[&request[..], &hop].concat()).await;
+    assert_eq!(answer["client"], "198.51.100.9, as a trusted hop says");
+    assert_eq!(answer["list"], "the list \"bad\" blocks it");
+    assert_eq!(answer["outcome"], "refused with 403, before any limit");
+    let free = ["--request", "GET /auth/sendOTP", "--header", "X-Plan: free"];
+    let answer = asked(&free).await;
+    assert_eq!(answer["route"], "free");
+    assert_eq!(
+        answer["why"][1],
+        "\"versions\" would take it too, but gives way: its path is less specific"
+    );
+    let answer = asked(&[
+        "--request",
+        "POST https://a.example.com/x%2F..%2Fauth/sendOTP",
+    ])
+    .await;
+    assert_eq!(answer["route"], Value::Null);
+    assert!(
+        answer["outcome"]
+            .as_str()
+            .unwrap()
+            .starts_with("refused with 400: its path")
+    );
+}
+
+#[tokio::test]
+async fn the_explanation_is_what_the_gateway_does() {
+    // Goal: no second implementation: the route named is the one that answers. Method: every request is explained, then sent to a running
+    // gateway with the same rules, where each route answers with a status of its own.
+    let gateway = Gateway::start(RULES).await;
+    for (request, headers) in [
+        ("POST http://a.example.com/auth/sendOTP", &[][..]),
+        ("GET http://a.example.com/auth/sendOTP", &[]),
+        ("GET http://a.example.com/auth/sendOTP/", &["X-Plan: free"]),
+        ("POST http://example.com/auth/sendSMS", &["X-Plan: free"]),
+        (
+            "POST http://x.y.example.com/auth/./sendOTP",
+            &["X-Plan: free"],
+        ),
+        ("HEAD http://a.example.com/other", &[]),
+    ] {
+        let headers: Vec<&str> = headers
+            .iter()
+            .flat_map(|field| ["--header", field])
+            .collect();
+        let answer = asked(&[&["--request", request][..], &headers].concat()).await;
+        let status = match answer["route"].as_str().unwrap() {
+            "send" => 204,
+            "versions" => 203,
+            "free" => 202,
+            "rest" => 201,
+            other => panic!("{other}"),
+        };
+        let (method, url) = request.split_once(' ').unwrap();
+        let (host, path) = url
+            .strip_prefix("http://")
+            .unwrap()
+            .split_once('/')
+            .unwrap();
+        let fields: String = headers
+            .iter()
+            .filter(|field| **field != "--header")
+            .map(|field| format!("{field}\r\n"))
+            .collect();
+        let mut raw = gateway.raw().await;
+        raw.write(format!(
+            "{method} /{path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"
+        ))
+        .await;
+        assert_eq!(
+            raw.read_response_to_head().await.status,
+            status,
+            "{request}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_asked_is_answered_with_what_to_write() {
+    // Goal: exit code 64 and advice. Method: broken requests, fields and files.
+    for (arguments, advice) in [
+        (
+            &["--request", "POST"][..],
+            "write 'POST https://api.example.com/auth/sendOTP'",
+        ),
+        (&["--request", "GET ftp://a/"], "is not a request"),
+        (
+            &["--request", "GET /%zz"],
+            "is not followed by two hexadecimal digits",
+        ),
+        (
+            &["--request", "GET /", "--header", "x"],
+            "write 'X-Plan: free'",
+        ),
+        (&["--request", "GET /", "--client", "here"], "--client"),
+        (&["--client", "192.0.2.1"], "--request"),
+    ] {
+        let (code, stdout, stderr) = explain(arguments).await;
+        assert_eq!((code, stdout.as_str()), (64, ""), "{arguments:?}");
+        assert!(stderr.contains(advice), "{arguments:?}: {stderr}");
+    }
+    let mut process = Process::run(&["explain", "nowhere.toml"]);
+    assert_eq!(process.exit_code().await, 64);
+}
