@@ -148,7 +148,7 @@ fn a_table_that_was_healed_is_in_nobodys_hands() {
             }
             death::averted();
         }
-        table.heal();
+        table.healed();
         let first = table.peek(key(1), &rates, Cost::ONE, START);
         assert!(
             first.standings()[0].remaining <= 1,
@@ -172,15 +172,9 @@ fn damaged_memory_is_judged_without_a_panic() {
         let rates = rates(count);
         for _ in 0..20 {
             let table = LogTable::with_buckets(2, &rates);
-            for index in 0..table.bytes() / 8 {
-                let bits = random.below(u64::MAX) << random.below(12);
-                // Relaxed: there is one thread.
-                table
-                    .memory
-                    .word(index)
-                    .store(bits, crate::sync::Ordering::Relaxed);
-            }
-            table.heal();
+            let mut bits = std::iter::repeat_with(|| random.below(u64::MAX) << (random.0 % 12));
+            table.scrawl(&mut bits, &[key(1), key(2)]);
+            table.healed();
             for number in 0..40 {
                 let now = Timestamp::from_nanos(random.below(u64::MAX));
                 if let Charged::Admitted(_, receipt) =

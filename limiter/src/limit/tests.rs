@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{AnyTable, Limit};
+use super::{AnyTable, Counters, Limit};
 use crate::algorithm::{Algorithm, Alignment, Policy, Refill, Unit, Zone};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decide::{Ask, decide, peek, reserve};
+use crate::exact::LogTable;
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
 use crate::time::Timestamp;
@@ -34,6 +35,7 @@ fn algorithms() -> Vec<Algorithm> {
     };
     vec![
         Algorithm::SlidingWindow,
+        Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
         calendar(Unit::Day),
@@ -68,11 +70,19 @@ fn policies(rates: &Rates) -> Vec<Policy> {
 
 /// A limit of two buckets whose words are these bits, over and over.
 fn scrawled(policy: &Policy, bits: &[u64]) -> Limit {
-    let limit = Limit::with_buckets(policy.clone(), 2);
+    let mut limit = Limit::with_buckets(policy.clone(), 2);
+    if let Algorithm::Exact = policy.algorithm() {
+        // As little as with a file's.
+        let logs = LogTable::with_buckets(2, policy.rates()).with_patience(2);
+        limit.counters = Arc::new(Counters::new(AnyTable::Log(logs)));
+    }
     let keys = [key(0), key(1)];
-    with_table!(&limit.counters.table, table => {
-        table.scrawl(&mut bits.iter().copied().cycle(), &keys);
-    }, _logs => unreachable!("no log lies in a file"));
+    let mut bits = bits.iter().copied().cycle();
+    with_table!(
+        &limit.counters.table,
+        table => table.scrawl(&mut bits, &keys),
+        logs => logs.scrawl(&mut bits, &keys),
+    );
     limit
 }
 
@@ -133,7 +143,7 @@ proptest! {
         for (number, policy) in policies.iter().enumerate() {
             let limit = scrawled(policy, &bits);
             if number % 2 == 0 {
-                with_table!(&limit.counters.table, table => table.healed(), _logs => {});
+                with_table!(&limit.counters.table, table => table.healed(), logs => logs.healed());
             }
             let others = [&policies[(number + 1) % policies.len()], &policies[(number * 7) % policies.len()]];
             for other in others {

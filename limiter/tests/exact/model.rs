@@ -89,7 +89,8 @@ struct Bench {
 impl Bench {
     fn new(rates: Rates, now: Timestamp) -> Self {
         let capacity = Capacity::new(64).expect("a capacity");
-        let size = rates.iter().map(|rate| rate.count()).max().expect("a rate");
+        let largest = rates.iter().map(|rate| rate.count()).max().expect("a rate");
+        let size = largest.next_multiple_of(2);
         Self {
             size,
             oracle: Oracle::new(size),

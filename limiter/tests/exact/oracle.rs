@@ -1,5 +1,5 @@
 //! What an exact limit is, written down in the most obvious way: a list of moments, one a unit, in the order of the
-//! charges, of which the latest are kept: as many as the largest count.
+//! charges, of which the latest are kept: as many as the largest count, or one more, since logs are even.
 
 use std::collections::HashMap;
 use std::time::Duration;
