@@ -70,6 +70,7 @@ mod tests {
     use crate::rate::{Period, Rate, Rates};
 
     const DAY: u32 = 24 * 60 * 60;
+    const CASES: u32 = if cfg!(miri) { 20 } else { 2_000 };
 
     fn algorithm() -> impl Strategy<Value = Algorithm> {
         let burst = || prop_oneof![Just(None), (1_u32..9).prop_map(Some)];
@@ -123,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 
         /// Goal: a restart keeps what an edit keeps, and nothing else. Method: any two policies.
         #[test]
