@@ -62,19 +62,40 @@ fn patience() -> u32 {
 }
 
 /// Waits for a word to change, for so long.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     seen: u64,
     turns: u32,
+    /// Turns that one and the same word is waited for.
+    most: u32,
+}
+
+impl Default for Patience {
+    /// Patience with those who may have been killed.
+    fn default() -> Self {
+        Self::lasting(patience())
+    }
 }
 
 impl Patience {
+    /// Patience for so many turns.
+    pub(crate) fn lasting(most: u32) -> Self {
+        Self {
+            seen: 0,
+            turns: 0,
+            most,
+        }
+    }
+
     /// Whether the word has been `seen` for too long; waits a moment if not.
     pub(crate) fn is_out(&mut self, seen: u64) -> bool {
         if seen != self.seen {
-            *self = Self { seen, turns: 0 };
+            *self = Self {
+                seen,
+                ..Self::lasting(self.most)
+            };
         }
-        let out = self.turns >= patience();
+        let out = self.turns >= self.most;
         if !out {
             pause(&mut self.turns);
         }

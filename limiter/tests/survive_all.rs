@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{START, admits, after, ask, capacity, cost, key, left, peek, rates};
 use sluicegate_limiter::{
     Adopted, Algorithm, Alignment, Counted, Limit, Meaning, Outcome, Policy, Refill, Seed,
-    StateDir, StateError, Unit, Zone, reserve,
+    StateDir, Unit, Zone, reserve,
 };
 
 const DAY: u32 = 24 * 60 * 60;
@@ -43,6 +43,7 @@ fn policies() -> Vec<Policy> {
     };
     let several = [
         Algorithm::SlidingWindow,
+        Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
         token_bucket(Refill::Interval),
@@ -173,17 +174,89 @@ fn an_edit_to_another_algorithm_survives() {
     }
 }
 
-/// Goal: whoever asks for a file that there is none of is told. Method: open logs in a directory, and edit a table into logs.
+/// Goal: logs go on under other counts, other shorter periods and another number of rates, in a file of another length
+/// where they must. Method: restarts with rates that need longer logs, shorter ones, and the same.
 #[test]
-fn logs_lie_in_memory_and_say_so() {
+fn logs_go_on_under_other_rates_as_long_as_the_longest_period_is_the_same() {
     let home = tempfile::tempdir().expect("a directory");
     let state = state(home.path());
-    let logs = policy(Algorithm::Exact, &[(5, DAY)]);
-    let (limit, adopted) = open(&state, &logs);
-    assert_eq!(adopted, Adopted::MemoryOnly);
-    assert!(admits(&limit, 1, START));
-    let (table, _) = open(&state, &policy(Algorithm::SlidingWindow, &[(5, DAY)]));
-    let (edited, kept) = table.edited_in(&state, MEANING, logs, capacity(100), START);
-    assert!(matches!(kept, Err(StateError::MemoryOnly)), "{kept:?}");
-    assert!(admits(&edited, 1, START));
+    let exact = |numbers: &[(u32, u32)]| policy(Algorithm::Exact, numbers);
+    let (limit, adopted) = open(&state, &exact(&[(5, DAY)]));
+    assert_eq!(adopted, Adopted::Fresh);
+    assert!((0..3).all(|_| admits(&limit, 1, START)));
+    drop(limit);
+    let restarts = [
+        &[(1024, DAY)][..],
+        &[(1024, 60), (1024, DAY)],
+        &[(600, DAY)],
+        &[(9, 60), (9, 3_600), (20, DAY)],
+        &[(19, DAY)],
+        &[(20, DAY)],
+    ];
+    for (used, numbers) in (3..).zip(restarts) {
+        let (limit, adopted) = open(&state, &exact(numbers));
+        assert_eq!(adopted, Adopted::Continued, "{numbers:?}");
+        let standings = peek(&limit, 1, START).standings();
+        for (standing, (count, _)) in standings.iter().zip(numbers) {
+            assert_eq!(standing.remaining, count - used, "{numbers:?}");
+        }
+        assert!(admits(&limit, 1, START) && admits(&limit, 2, START));
+    }
+    // Shorter than what is used: refused till the moments that were kept have passed.
+    let (limit, adopted) = open(&state, &exact(&[(2, DAY)]));
+    assert_eq!(adopted, Adopted::Continued);
+    let last_but = u64::from(DAY) * 1_000;
+    assert!(!admits(&limit, 1, after(last_but - 1)) && admits(&limit, 1, after(last_but)));
+    drop(limit);
+    let (_, adopted) = open(&state, &exact(&[(2, DAY / 2)]));
+    assert_eq!(adopted, Adopted::Fresh, "what owes is told by the period");
+}
+
+/// Goal: an upgrade to longer logs begins with all that was counted, and whoever comes next joins it. Method: a file in
+/// use, opened by one that needs longer logs, by another of that kind, and by one of the old.
+#[test]
+fn logs_that_are_in_use_are_copied_into_longer_ones() {
+    let home = tempfile::tempdir().expect("a directory");
+    let state = state(home.path());
+    let exact = |count| policy(Algorithm::Exact, &[(count, DAY)]);
+    let (old, _) = open(&state, &exact(5));
+    assert!((0..3).all(|_| admits(&old, 1, START)));
+    let (new, adopted) = open(&state, &exact(50));
+    assert_eq!((adopted, left(&new, 1, START)), (Adopted::Continued, 47));
+    assert!(admits(&old, 1, START) && admits(&new, 1, START));
+    assert_eq!(
+        (left(&old, 1, START), left(&new, 1, START)),
+        (1, 46),
+        "each counts its own from here on"
+    );
+    for count in [50, 40] {
+        let (next, adopted) = open(&state, &exact(count));
+        assert_eq!(
+            (adopted, left(&next, 1, START)),
+            (Adopted::Joined, count - 4)
+        );
+    }
+}
+
+/// Goal: an edit that needs longer logs survives under the same name. Method: edits of the counts in use, each followed
+/// by a restart.
+#[test]
+fn an_edit_into_longer_logs_survives() {
+    let home = tempfile::tempdir().expect("a directory");
+    let state = state(home.path());
+    let exact = |count| policy(Algorithm::Exact, &[(count, DAY)]);
+    let (mut limit, _) = open(&state, &exact(5));
+    for (used, count) in (0..).zip([50, 40, 300, 5]) {
+        assert!(admits(&limit, 1, START));
+        let (edited, kept) = limit.edited_in(&state, MEANING, exact(count), capacity(100), START);
+        kept.expect("there is room");
+        assert_eq!(left(&edited, 1, START), count - used - 1);
+        drop((limit, edited));
+        let (reopened, adopted) = open(&state, &exact(count));
+        assert_eq!(
+            (adopted, left(&reopened, 1, START)),
+            (Adopted::Continued, count - used - 1)
+        );
+        limit = reopened;
+    }
 }

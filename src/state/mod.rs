@@ -265,11 +265,7 @@ impl Survival {
 
     fn of(adopted: &Adopted, file: Identity) -> Self {
         let found = adopted.to_string();
-        if lies_in_file(adopted) {
-            Self::InFile { file, found }
-        } else {
-            Self::InMemory { reason: found }
-        }
+        Self::InFile { file, found }
     }
 
     fn failed(limit: &str, error: &StateError) -> Self {
@@ -282,18 +278,10 @@ impl Survival {
 
 /// Says how something was found; a surprise is a warning.
 fn announce(what: &fmt::Arguments<'_>, adopted: &Adopted) {
-    if lies_in_file(adopted) && !matches!(adopted, Adopted::SetAside { .. }) {
-        info!("{what} {adopted}");
-    } else {
-        warn!("{what} {adopted}");
+    match adopted {
+        Adopted::SetAside { .. } => warn!("{what} {adopted}"),
+        Adopted::Fresh | Adopted::Continued | Adopted::Joined => info!("{what} {adopted}"),
     }
-}
-
-fn lies_in_file(adopted: &Adopted) -> bool {
-    matches!(
-        adopted,
-        Adopted::Fresh | Adopted::Continued | Adopted::Joined | Adopted::SetAside { .. }
-    )
 }
 
 impl fmt::Display for HomeError {

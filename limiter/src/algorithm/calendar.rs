@@ -259,6 +259,7 @@ mod tests {
     /// every second around is in one window, and windows touch.
     #[test]
     fn every_moment_lies_in_exactly_one_window() {
+        const STEP: usize = if cfg!(miri) { 3_600 } else { 60 };
         let zone = Zone::new(0, [(10 * DAY - 1800, 3600), (20 * DAY - 1800, 0)]).expect("a zone");
         assert_eq!(
             span(&zone, Unit::Day, 10 * DAY).0,
@@ -267,7 +268,7 @@ mod tests {
         );
         for around in [10 * DAY, 20 * DAY] {
             let mut last = span(&zone, Unit::Day, around - 2 * DAY);
-            for second in (around - 2 * DAY..around + 2 * DAY).step_by(60) {
+            for second in (around - 2 * DAY..around + 2 * DAY).step_by(STEP) {
                 let here = span(&zone, Unit::Day, second);
                 assert!(here.0 <= second && second < here.0 + here.1);
                 assert!(here == last || here.0 == last.0 + last.1);
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn months_and_weeks_are_those_of_the_calendar() {
         let mut day = 0;
-        for year in 1970..2500 {
+        for year in 1970..if cfg!(miri) { 1980 } else { 2500 } {
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
             let days = [
                 31,

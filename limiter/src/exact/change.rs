@@ -5,10 +5,10 @@ use crate::decision::Counted;
 use crate::rate::{Period, Rates};
 use crate::table::tag::Tag;
 
-use super::LogTable;
 use super::control::{Control, Era, Spill};
 use super::judge::{Answer, Asked, Moment, longest};
 use super::log::{Log, Moments, Raced, View};
+use super::{LogTable, wait};
 
 /// What is to be done to a log.
 #[derive(Clone, Copy)]
@@ -148,7 +148,7 @@ impl LogTable {
             Some(_) => Counted::Alone,
             None => Counted::InOverflow,
         };
-        let mut turn = 0;
+        let mut patience = self.patience;
         // Lock-free but for the wait, which is bounded: another round means that another thread changed this log.
         loop {
             let seen = log.control();
@@ -165,7 +165,7 @@ impl LogTable {
                 continue;
             }
             if seen.is_held() {
-                self.wait(log, seen, &mut turn);
+                wait(log, seen, &mut patience);
                 continue;
             }
             let at = view.enters_as(moment);

@@ -8,11 +8,13 @@
 //! | control of the overflow log | tag × 15 | control × 15 | unused | ring of the overflow log | ring × 15 |
 //! ```
 //!
-//! A ring of N entries is ⌈N / 2⌉ words: 4 bytes an entry. All of it is one run of words without pointers, zero means
-//! unused, and a bucket begins at a multiple of 128 bytes.
+//! A ring of N entries is N / 2 words, N even: 4 bytes an entry. All of it is one run of words without pointers, zero
+//! means unused, and a bucket begins at a multiple of 128 bytes. How long the logs of a run are follows from its length and
+//! the number of its buckets ([`Shape::found`]), so a file need not say it.
 
 use crate::capacity::Capacity;
-use crate::sync::{AtomicU64, Ordering};
+use crate::region::Region;
+use crate::sync::AtomicU64;
 use crate::table::layout::scale;
 use crate::table::tag::Tag;
 
@@ -40,66 +42,139 @@ const HEADER_WORDS: usize = (FIRST_CONTROL + SLOTS).next_multiple_of(PAIR_WORDS)
 const PAIR_WORDS: usize = 16;
 #[cfg(loom)]
 const PAIR_WORDS: usize = 1;
+/// Entries in a word.
+const ENTRIES_A_WORD: u32 = 2;
+/// Rings of a bucket: one a slot, and that of the overflow log.
+const RINGS: usize = 1 + SLOTS;
+/// Words of the longest ring.
+#[cfg(any(test, feature = "mmap"))]
+const MOST_RING_WORDS: usize = MAX_ENTRIES / ENTRIES_A_WORD as usize;
 
-/// Two cache lines, aligned to their size.
-#[repr(align(128))]
-struct Pair([AtomicU64; PAIR_WORDS]);
+const _: () = assert!(
+    RINGS.is_multiple_of(PAIR_WORDS),
+    "a bucket is whole pairs of cache lines, whatever its rings"
+);
 
-/// Words of a ring.
-fn ring_words(entries: u32) -> usize {
-    (entries as usize).div_ceil(2)
+/// How long the logs of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Words of a ring, 1 to half of [`MAX_ENTRIES`].
+    ring_words: usize,
 }
 
-/// Words of a bucket, to whole pairs of cache lines.
-fn bucket_words(ring_words: usize) -> usize {
-    (HEADER_WORDS + (1 + SLOTS) * ring_words).next_multiple_of(PAIR_WORDS)
+impl Shape {
+    /// The shortest logs, those that are next to them, and the longest.
+    #[cfg(feature = "mmap")]
+    pub(super) const SHORTEST: Self = Self { ring_words: 1 };
+    #[cfg(feature = "mmap")]
+    pub(super) const NEXT: Self = Self { ring_words: 2 };
+    #[cfg(feature = "mmap")]
+    pub(super) const LONGEST: Self = Self {
+        ring_words: MOST_RING_WORDS,
+    };
+
+    /// For logs of `entries` entries, 1 to [`MAX_ENTRIES`], or one more.
+    pub(super) fn of(entries: u32) -> Self {
+        let entries = entries.clamp(1, MAX_ENTRIES as u32);
+        Self {
+            ring_words: entries.div_ceil(ENTRIES_A_WORD) as usize,
+        }
+    }
+
+    /// The shape of `buckets` buckets, at least one, that take so many `words`; `None` when there is no such shape.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(super) fn found(words: usize, buckets: usize) -> Option<Self> {
+        let rings = (words / buckets).checked_sub(HEADER_WORDS)?;
+        let shape = Self {
+            ring_words: rings / RINGS,
+        };
+        let whole =
+            (1..=MOST_RING_WORDS).contains(&shape.ring_words) && words == shape.words_of(buckets);
+        whole.then_some(shape)
+    }
+
+    /// Entries of a log.
+    #[inline]
+    pub(super) fn entries(self) -> u32 {
+        // At most MAX_ENTRIES.
+        self.ring_words as u32 * ENTRIES_A_WORD
+    }
+
+    /// Words of a bucket.
+    #[inline]
+    const fn bucket_words(self) -> usize {
+        HEADER_WORDS + RINGS * self.ring_words
+    }
+
+    /// Words of so many buckets.
+    pub(super) fn words_of(self, buckets: usize) -> usize {
+        buckets.saturating_mul(self.bucket_words())
+    }
+
+    /// The log of slot `rank` of a bucket.
+    #[inline]
+    fn slot(self, bucket: &[AtomicU64], rank: usize) -> Log<'_> {
+        Log {
+            words: bucket,
+            entries: self.entries(),
+            tag: Some(FIRST_TAG + rank),
+            control: FIRST_CONTROL + rank,
+            ring: HEADER_WORDS + (1 + rank) * self.ring_words,
+        }
+    }
+
+    /// The overflow log of a bucket.
+    #[inline]
+    fn overflow(self, bucket: &[AtomicU64]) -> Log<'_> {
+        Log {
+            words: bucket,
+            entries: self.entries(),
+            tag: None,
+            control: 0,
+            ring: HEADER_WORDS,
+        }
+    }
+
+    /// All logs in the words of a table.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(super) fn logs(self, words: &[AtomicU64]) -> impl Iterator<Item = Log<'_>> {
+        words
+            .chunks_exact(self.bucket_words())
+            .flat_map(move |bucket| {
+                let slots = (0..SLOTS).map(move |rank| self.slot(bucket, rank));
+                slots.chain([self.overflow(bucket)])
+            })
+    }
 }
 
 /// The memory of a table of logs.
 pub(super) struct Memory {
-    pairs: Box<[Pair]>,
+    region: Region,
     buckets: usize,
-    /// Entries of a log, 1 to [`MAX_ENTRIES`].
-    entries: u32,
-    ring_words: usize,
-    /// Whole pairs of cache lines.
-    bucket_words: usize,
+    shape: Shape,
 }
 
 impl Memory {
-    /// Buckets for a capacity, at the load that keeps its keys apart.
-    pub(super) fn buckets_for(capacity: Capacity) -> u64 {
+    /// Buckets for a capacity, at the load that keeps its keys apart: at most 2^27. Where that does not fit the address
+    /// space, the allocation fails and says so.
+    pub(super) fn buckets_for(capacity: Capacity) -> usize {
         let slots = (capacity.keys() * 100).div_ceil(LOAD_PERCENT);
-        slots.div_ceil(SLOTS as u64) + SPARE_BUCKETS
+        let buckets = slots.div_ceil(SLOTS as u64) + SPARE_BUCKETS;
+        usize::try_from(buckets).unwrap_or(usize::MAX)
     }
 
-    /// Memory for a capacity, with logs of `entries` entries: below 2^43.
-    pub(super) fn bytes_for(capacity: Capacity, entries: u32) -> u64 {
-        let words = bucket_words(ring_words(entries));
-        Self::buckets_for(capacity) * (words * size_of::<u64>()) as u64
+    /// Memory of `buckets` buckets, at least one, of this process alone.
+    pub(super) fn new(buckets: usize, shape: Shape) -> Self {
+        let buckets = buckets.max(1);
+        Self::within(Region::owned(shape.words_of(buckets)), buckets, shape)
     }
 
-    /// Memory of `buckets` buckets, at least one, with logs of `entries` entries; all of it touched, so that no page is
-    /// granted in the middle of a flood.
-    pub(super) fn new(buckets: usize, entries: u32) -> Self {
-        let (buckets, entries) = (buckets.max(1), entries.clamp(1, MAX_ENTRIES as u32));
-        let ring_words = ring_words(entries);
-        let bucket_words = bucket_words(ring_words);
-        let words = buckets.saturating_mul(bucket_words);
-        let pairs: Box<[Pair]> = (0..words.div_ceil(PAIR_WORDS))
-            .map(|_| Pair(std::array::from_fn(|_| AtomicU64::new(0))))
-            .collect();
-        for Pair(words) in &pairs {
-            // The compiler may ask for pages that are not there yet; it cannot know what is written here. Relaxed: the
-            // memory is not shared yet.
-            words[0].store(std::hint::black_box(0), Ordering::Relaxed);
-        }
+    /// The memory in a region, which has the words of so many buckets of this shape.
+    pub(super) fn within(region: Region, buckets: usize, shape: Shape) -> Self {
         Self {
-            pairs,
+            region,
             buckets,
-            entries,
-            ring_words,
-            bucket_words,
+            shape,
         }
     }
 
@@ -111,45 +186,40 @@ impl Memory {
         self.buckets * SLOTS
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
     pub(super) fn entries(&self) -> u32 {
-        self.entries
+        self.shape.entries()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.pairs)
+        self.region.bytes()
+    }
+
+    /// All words, bucket after bucket.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        &self.region
     }
 
     #[inline]
-    pub(super) fn word(&self, index: usize) -> &AtomicU64 {
-        &self.pairs[index / PAIR_WORDS].0[index % PAIR_WORDS]
-    }
-
-    fn first_word(&self, home: usize) -> usize {
-        home * self.bucket_words
+    fn bucket(&self, home: usize) -> &[AtomicU64] {
+        let count = self.shape.bucket_words();
+        self.region.run(home * count, count)
     }
 
     /// The log of the slot `slot`, counted through all buckets.
     #[inline]
     pub(super) fn slot(&self, slot: usize) -> Log<'_> {
-        let (first, rank) = (self.first_word(slot / SLOTS), slot % SLOTS);
-        let ring = first + HEADER_WORDS + (1 + rank) * self.ring_words;
-        Log {
-            memory: self,
-            tag: Some(first + FIRST_TAG + rank),
-            control: first + FIRST_CONTROL + rank,
-            ring,
-        }
+        self.shape.slot(self.bucket(slot / SLOTS), slot % SLOTS)
     }
 
     /// The log of those without a slot whose first bucket is `home`.
     pub(super) fn overflow(&self, home: usize) -> Log<'_> {
-        let first = self.first_word(home);
-        Log {
-            memory: self,
-            tag: None,
-            control: first,
-            ring: first + HEADER_WORDS,
-        }
+        self.shape.overflow(self.bucket(home))
     }
 
     /// The two buckets that a key may live in; they may be one and the same.
@@ -176,10 +246,39 @@ impl Memory {
         let distinct = if homes[0] == homes[1] { 1 } else { 2 };
         let lot = scale(tag.lot(), SLOTS);
         homes.into_iter().take(distinct).flat_map(move |home| {
-            let first = self.first_word(home) + FIRST_TAG;
+            let tags = &self.bucket(home)[FIRST_TAG..FIRST_CONTROL];
             (lot..SLOTS)
                 .chain(0..lot)
-                .map(move |rank| (home * SLOTS + rank, self.word(first + rank)))
+                .map(move |rank| (home * SLOTS + rank, &tags[rank]))
         })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Goal: a file tells how long its logs are, and nothing else is taken for one. Method: every shape there and back;
+    /// lengths around it.
+    #[test]
+    fn the_shape_of_a_run_of_words_follows_from_its_length() {
+        for buckets in [1, 3, 1000] {
+            for entries in (1..=MAX_ENTRIES as u32).step_by(if cfg!(miri) { 101 } else { 1 }) {
+                let shape = Shape::of(entries);
+                assert!((entries..entries + ENTRIES_A_WORD).contains(&shape.entries()));
+                let words = shape.words_of(buckets);
+                assert_eq!(Shape::found(words, buckets), Some(shape));
+                assert!(
+                    [words - 1, words + 1]
+                        .iter()
+                        .all(|words| { Shape::found(*words, buckets).is_none() })
+                );
+            }
+            let longest = Shape::of(u32::MAX).words_of(buckets);
+            let longer = longest + buckets * RINGS;
+            for none in [0, HEADER_WORDS * buckets, longer, usize::MAX] {
+                assert_eq!(Shape::found(none, buckets), None);
+            }
+        }
     }
 }

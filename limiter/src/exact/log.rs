@@ -36,7 +36,6 @@ use crate::table::tag::Tag;
 
 use super::change::Inherited;
 use super::control::{Control, Era, Extent, Spill};
-use super::layout::Memory;
 
 /// In a tag word: changes when a claim was broken off by force, so that a late write of the claimer finds another word.
 const GENERATION: u64 = 1;
@@ -57,7 +56,10 @@ pub(super) struct Raced;
 /// Where a log is.
 #[derive(Clone, Copy)]
 pub(super) struct Log<'t> {
-    pub(super) memory: &'t Memory,
+    /// Those of its bucket.
+    pub(super) words: &'t [AtomicU64],
+    /// Entries that fit.
+    pub(super) entries: u32,
     /// The word with the tag of a slot's log; the overflow logs have none.
     pub(super) tag: Option<usize>,
     /// The control word.
@@ -83,7 +85,7 @@ pub(super) struct Tenure<'t> {
 
 impl<'t> Log<'t> {
     fn control_word(&self) -> &'t AtomicU64 {
-        self.memory.word(self.control)
+        &self.words[self.control]
     }
 
     /// The control word as it is now.
@@ -109,14 +111,14 @@ impl<'t> Log<'t> {
     /// Whose log it is.
     pub(super) fn owner(&self) -> Option<Tag> {
         // Acquire: pairs with the Release of the claim.
-        owner_of(self.memory.word(self.tag?).load(Ordering::Acquire))
+        owner_of(self.words[self.tag?].load(Ordering::Acquire))
     }
 
     #[inline]
     pub(super) fn view(&self, seen: Control) -> View<'t> {
         View {
             log: *self,
-            extent: seen.extent(self.memory.entries()),
+            extent: seen.extent(self.entries),
         }
     }
 
@@ -167,7 +169,7 @@ impl<'t> Log<'t> {
     }
 
     fn try_mend(&self, seen: Control) -> Result<(), Raced> {
-        let extent = seen.extent(self.memory.entries());
+        let extent = seen.extent(self.entries);
         let held = seen.held(extent);
         self.swap(seen, held)?;
         let tenure = Tenure {
@@ -214,7 +216,7 @@ impl View<'_> {
 
     /// Entries that fit.
     pub(super) fn size(&self) -> u32 {
-        self.log.memory.entries()
+        self.log.entries
     }
 
     pub(super) fn spill(&self) -> Spill {
@@ -227,7 +229,7 @@ impl View<'_> {
         let place = self.place(age);
         let index = self.log.ring + place as usize / 2;
         // Acquire: see above.
-        let word = self.log.memory.word(index).load(Ordering::Acquire);
+        let word = self.log.words[index].load(Ordering::Acquire);
         self.extent.era.moment((word >> shift_of(place)) as u32)
     }
 
@@ -291,7 +293,7 @@ impl Tenure<'_> {
         if death::strikes() {
             return Err(Raced);
         }
-        let word = self.log.memory.word(index);
+        let word = &self.log.words[index];
         // Another round means that somebody who was thrown out made his last write.
         loop {
             let seen = word.load(Ordering::Acquire);
@@ -324,7 +326,7 @@ impl Tenure<'_> {
 
     /// Adds `cost` entries of `moment`, not earlier than the latest, for which there is room; lets go.
     pub(super) fn append(self, moment: u64, cost: u32) -> Result<(), Raced> {
-        let size = self.log.memory.entries();
+        let size = self.log.entries;
         let mut extent = self.extent;
         for _ in 0..cost {
             self.put(extent.head, moment)?;
@@ -363,7 +365,7 @@ impl Tenure<'_> {
 
     /// Removes the entries of these ages; lets go.
     pub(super) fn remove(self, ages: Range<u32>) -> Result<(), Raced> {
-        let (view, size) = (self.view(), self.log.memory.entries());
+        let (view, size) = (self.view(), self.log.entries);
         let count = ages.end - ages.start;
         // From the oldest: each later one moves into a place of an earlier.
         for age in (0..ages.start).rev() {

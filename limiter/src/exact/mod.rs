@@ -1,7 +1,7 @@
 //! Holds the counters of one limit that is exact: each key's latest admissions, one by one.
 //!
 //! Where the other algorithms keep a count, this one keeps a log of N moments a key, N the largest count of the limit's
-//! rates, at most [`MAX_ENTRIES`]. All rates are judged by the same log.
+//! rates, or one more to make it even, at most [`MAX_ENTRIES`]. All rates are judged by the same log.
 //!
 //! # Guarantee
 //! *In any span of a rate's period, ends `[x, x + P)` or `(x, x + P]`, at most `count` units are admitted, whatever the
@@ -9,7 +9,8 @@
 //! later ones is `P` old. So of any `count + 1` units in the log the last was admitted at least `P` after the moment
 //! that the first was entered as, and nothing is entered as earlier than it came. What was given back does not count.
 //!
-//! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down.
+//! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down. A
+//! wait that exceeds the period by that rest alone is told as the period (`judge`).
 //!
 //! # Time
 //! When the clock steps back, entries are made at the latest moment that the log has seen, so that the log stays in
@@ -46,11 +47,12 @@
 //! # Concurrency
 //! A log has many words, so who writes it holds it, for the time of two compare-and-swaps and one for each entry; he
 //! has judged before, and takes it only in the state that he judged. Who refuses takes and writes nothing, and waits
-//! for nobody: what a half-written log refuses is refused (`log`, invariant 1). Others wait in `sync::pause` for at
-//! most [`PATIENCE`] turns. A holder that is still there then is taken for dead, as one is when his process was killed
-//! with the log in shared memory: the log is mended and goes on. What he had not completed does not count; if he was
-//! giving back, it may count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). After
-//! a restart [`heal`](LogTable::heal) does the same for all logs at once, without waiting.
+//! for nobody: what a half-written log refuses is refused (`log`, invariant 1). Others wait until their patience with
+//! this holder is out. Then he is taken for dead, as one is when his process was killed with the log in a file that
+//! both had mapped: the log is mended and goes on. What he had not completed does not count; if he was giving back, it may
+//! count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). Patience is as long as with
+//! the locks of other tables where holders can die, in a file; in memory of this process they cannot, and [`PATIENCE`]
+//! outlasts whatever stops a thread. Who is alone with a file heals all its logs at once, without waiting (`survive`).
 
 mod census;
 mod change;
@@ -61,6 +63,8 @@ mod log;
 mod moving;
 mod newcomer;
 mod release;
+#[cfg(any(test, feature = "mmap"))]
+mod survive;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod told;
@@ -70,7 +74,8 @@ use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::sync::{Ordering, pause};
+use crate::sync::{Ordering, Patience};
+use crate::table::Tallies;
 use crate::table::census::Counts;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
@@ -81,20 +86,21 @@ use control::Control;
 pub use control::MAX_ENTRIES;
 pub use judge::Answer;
 use judge::{Asked, Moment};
-use layout::Memory;
+use layout::{Memory, Shape};
 use log::Log;
 use newcomer::Heritage;
 pub use release::{Receipt, Reset};
 pub(crate) use told::Used;
 
-/// Turns of waiting for a log in other hands, a tenth of a second or more, before its holder is taken for dead.
+/// Turns of waiting for a log in the hands of another thread of this process, a tenth of a second or more, before the
+/// thread is taken for dead.
 pub const PATIENCE: u32 = 1 << 18;
 
 /// The counters of an exact limit.
 pub struct LogTable {
     memory: Memory,
     counts: Counts,
-    patience: u32,
+    patience: Patience,
 }
 
 /// What came of a charge.
@@ -106,40 +112,40 @@ pub enum Charged {
     Refused(Answer),
 }
 
-/// The entries that a log of these rates needs.
-fn entries_for(rates: &Rates) -> u32 {
-    let largest = rates.iter().map(|rate| rate.count()).max().unwrap_or(1);
-    largest.min(MAX_ENTRIES as u32)
+/// The shape of logs that these rates need.
+fn shape_for(rates: &Rates) -> Shape {
+    Shape::of(rates.iter().map(|rate| rate.count()).max().unwrap_or(1))
 }
 
 impl LogTable {
     /// A table for the keys of a capacity. Counts above [`MAX_ENTRIES`] are judged as that.
     #[must_use]
     pub fn new(capacity: Capacity, rates: &Rates) -> Self {
-        // At most 2^27; where that does not fit the address space, the allocation fails and says so.
-        let buckets = usize::try_from(Memory::buckets_for(capacity)).unwrap_or(usize::MAX);
-        Self::with_buckets(buckets, rates)
+        Self::with_buckets(Memory::buckets_for(capacity), rates)
     }
 
     /// A table of so many buckets: for tests that need keys to collide.
     #[must_use]
     pub fn with_buckets(buckets: usize, rates: &Rates) -> Self {
         Self {
-            memory: Memory::new(buckets, entries_for(rates)),
-            counts: Counts::new(crate::table::Tallies::default()),
-            patience: PATIENCE,
+            memory: Memory::new(buckets, shape_for(rates)),
+            counts: Counts::new(Tallies::default()),
+            patience: Patience::lasting(PATIENCE),
         }
     }
 
     /// The same table with another patience: for tests of what happens when it ends.
     #[must_use]
     pub fn with_patience(self, patience: u32) -> Self {
-        Self { patience, ..self }
+        Self {
+            patience: Patience::lasting(patience),
+            ..self
+        }
     }
 
     /// The same table, going on from these tallies.
     #[must_use]
-    pub fn with_tallies(self, before: crate::table::Tallies) -> Self {
+    pub fn with_tallies(self, before: Tallies) -> Self {
         Self {
             counts: Counts::new(before),
             ..self
@@ -150,14 +156,15 @@ impl LogTable {
     /// table.
     #[must_use]
     pub fn suits(&self, rates: &Rates) -> bool {
-        let (needed, entries) = (entries_for(rates), self.memory.entries());
+        let (needed, entries) = (shape_for(rates).entries(), self.memory.entries());
         needed <= entries && entries / 2 < needed
     }
 
     /// Memory of the logs that a table of this capacity has, in bytes.
     #[must_use]
     pub fn bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
-        Memory::bytes_for(capacity, entries_for(rates))
+        let words = shape_for(rates).words_of(Memory::buckets_for(capacity));
+        words as u64 * size_of::<u64>() as u64
     }
 
     /// Memory of the logs, fixed when they were made.
@@ -171,7 +178,7 @@ impl LogTable {
     pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Answer {
         let (tag, moment) = (Tag::of(key), Moment::new(now));
         let homes = self.memory.homes(tag);
-        let mut turn = 0;
+        let mut patience = self.patience;
         // Lock-free: another round means that somebody else wrote this log, or seated or unseated this key.
         loop {
             let slot = self.find(tag, homes);
@@ -184,7 +191,7 @@ impl LogTable {
                 continue;
             }
             if seen.is_held() {
-                self.wait(log, seen, &mut turn);
+                wait(log, seen, &mut patience);
                 continue;
             }
             let answer = log.view(seen).answer(rates, Asked::Wanted(cost), moment);
@@ -271,14 +278,11 @@ impl LogTable {
             .find(|(slot, _)| Some(*slot) != apart)
             .map(|(slot, _)| slot)
     }
+}
 
-    /// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience does.
-    fn wait(&self, log: Log<'_>, seen: Control, turn: &mut u32) {
-        if *turn >= self.patience {
-            *turn = 0;
-            log.mend(seen);
-        } else {
-            pause(turn);
-        }
+/// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience with it does.
+fn wait(log: Log<'_>, seen: Control, patience: &mut Patience) {
+    if patience.is_out(seen.bits()) {
+        log.mend(seen);
     }
 }

@@ -1,5 +1,4 @@
-//! Copies what a table of logs counts into its successor, which has logs of another size, other buckets, or both; and
-//! tidies up after a dead process.
+//! Copies what a table of logs counts into its successor, which has logs of another size, other buckets, or both.
 //!
 //! Moments do not depend on the rates, so nothing is converted: a rate with a new period goes on from what really
 //! happened, as far back as the old log has it. What the new log has no room for is older than what it keeps; it then
@@ -66,19 +65,6 @@ impl LogTable {
             Counted::InOverflow => {
                 let (tag, moment) = (Tag::of(key), Moment::new(now));
                 self.change_unseated(tag, rates, &Change::Force(cost), moment)
-            }
-        }
-    }
-
-    /// Takes every log out of the hands that it is in. For memory that nobody else uses at this moment, and that a
-    /// process may have left in the middle of a change.
-    pub fn heal(&self) {
-        let overflow = (0..self.memory.buckets()).map(|home| self.memory.overflow(home));
-        let slots = (0..self.memory.slots()).map(|slot| self.memory.slot(slot));
-        for log in overflow.chain(slots) {
-            let seen = log.control();
-            if seen.is_held() {
-                log.mend(seen);
             }
         }
     }

@@ -7,12 +7,12 @@ use crate::rate::Rates;
 use crate::sync::{Ordering, fence};
 use crate::table::tag::Tag;
 
-use super::LogTable;
 use super::change::{Applied, Change};
 use super::control::Control;
 use super::judge::{Moment, longest};
 use super::layout::{Memory, SLOTS};
 use super::log::{Log, Raced, Tenure};
+use super::{LogTable, wait};
 
 /// What a key that gets a slot brings along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,7 +179,7 @@ impl LogTable {
 
     /// Whether the key has no other slot, once no other claim for it is under way that would go before this one.
     fn outlasts_rivals(&self, mine: usize, newcomer: &Newcomer<'_>) -> bool {
-        let mut turn = 0;
+        let mut patience = self.patience;
         loop {
             let rival = self.find_beside(Some(mine), newcomer.tag, newcomer.homes);
             let Some(rival) = rival else { return true };
@@ -190,7 +190,7 @@ impl LogTable {
                 return false;
             }
             // It sees this claim and gives way, or has not seen it and completes its own.
-            self.wait(log, seen, &mut turn);
+            wait(log, seen, &mut patience);
         }
     }
 

@@ -7,9 +7,9 @@ use crate::rate::Rates;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
-use super::LogTable;
 use super::control::Spill;
 use super::log::Log;
+use super::{LogTable, wait};
 
 /// What is needed to give a charge back. Dropping it keeps the charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl LogTable {
         at: u64,
         units: Cost,
     ) -> Option<u32> {
-        let mut turn = 0;
+        let mut patience = self.patience;
         // As in `change_log`.
         loop {
             let seen = log.control();
@@ -122,7 +122,7 @@ impl LogTable {
                 return None;
             }
             if seen.is_held() {
-                self.wait(log, seen, &mut turn);
+                wait(log, seen, &mut patience);
                 continue;
             }
             let view = log.view(seen);
@@ -161,7 +161,7 @@ impl LogTable {
     pub fn reset(&self, key: KeyHash) -> Reset {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
-        let mut turn = 0;
+        let mut patience = self.patience;
         // As in `release`.
         loop {
             let Some(slot) = self.find(tag, homes) else {
@@ -177,7 +177,7 @@ impl LogTable {
                 continue;
             }
             if seen.is_held() {
-                self.wait(log, seen, &mut turn);
+                wait(log, seen, &mut patience);
             } else if log
                 .take(seen, 0, u32::MAX)
                 .and_then(|tenure| tenure.clear())

@@ -4,16 +4,22 @@
 //! name, what the caller says of its key, the algorithm, the periods, the capacity, the layout of the table. Counts,
 //! bursts and queues are not part of it, since no state depends on them.
 //!
+//! Logs of `exact` hold moments, which mean the same under all rates: of their periods only the longest is part of the
+//! name, and their length is not. A file whose logs are too short or twice too long for the counts of now, which another
+//! configuration had left, is copied into one that fits, before anybody counts in that.
+//!
 //! # Limits
 //! An edit of algorithm, periods or capacity carries the counts over while the process runs ([`Limit::edited_in`]). One
-//! that is made while no process runs starts from zero: the file of before means something else. A reservation is a
+//! that is made while no process runs starts from zero: the file of before means something else. Where logs are copied
+//! into a file that fits while another process still counts in theirs, as one that drains does, what it charges from then on
+//! counts there alone. A reservation is a
 //! handle of this process: killed with it, it leaves its charge as it is.
 
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, Policy};
 use crate::capacity::Capacity;
-use crate::rate::Rates;
+use crate::exact::LogTable;
 use crate::region::{Adopted, Identity, Layout, Region, StateDir, StateError};
 use crate::sync::AtomicU64;
 use crate::table::{Table, Tallies};
@@ -34,60 +40,44 @@ impl Meaning<'_> {
     /// The identity of the counters of a limit of this meaning. A sweep asks for those in use.
     #[must_use]
     pub fn identity(&self, policy: &Policy, capacity: Capacity) -> Identity {
-        fn shape<const K: usize>(capacity: Capacity) -> (Layout, usize) {
-            (Layout(Table::<K>::LAYOUT), Table::<K>::words_for(capacity))
-        }
-        let (layout, words) = match policy.rates().len() {
-            1 => shape::<1>(capacity),
-            2 => shape::<2>(capacity),
-            3 => shape::<3>(capacity),
-            _ => shape::<4>(capacity),
-        };
+        let rates = policy.rates();
         let keys = capacity.keys().to_le_bytes();
         let states = policy.meaning_of_states();
         let meaning: [&[u8]; 3] = [self.key.as_bytes(), &states, &keys];
-        Identity::new(self.name, layout, words, &meaning)
-    }
-}
-
-/// Where the counters of a limit can lie.
-enum Home {
-    File,
-    Memory,
-}
-
-impl Home {
-    /// The seam where the log of `exact` joins: as soon as its table can be laid into a [`Region`], told its length in
-    /// words and healed, [`AnyTable::within`], [`Meaning::identity`] and [`AnyTable::heal`] take it, and this goes.
-    fn of(policy: &Policy) -> Self {
-        match policy.algorithm() {
-            Algorithm::Exact => Self::Memory,
-            Algorithm::SlidingWindow
-            | Algorithm::FixedWindow(_)
-            | Algorithm::TokenBucket { .. }
-            | Algorithm::Gcra { .. }
-            | Algorithm::LeakyBucket { .. } => Self::File,
-        }
+        let (layout, words) = match (policy.algorithm(), rates.len()) {
+            (Algorithm::Exact, _) => {
+                let (layout, words) = (LogTable::LAYOUT, LogTable::words_for(capacity, rates));
+                let lengths = LogTable::lengths_for(capacity);
+                return Identity::of_lengths(self.name, Layout(layout), lengths, words, &meaning);
+            }
+            (_, 1) => (Table::<1>::LAYOUT, Table::<1>::words_for(capacity)),
+            (_, 2) => (Table::<2>::LAYOUT, Table::<2>::words_for(capacity)),
+            (_, 3) => (Table::<3>::LAYOUT, Table::<3>::words_for(capacity)),
+            _ => (Table::<4>::LAYOUT, Table::<4>::words_for(capacity)),
+        };
+        Identity::new(self.name, Layout(layout), words, &meaning)
     }
 }
 
 impl AnyTable {
-    /// The table for `rates` that lies in `region`.
-    fn within(rates: &Rates, region: Region, before: Tallies) -> Self {
-        match rates.len() {
-            1 => Self::One(Table::within(region, before)),
-            2 => Self::Two(Table::within(region, before)),
-            3 => Self::Three(Table::within(region, before)),
+    /// The table for `policy` that lies in `region`.
+    fn within(policy: &Policy, capacity: Capacity, region: Region, before: Tallies) -> Self {
+        match (policy.algorithm(), policy.rates().len()) {
+            (Algorithm::Exact, _) => Self::Log(LogTable::within(region, capacity, before)),
+            (_, 1) => Self::One(Table::within(region, before)),
+            (_, 2) => Self::Two(Table::within(region, before)),
+            (_, 3) => Self::Three(Table::within(region, before)),
             _ => Self::Four(Table::within(region, before)),
         }
     }
 
-    /// Finishes what killed processes have left in the words of a table for `rates`.
-    fn heal(rates: &Rates, words: &[AtomicU64]) {
-        match rates.len() {
-            1 => Table::<1>::heal(words),
-            2 => Table::<2>::heal(words),
-            3 => Table::<3>::heal(words),
+    /// Finishes what killed processes have left in the words of a table for `policy`.
+    fn heal(policy: &Policy, capacity: Capacity, words: &[AtomicU64]) {
+        match (policy.algorithm(), policy.rates().len()) {
+            (Algorithm::Exact, _) => LogTable::heal(words, capacity),
+            (_, 1) => Table::<1>::heal(words),
+            (_, 2) => Table::<2>::heal(words),
+            (_, 3) => Table::<3>::heal(words),
             _ => Table::<4>::heal(words),
         }
     }
@@ -96,9 +86,7 @@ impl AnyTable {
 impl Limit {
     /// A limit that goes on from the counters in `state`, or begins new ones there.
     ///
-    /// Its keys must be hashed under the directory's seed, and its moments come from the directory's clock. When `now`
-    /// is only tells who looks into a new file when that was made. [`Adopted::MemoryOnly`] says that there is no file:
-    /// an `exact` limit counts as [`Limit::new`] does.
+    /// Its keys must be hashed under the directory's seed, and its moments come from the directory's clock, `now` too.
     ///
     /// # Errors
     /// No room for the counters, or the system's. [`Limit::new`] counts without a file.
@@ -110,13 +98,22 @@ impl Limit {
         now: Timestamp,
     ) -> Result<(Self, Adopted), StateError> {
         let policy = policy.into();
-        if let Home::Memory = Home::of(&policy) {
-            return Ok((Self::new(policy, capacity), Adopted::MemoryOnly));
-        }
         let identity = meaning.identity(&policy, capacity);
-        let heal = |region: &Region| AnyTable::heal(policy.rates(), region);
-        let (region, adopted) = state.region(&identity, now, heal)?;
-        let table = AnyTable::within(policy.rates(), region, Tallies::default());
+        let heal = |region: &Region| AnyTable::heal(&policy, capacity, region);
+        // One turn for all: who starts at the same time finds the file of before, or the one that took its place.
+        let turn = state.turn()?;
+        let (region, mut adopted) = state.region_in(&turn, &identity, now, heal)?;
+        let mut table = AnyTable::within(&policy, capacity, region, Tallies::default());
+        if let AnyTable::Log(found) = &table
+            && !found.suits(policy.rates())
+        {
+            let (region, draft) = state.draft_in(&turn, &identity, now)?;
+            let fitting = LogTable::within(region, capacity, Tallies::default());
+            found.copy_into(&fitting, policy.rates(), now);
+            state.publish_in(&turn, &draft)?;
+            (table, adopted) = (AnyTable::Log(fitting), Adopted::Continued);
+        }
+        drop(turn);
         let limit = Self {
             meters: policy.meters(),
             policy,
@@ -131,7 +128,7 @@ impl Limit {
     ///
     /// # Errors
     /// The limit is edited and counts whatever becomes of the file. An error says that what it counts from now on will
-    /// not survive; [`StateError::MemoryOnly`], that its algorithm keeps no file.
+    /// not survive.
     pub fn edited_in(
         &self,
         state: &StateDir,
@@ -140,16 +137,12 @@ impl Limit {
         capacity: Capacity,
         now: Timestamp,
     ) -> (Self, Result<(), StateError>) {
-        let draft = |policy: &Policy| match Home::of(policy) {
-            Home::File => state.draft(&meaning.identity(policy, capacity), now),
-            Home::Memory => Err(StateError::MemoryOnly),
-        };
         let mut drafted = Ok(None);
         let edited = self.edited_with(policy.into(), capacity, now, |policy, before| {
-            match draft(policy) {
+            match state.draft(&meaning.identity(policy, capacity), now) {
                 Ok((region, draft)) => {
                     drafted = Ok(Some(draft));
-                    AnyTable::within(policy.rates(), region, before)
+                    AnyTable::within(policy, capacity, region, before)
                 }
                 Err(error) => {
                     drafted = Err(error);

@@ -24,6 +24,8 @@ mod files;
 mod map;
 
 #[cfg(feature = "mmap")]
+pub(crate) use files::Lengths;
+#[cfg(feature = "mmap")]
 pub use files::{
     Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
     Reading, StateDir, StateError, Swept, Wall,

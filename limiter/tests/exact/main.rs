@@ -6,6 +6,7 @@ mod flood;
 mod model;
 mod oracle;
 mod stress;
+mod wait;
 
 use std::time::Duration;
 

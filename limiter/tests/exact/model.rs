@@ -89,7 +89,8 @@ struct Bench {
 impl Bench {
     fn new(rates: Rates, now: Timestamp) -> Self {
         let capacity = Capacity::new(64).expect("a capacity");
-        let size = rates.iter().map(|rate| rate.count()).max().expect("a rate");
+        let largest = rates.iter().map(|rate| rate.count()).max().expect("a rate");
+        let size = largest.next_multiple_of(2);
         Self {
             size,
             oracle: Oracle::new(size),
@@ -203,13 +204,19 @@ impl Bench {
         Ok(())
     }
 
-    /// The moment to come back is the first at which the oracle admits.
+    /// The moment to come back is the first at which the oracle admits; after a whole period, or less than 1 ms later.
     fn comes_true(&self, answer: &Answer, number: u64, units: u32) -> Result<(), TestCaseError> {
         let rate = answer.refusing().expect("a refusal names its rate");
         let wait = answer.standings()[rate].next_free;
         let then = self.now.saturating_add(wait);
-        if wait < NEVER && then < LAST {
-            prop_assert!(self.oracle.admits(number, &self.rates, units, then));
+        if wait < NEVER && then < LAST.saturating_sub(Duration::from_millis(1)) {
+            let period = self.rates.as_slice()[rate].period().as_secs();
+            let rounding = match wait == Duration::from_secs(period.into()) {
+                true => Duration::from_nanos(999_999),
+                false => Duration::ZERO,
+            };
+            let free = then.saturating_add(rounding);
+            prop_assert!(self.oracle.admits(number, &self.rates, units, free));
             let before = then.saturating_sub(Duration::from_nanos(1));
             prop_assert!(!self.oracle.admits(number, &self.rates, units, before));
         }

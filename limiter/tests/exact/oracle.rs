@@ -1,5 +1,5 @@
 //! What an exact limit is, written down in the most obvious way: a list of moments, one a unit, in the order of the
-//! charges, of which the latest are kept: as many as the largest count.
+//! charges, of which the latest are kept: as many as the largest count, or one more, since logs are even.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -108,9 +108,15 @@ impl Oracle {
                 .filter(|end| *end > now.as_nanos() / MILLI)
                 .find(|end| holds(used_at(*end)));
             end.map_or(Duration::ZERO, |end| {
-                Duration::from_millis(end)
+                let wait = Duration::from_millis(end)
                     .saturating_sub(Duration::from_nanos(now.as_nanos()))
-                    .min(NEVER)
+                    .min(NEVER);
+                // Less than a millisecond beyond the period is not told.
+                if wait.saturating_sub(Duration::from_millis(period)) < Duration::from_millis(1) {
+                    wait.min(Duration::from_millis(period))
+                } else {
+                    wait
+                }
             })
         };
         let next_free = match refused {

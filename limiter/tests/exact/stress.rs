@@ -29,7 +29,7 @@ fn together(threads: usize, work: impl Fn(usize) + Sync) {
 #[test]
 fn of_many_simultaneous_requests_exactly_the_limit_pass() {
     const UNITS: u32 = 40;
-    const ROUNDS: u64 = 250;
+    const ROUNDS: u64 = if cfg!(miri) { 1 } else { 250 };
     for count in 1..=4 {
         let numbers: Vec<_> = (1..=count).map(|rank| (UNITS, 600 * rank)).collect();
         let rates = rates(&numbers);
@@ -62,17 +62,18 @@ fn of_many_simultaneous_requests_exactly_the_limit_pass() {
 fn what_is_charged_and_not_given_back_is_what_counts() {
     const UNITS: u32 = 100;
     const KEYS: u64 = 6;
+    const STEPS: u64 = if cfg!(miri) { 8 } else { 4_000 };
     let rates = rates(&[(UNITS, 600), (UNITS, 1200)]);
     let table = LogTable::new(Capacity::new(100).expect("a capacity"), &rates);
     let kept: [AtomicU32; KEYS as usize] = Default::default();
     together(8, |thread| {
         let mut random = Random(thread as u64 + 1);
         let mut receipts: Vec<(usize, Receipt)> = Vec::new();
-        for step in 0..4_000 {
+        for step in 0..STEPS {
             let number = random.below(KEYS);
             let units = 1 + random.below(3) as u32;
             // Four moments, so that entries of others stand before and behind.
-            let now = after(step / 1_000);
+            let now = after(4 * step / STEPS);
             if let Charged::Admitted(_, receipt) =
                 table.charge(key(number), &rates, cost(units), now)
             {
@@ -102,7 +103,7 @@ fn what_is_charged_and_not_given_back_is_what_counts() {
 /// on the way from one to the other.
 #[test]
 fn no_key_passes_too_often_while_slots_change_hands() {
-    const ROUNDS: u64 = 2_000;
+    const ROUNDS: u64 = if cfg!(miri) { 1 } else { 2_000 };
     const THREADS: usize = 8;
     const UNITS: u32 = 2;
     for numbers in [&[(UNITS, 1)][..], &[(UNITS, 1), (UNITS, 2)]] {
@@ -145,7 +146,7 @@ fn no_key_passes_too_often_while_slots_change_hands() {
         }
         let tallies = table.tallies();
         assert!(
-            tallies.slots_reused > 1_000 && tallies.admitted_in_overflow > 100,
+            cfg!(miri) || tallies.slots_reused > 1_000 && tallies.admitted_in_overflow > 100,
             "the test met its cases: {tallies:?}"
         );
     }
@@ -155,7 +156,7 @@ fn no_key_passes_too_often_while_slots_change_hands() {
 /// for three each.
 #[test]
 fn new_keys_that_come_from_all_sides_at_once_are_counted_once() {
-    const KEYS: u64 = 20_000;
+    const KEYS: u64 = if cfg!(miri) { 4 } else { 20_000 };
     let rates = rates(&[(3, 600)]);
     let table = LogTable::new(Capacity::new(KEYS).expect("a capacity"), &rates);
     let admitted: Vec<AtomicU32> = (0..KEYS).map(|_| AtomicU32::new(0)).collect();
@@ -182,6 +183,7 @@ fn new_keys_that_come_from_all_sides_at_once_are_counted_once() {
 #[test]
 fn clocks_that_disagree_do_not_open_a_span() {
     const UNITS: usize = 5;
+    const TURNS: u32 = if cfg!(miri) { 20 } else { 20_000 };
     let rates = rates(&[(UNITS as u32, 1)]);
     let table = LogTable::with_buckets(1, &rates);
     let passed: Mutex<Vec<u64>> = Mutex::default();
@@ -189,7 +191,7 @@ fn clocks_that_disagree_do_not_open_a_span() {
     together(4, |thread| {
         let mut random = Random(thread as u64 + 7);
         let mut mine = Vec::new();
-        for _ in 0..20_000 {
+        for _ in 0..TURNS {
             let tick = u64::from(ticks.fetch_add(1, Ordering::Relaxed));
             let nanos = 1_000_000 * tick + random.below(10_000_000);
             let now = START.saturating_add(std::time::Duration::from_nanos(nanos));
@@ -205,7 +207,7 @@ fn clocks_that_disagree_do_not_open_a_span() {
     });
     let mut passed = passed.into_inner().expect("no thread panicked");
     passed.sort_unstable();
-    assert!(passed.len() > 300, "{}", passed.len());
+    assert!(passed.len() as u32 > TURNS / 70, "{}", passed.len());
     for span in passed.windows(UNITS + 1) {
         assert!(span[UNITS] - span[0] >= 1_000_000_000);
     }
@@ -216,11 +218,12 @@ fn clocks_that_disagree_do_not_open_a_span() {
 #[test]
 fn a_log_that_is_being_written_refuses_nobody_who_has_room() {
     const UNITS: u32 = 64;
+    const TURNS: u32 = if cfg!(miri) { 20 } else { 400_000 };
     let rates = rates(&[(UNITS, 1)]);
     let table = LogTable::with_buckets(1, &rates);
     let ticks = AtomicU32::new(0);
     together(3, |_| {
-        for _ in 0..400_000 {
+        for _ in 0..TURNS {
             let tick = ticks.fetch_add(1, Ordering::Relaxed);
             // A quarter of the limit; what others entered ahead of this moment counts on top.
             let admitted = admits(&table, &rates, 1, after(u64::from(tick) * 1_000 / 16));

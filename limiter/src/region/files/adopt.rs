@@ -61,22 +61,22 @@ pub struct Draft {
 /// middle of a change.
 pub(super) fn open(
     directory: &Directory,
+    turn: &Turn,
     identity: &Identity,
     seed: &Seed,
     now: Timestamp,
     heal: impl FnOnce(&Region),
 ) -> Result<(Region, Adopted), StateError> {
-    let turn = directory.turn()?;
     let name = identity.file_name();
     let adopted = match find(directory, identity, seed, heal)? {
         Found::Usable(region, adopted) => return Ok((region, adopted)),
         Found::Nothing => Adopted::Fresh,
         Found::Distrusted(reason) => Adopted::SetAside {
             reason,
-            moved_to: set_aside(directory, &turn, name)?,
+            moved_to: set_aside(directory, turn, name)?,
         },
     };
-    let (region, draft) = draft(directory, &turn, identity, seed, now)?;
+    let (region, draft) = draft(directory, turn, identity, seed, now)?;
     rename(directory, &draft)?;
     Ok((region, adopted))
 }
@@ -128,8 +128,11 @@ pub(super) fn draft(
 }
 
 /// Gives a draft its name, over a file that has it.
-pub(super) fn publish(directory: &Directory, draft: &Draft) -> Result<(), StateError> {
-    let _turn = directory.turn()?;
+pub(super) fn publish(
+    directory: &Directory,
+    _turn: &Turn,
+    draft: &Draft,
+) -> Result<(), StateError> {
     rename(directory, draft)
 }
 
@@ -158,9 +161,10 @@ fn find(
         Err(Unusable::Missing) => return Ok(Found::Nothing),
         Err(Unusable::Distrusted(reason)) => return Ok(Found::Distrusted(reason)),
     };
-    if let Err(reason) = recognise(&file, identity, seed).map_err(fail("read"))? {
-        return Ok(Found::Distrusted(reason));
-    }
+    let words = match recognise(&file, identity, seed).map_err(fail("read"))? {
+        Ok(words) => words,
+        Err(reason) => return Ok(Found::Distrusted(reason)),
+    };
     // Invariant 3. Whoever else wants the file waits for the turn, so the lock can be changed into a shared one without
     // anybody coming between.
     let alone = match file.try_lock() {
@@ -169,7 +173,7 @@ fn find(
         Err(TryLockError::Error(error)) => return Err(fail("lock")(error)),
     };
     let locked = file.try_clone().map_err(fail("open"))?;
-    let region = Region::mapped(file, HEADER_BYTES, identity.words()).map_err(fail("map"))?;
+    let region = Region::mapped(file, HEADER_BYTES, words).map_err(fail("map"))?;
     if alone {
         heal(&region);
     }
@@ -181,8 +185,8 @@ fn find(
     }
 }
 
-/// Whether an open file is what its name promises.
-fn recognise(file: &File, identity: &Identity, seed: &Seed) -> io::Result<Result<(), Distrust>> {
+/// How many words an open file has, if it is what its name promises.
+fn recognise(file: &File, identity: &Identity, seed: &Seed) -> io::Result<Result<usize, Distrust>> {
     let mut header = [0; HEADER_BYTES];
     let length = read_start(file, &mut header)?;
     let bytes = file.metadata()?.len();

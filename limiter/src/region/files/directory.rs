@@ -37,7 +37,7 @@ pub(super) struct Directory {
 
 /// The right to change what files there are, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(#[expect(dead_code, reason = "closing it releases the lock")] File);
+pub(crate) struct Turn(#[expect(dead_code, reason = "closing it releases the lock")] File);
 
 impl Directory {
     /// Opens the directory at `path`; makes it, for this user alone, if only it is missing.

@@ -11,7 +11,7 @@ use super::record::Distrust;
 pub enum Adopted {
     /// There was none; a new one was made.
     Fresh,
-    /// It goes on from what earlier processes counted; none of them has it open any more.
+    /// It goes on from what earlier processes counted; none of them counts in it any more.
     Continued,
     /// It is in use by another process, or elsewhere in this one: both count in it from now on.
     Joined,
@@ -22,8 +22,6 @@ pub enum Adopted {
         /// Where it is now.
         moved_to: PathBuf,
     },
-    /// There is none, and nothing of it survives: counters of this kind lie in memory only.
-    MemoryOnly,
 }
 
 impl fmt::Display for Adopted {
@@ -32,7 +30,6 @@ impl fmt::Display for Adopted {
             Self::Fresh => write!(into, "made"),
             Self::Continued => write!(into, "continued"),
             Self::Joined => write!(into, "shared with another process"),
-            Self::MemoryOnly => write!(into, "kept in memory only"),
             Self::SetAside { reason, moved_to } => {
                 write!(
                     into,
@@ -44,7 +41,7 @@ impl fmt::Display for Adopted {
     }
 }
 
-/// Why state cannot be kept. All of it is the operator's or the system's to mend, but [`MemoryOnly`](Self::MemoryOnly).
+/// Why state cannot be kept. All of it is the operator's or the system's to mend.
 #[derive(Debug)]
 pub enum StateError {
     /// The path of the directory is something else.
@@ -83,8 +80,6 @@ pub enum StateError {
         /// How long it was to be, in bytes.
         bytes: u64,
     },
-    /// Counters of this kind lie in memory only.
-    MemoryOnly,
     /// The system refused.
     Io {
         /// What was tried.
@@ -138,7 +133,6 @@ impl fmt::Display for StateError {
             Self::NoSpace { path, bytes } => {
                 write!(into, "no room for the {bytes} bytes of {}", path.display())
             }
-            Self::MemoryOnly => write!(into, "counters of this algorithm lie in memory only"),
             Self::Io {
                 action,
                 path,

@@ -5,6 +5,9 @@
 //! counter. Everything else that changes makes another identity and with it another file: the name of a file ends in
 //! the digest of its identity. So an edit back and forth never mixes two meanings, an old file can be told from those
 //! in use, and it can be removed when nobody goes back to it.
+//!
+//! Where the length depends on a count, as that of logs does, it is no part of the identity: files of all [`Lengths`] mean
+//! the same, and who opens one is told how long it is.
 
 use std::fmt::Write;
 
@@ -26,11 +29,38 @@ const MAGIC: [u8; 8] = *b"sluiceCT";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout(pub u64);
 
+/// The lengths in words that a table may have whatever its counts are: `least`, and so many steps more, up to `most`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    pub(crate) least: usize,
+    pub(crate) step: usize,
+    pub(crate) most: usize,
+}
+
+impl Lengths {
+    const fn only(words: usize) -> Self {
+        Self {
+            least: words,
+            step: 1,
+            most: words,
+        }
+    }
+
+    /// The length of so many words, if it is one of these.
+    fn find(self, words: u64) -> Option<usize> {
+        let words = usize::try_from(words).ok()?;
+        let more = words.checked_sub(self.least)?;
+        (words <= self.most && more.is_multiple_of(self.step)).then_some(words)
+    }
+}
+
 /// What the counters of a region mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     layout: Layout,
+    /// Of a new file.
     words: usize,
+    lengths: Lengths,
     digest: [u64; 2],
     file: String,
 }
@@ -40,13 +70,28 @@ impl Identity {
     /// what `meaning` says: in order, everything that they depend on but the counts of the rates.
     #[must_use]
     pub fn new(name: &str, layout: Layout, words: usize, meaning: &[&[u8]]) -> Self {
-        let (layout_bytes, words_bytes) = (layout.0.to_le_bytes(), (words as u64).to_le_bytes());
+        Self::of_lengths(name, layout, Lengths::only(words), words, meaning)
+    }
+
+    /// As [`new`](Self::new), for a table that goes on in a file of any of these lengths; a new one gets `words`, which is
+    /// one of them.
+    pub(crate) fn of_lengths(
+        name: &str,
+        layout: Layout,
+        lengths: Lengths,
+        words: usize,
+        meaning: &[&[u8]],
+    ) -> Self {
+        // The others follow from it and the layout.
+        let least = lengths.least as u64;
+        let (layout_bytes, words_bytes) = (layout.0.to_le_bytes(), least.to_le_bytes());
         let mut parts: Vec<&[u8]> = vec![name.as_bytes(), &layout_bytes, &words_bytes];
         parts.extend_from_slice(meaning);
         let digest = digest(&parts);
         Self {
             layout,
             words,
+            lengths,
             digest,
             file: file_name(name, digest),
         }
@@ -58,16 +103,15 @@ impl Identity {
         &self.file
     }
 
-    /// The words of its region.
+    /// The words of a new region of it.
     #[must_use]
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// Bytes of its file; `None` when no file is as long.
+    /// Bytes of a new file of it; `None` when no file is as long.
     pub(super) fn file_bytes(&self) -> Option<u64> {
-        let bytes = (self.words as u64).checked_mul(size_of::<u64>() as u64)?;
-        bytes.checked_add(HEADER_BYTES as u64)
+        bytes_of(self.words)
     }
 
     /// The header of a file of this identity. When it was made is for who looks into the file; nothing depends on it.
@@ -89,11 +133,16 @@ impl Identity {
         )
     }
 
-    /// Whether `header`, of a file of `bytes` bytes, is of this identity.
+    /// How many words a file of `bytes` bytes has whose header, of this identity, is `header`.
     ///
     /// # Errors
-    /// Why not.
-    pub(super) fn recognise(&self, seed: &Seed, header: &[u8], bytes: u64) -> Result<(), Distrust> {
+    /// Why it is not of this identity.
+    pub(super) fn recognise(
+        &self,
+        seed: &Seed,
+        header: &[u8],
+        bytes: u64,
+    ) -> Result<usize, Distrust> {
         let record = Record::<HEADER_BYTES>::opened(header, MAGIC)?;
         let [layout, words, meaning, more, mark, rest] = record.fields();
         if layout != self.layout.0 {
@@ -102,14 +151,21 @@ impl Identity {
         if [mark, rest] != seed_mark(seed) {
             return Err(Distrust::OtherSeed);
         }
-        if [meaning, more] != self.digest || words != self.words as u64 {
-            return Err(Distrust::OtherMeaning);
-        }
-        if Some(bytes) != self.file_bytes() {
+        let words = match self.lengths.find(words) {
+            Some(words) if [meaning, more] == self.digest => words,
+            _ => return Err(Distrust::OtherMeaning),
+        };
+        if Some(bytes) != bytes_of(words) {
             return Err(Distrust::OtherLength { bytes });
         }
-        Ok(())
+        Ok(words)
     }
+}
+
+/// Bytes of a file of so many words.
+fn bytes_of(words: usize) -> Option<u64> {
+    let bytes = (words as u64).checked_mul(size_of::<u64>() as u64)?;
+    bytes.checked_add(HEADER_BYTES as u64)
 }
 
 /// Tells seeds apart without telling them: the secret itself lies in one file only.
@@ -145,7 +201,7 @@ mod tests {
         let header = identity("otp").header(&SEED, Timestamp::from_secs(9));
         let recognise =
             |wanted: &Identity, seed| wanted.recognise(seed, header.bytes(), 4096 + 16 * 8);
-        assert_eq!(recognise(&identity("otp"), &SEED), Ok(()));
+        assert_eq!(recognise(&identity("otp"), &SEED), Ok(16));
         assert_eq!(
             recognise(&identity("api"), &SEED),
             Err(Distrust::OtherMeaning)
@@ -171,6 +227,35 @@ mod tests {
                 bytes: 4096 + 17 * 8
             })
         );
+    }
+
+    /// Goal: a table whose length follows its counts finds its file under other counts. Method: lengths that it may have
+    /// and others, in the header and of the file.
+    #[test]
+    fn a_file_of_another_length_is_the_same_where_the_length_may_differ() {
+        let lengths = Lengths {
+            least: 16,
+            step: 8,
+            most: 32,
+        };
+        let of = |words| Identity::of_lengths("otp", Layout(1), lengths, words, &[b"client.ip"]);
+        let found = |words: usize, bytes| {
+            let header = of(words).header(&SEED, Timestamp::from_secs(9));
+            of(16).recognise(&SEED, header.bytes(), bytes)
+        };
+        for words in [16, 24, 32] {
+            assert_eq!(of(words).file_name(), of(16).file_name());
+            assert_eq!(of(words).file_bytes(), Some(4096 + 8 * words as u64));
+            assert_eq!(found(words, 4096 + 8 * words as u64), Ok(words));
+            assert_eq!(
+                found(words, 4096),
+                Err(Distrust::OtherLength { bytes: 4096 })
+            );
+        }
+        for words in [0, 8, 17, 40] {
+            let got = found(words, 4096 + 8 * words as u64);
+            assert_eq!(got, Err(Distrust::OtherMeaning));
+        }
     }
 
     /// Goal: any name of a limit makes a file name that is short, flat and its own. Method: hostile names.

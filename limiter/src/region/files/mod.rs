@@ -15,6 +15,7 @@ mod state_dir;
 pub use adopt::Draft;
 pub use clock::{BootId, Boottime, Clock, Drift, Mark, Reading, Wall};
 pub use error::{Adopted, StateError};
+pub(crate) use identity::Lengths;
 pub use identity::{Identity, Layout};
 pub use record::Distrust;
 pub use state_dir::{KEPT_UNUSED, StateDir, Swept};

@@ -164,7 +164,23 @@ impl StateDir {
         now: Timestamp,
         heal: impl FnOnce(&Region),
     ) -> Result<(Region, Adopted), StateError> {
-        adopt::open(&self.directory, identity, &self.seed, now, heal)
+        self.region_in(&self.turn()?, identity, now, heal)
+    }
+
+    /// The right to open and publish files, one's own until it is dropped: for more than one of these in a row.
+    pub(crate) fn turn(&self) -> Result<Turn, StateError> {
+        self.directory.turn()
+    }
+
+    /// As [`region`](Self::region), in a turn.
+    pub(crate) fn region_in(
+        &self,
+        turn: &Turn,
+        identity: &Identity,
+        now: Timestamp,
+        heal: impl FnOnce(&Region),
+    ) -> Result<(Region, Adopted), StateError> {
+        adopt::open(&self.directory, turn, identity, &self.seed, now, heal)
     }
 
     /// A new region, for an edit that changes a table's shape: it gets its name by [`publish`](Self::publish), when all
@@ -177,8 +193,17 @@ impl StateDir {
         identity: &Identity,
         now: Timestamp,
     ) -> Result<(Region, Draft), StateError> {
-        let turn = self.directory.turn()?;
-        adopt::draft(&self.directory, &turn, identity, &self.seed, now)
+        self.draft_in(&self.turn()?, identity, now)
+    }
+
+    /// As [`draft`](Self::draft), in a turn.
+    pub(crate) fn draft_in(
+        &self,
+        turn: &Turn,
+        identity: &Identity,
+        now: Timestamp,
+    ) -> Result<(Region, Draft), StateError> {
+        adopt::draft(&self.directory, turn, identity, &self.seed, now)
     }
 
     /// Gives a draft its name, when it counts all that the limit's old file does.
@@ -189,7 +214,12 @@ impl StateDir {
     /// # Errors
     /// The system's. The region goes on counting for as long as this process lives.
     pub fn publish(&self, draft: &Draft) -> Result<(), StateError> {
-        adopt::publish(&self.directory, draft)
+        self.publish_in(&self.turn()?, draft)
+    }
+
+    /// As [`publish`](Self::publish), in a turn.
+    pub(crate) fn publish_in(&self, turn: &Turn, draft: &Draft) -> Result<(), StateError> {
+        adopt::publish(&self.directory, turn, draft)
     }
 
     /// Removes what no limit of the configuration uses and none has used for [`KEPT_UNUSED`], as of `wall`; once a day

@@ -1,0 +1,121 @@
+//! Lays a table of logs into a file's region, and finishes what killed processes have left there.
+//!
+//! Moments mean the same whatever the rates, so a file goes on under other counts as long as its logs are long enough, and
+//! if not, they are copied into longer ones: length is no part of what a file means. How long they are follows from the
+//! file's own length ([`Shape::found`]). The longest period is part of it: two processes that count in one file must agree
+//! on who owes nothing any more.
+//!
+//! # What a process leaves when it is killed
+//! Whatever it was at, the log that it held is held, and is mended as it would be for one who waited (`log`, invariant 1).
+//!
+//! | while it | is left | which counts |
+//! |---|---|---|
+//! | charged | entries behind what counts | nothing: the request was never answered |
+//! | charged newcomers' shared log, but had not yet looked for the key's slot | the charge, perhaps beside one in the slot | for a request that was never answered |
+//! | charged by force, set, or took over what another table counts | some entries later than they were | too long, for at most a period |
+//! | gave back | entries that were to go, some of them later | too much, for at most a period |
+//! | claimed a slot | an empty log under the old name or the new one | nothing; the slot is nobody's |
+//!
+//! So what was admitted and answered counts, always. After a loss of power words may be of different ages: a log may then
+//! count what it counted at some earlier moment. No pattern of words makes a table panic or wait for ever.
+
+use crate::sync::AtomicU64;
+
+use super::LogTable;
+use super::layout::Shape;
+
+#[cfg(feature = "mmap")]
+use super::{Memory, shape_for};
+#[cfg(feature = "mmap")]
+use crate::{
+    capacity::Capacity,
+    rate::Rates,
+    region::{Lengths, Region},
+    sync::Patience,
+    table::Tallies,
+    table::census::Counts,
+};
+
+impl Shape {
+    /// Takes every log in the words of a table out of the hands that it is in. For who is alone with them.
+    fn heal(self, words: &[AtomicU64]) {
+        for log in self.logs(words) {
+            let seen = log.control();
+            if seen.is_held() {
+                log.mend(seen);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "mmap")]
+impl LogTable {
+    /// Names the layout of the words, as that of a table of words does, which never has no rate. Another arrangement, or
+    /// another meaning of an entry, takes another number than 1.
+    pub(crate) const LAYOUT: u64 = 1 << 8;
+
+    /// Words of a table for `capacity` keys, with logs for these rates.
+    pub(crate) fn words_for(capacity: Capacity, rates: &Rates) -> usize {
+        shape_for(rates).words_of(Memory::buckets_for(capacity))
+    }
+
+    /// The lengths in words that a table for `capacity` keys may have.
+    pub(crate) fn lengths_for(capacity: Capacity) -> Lengths {
+        let buckets = Memory::buckets_for(capacity);
+        let [least, next, most] =
+            [Shape::SHORTEST, Shape::NEXT, Shape::LONGEST].map(|shape| shape.words_of(buckets));
+        Lengths {
+            least,
+            step: next - least,
+            most,
+        }
+    }
+
+    /// The table for `capacity` keys that lies in `region`, which has one of its [lengths](Self::lengths_for).
+    pub(crate) fn within(region: Region, capacity: Capacity, before: Tallies) -> Self {
+        let buckets = Memory::buckets_for(capacity);
+        let shape = Shape::found(region.len(), buckets).expect("each of the lengths is a shape's");
+        Self {
+            memory: Memory::within(region, buckets, shape),
+            counts: Counts::new(before),
+            // Holders may die with their process.
+            patience: Patience::default(),
+        }
+    }
+
+    /// Finishes what killed processes have left in the words of a table for `capacity` keys. For who is alone with them.
+    pub(crate) fn heal(words: &[AtomicU64], capacity: Capacity) {
+        if let Some(shape) = Shape::found(words.len(), Memory::buckets_for(capacity)) {
+            shape.heal(words);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl LogTable {
+    /// Overwrites all words with any bits; the first slot of each bucket belongs to one of `keys` then.
+    pub(crate) fn scrawl(
+        &self,
+        bits: &mut impl Iterator<Item = u64>,
+        keys: &[crate::key::KeyHash],
+    ) {
+        use crate::sync::Ordering;
+        use crate::table::tag::Tag;
+
+        // Relaxed: there is one thread.
+        for (word, bits) in self.memory.words().iter().zip(bits) {
+            word.store(bits, Ordering::Relaxed);
+        }
+        for (home, key) in (0..self.memory.buckets()).zip(keys.iter().cycle()) {
+            let first = self.memory.slot(home * super::layout::SLOTS);
+            if let Some(tag) = first.tag {
+                first.words[tag].store(Tag::of(*key).bits(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// As [`heal`](Shape::heal) for the table's own words.
+    pub(crate) fn healed(&self) {
+        self.memory.shape().heal(self.memory.words());
+    }
+}
