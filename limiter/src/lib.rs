@@ -53,6 +53,7 @@ mod decision;
 pub mod exact;
 mod key;
 mod limit;
+mod permits;
 mod rate;
 mod region;
 mod reservation;
@@ -71,6 +72,7 @@ pub use key::{KeyHash, KeyHasher, Seed};
 #[cfg(feature = "mmap")]
 pub use limit::Meaning;
 pub use limit::{Limit, Occupant, Occupied};
+pub use permits::{Concurrency, ConcurrencyError, Full, Holder, InFlight, Permit, Permits};
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
 pub use region::{ALIGNMENT, Region};
 #[cfg(feature = "mmap")]
