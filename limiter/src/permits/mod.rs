@@ -312,7 +312,7 @@ impl Counters {
                 (count.permits + shared < u64::from(most)).then(|| count.one_more(shared).word())
             };
             match self.table.change_word(at, one_more) {
-                Known::Written(seat) => return Ok(seat),
+                Known::Written(_, seat) => return Ok(seat),
                 Known::Left(word) => return Err(self.told(Some(word), at)),
                 Known::Nowhere => {}
             }
@@ -333,9 +333,9 @@ impl Counters {
         if shared >= u64::from(most) {
             return Some(self.refuse_newcomer(at));
         }
-        let first = |before| Count::first(before, shared).word();
+        let first = |before, _| Count::first(before, shared).word();
         match self.table.seat_word(&turn, at, &Held, first) {
-            Claimed::Seated(seat) => Some(Ok(seat)),
+            Claimed::Seated(_, seat) => Some(Ok(seat)),
             Claimed::Lost(written) => {
                 if let Some((mine, seat)) = written {
                     let withdraw = |word| Count::of(word).withdrawn(mine).map(Count::word);

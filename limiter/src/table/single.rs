@@ -1,4 +1,4 @@
-//! Changes the one word of a key by a rule that the caller brings: what permits need of a table.
+//! Changes the one word of a key by a rule that the caller brings: what permits and bans need of a table.
 //!
 //! The words of a limit are judged by rates (`Judge`). These are not, but live by the same invariants: a key has at most
 //! one slot, only slots that owe nothing change hands, the word is the arbiter between an old key and a claim. So they
@@ -13,11 +13,13 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::key::KeyHash;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 
 use super::census::Counts;
 use super::known::{revise, swap};
-use super::layout::Memory;
+#[cfg(feature = "mmap")]
+use super::layout::scale;
+use super::layout::{Bucket, Memory};
 use super::lock::Lock;
 use super::newcomer::Lost;
 use super::tag::{Owner, Tag};
@@ -42,6 +44,13 @@ impl Weigh for Judge {
     }
 }
 
+/// Which of its two buckets a key lives in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    First,
+    Second,
+}
+
 /// Where a key may live.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
@@ -51,8 +60,8 @@ pub(crate) struct Address {
 
 /// What came of changing the word of a key that has a slot.
 pub(crate) enum Known {
-    /// Its word was written, here.
-    Written(Seat),
+    /// This was written, here.
+    Written(Word, Seat),
     /// The rule left this as it is.
     Left(Word),
     /// The key has no slot.
@@ -61,8 +70,8 @@ pub(crate) enum Known {
 
 /// What came of looking for a slot for a key that had none.
 pub(crate) enum Claimed {
-    /// It has this one.
-    Seated(Seat),
+    /// It has one, with this word.
+    Seated(Word, Seat),
     /// Another thread came between; whoever asked looks again. A word that was written is still there if one is named.
     Lost(Option<(Word, Seat)>),
     /// Every slot that it could use owes.
@@ -106,6 +115,30 @@ impl Table<1> {
         }
     }
 
+    /// As [`word_at`](Self::word_at), for a table whose overflow words are [signposts](Self::put_signpost): looks at the
+    /// second bucket only if the first one points there.
+    #[inline]
+    pub(crate) fn word_by_signpost(&self, at: Address) -> Option<Word> {
+        let bucket = self.memory.bucket(at.homes[0]);
+        let mut busy = 0;
+        for slot in 0..Bucket::<1>::SLOTS {
+            // Acquire: pairs with the claim's release of the tag, so that its word is seen.
+            let bits = bucket.tag(slot).load(Ordering::Acquire);
+            if bits == at.tag.bits() {
+                return self.word_at(at);
+            }
+            busy |= bits;
+        }
+        // Acquire: behind the tags. A key is seated in its second bucket after its bit was set, so who knows that it was
+        // seated finds the bit.
+        let points = bucket.overflow(0).load(Ordering::Acquire) & at.signpost() != 0;
+        if points || Owner::hides(busy) {
+            self.word_at(at)
+        } else {
+            None
+        }
+    }
+
     /// Replaces the word of a key that has a slot by what `next` makes of it, unless that is nothing.
     #[inline]
     pub(crate) fn change_word(&self, at: Address, next: impl Fn(Word) -> Option<Word>) -> Known {
@@ -121,7 +154,7 @@ impl Table<1> {
                     };
                     // Invariant 3 of `table`: fails if a claim was here first.
                     if swap(place.state(0), word, wanted).is_ok() {
-                        return Known::Written(place.seat());
+                        return Known::Written(wanted, place.seat());
                     }
                 }
                 Found::Nowhere => return Known::Nowhere,
@@ -136,24 +169,30 @@ impl Table<1> {
         (!self.seated(at.tag, at.homes)).then_some(Turn(lock))
     }
 
-    /// Takes a slot that owes nothing over for a key, with the word that `first` makes of the slot's last one.
+    /// Takes a slot that owes nothing over for a key, with the word that `first` makes of the slot's last one, and of
+    /// which bucket it lies in.
     pub(crate) fn seat_word(
         &self,
         turn: &Turn<'_>,
         at: Address,
         weigh: &impl Weigh,
-        first: impl Fn(Word) -> Word,
+        first: impl Fn(Word, Home) -> Word,
     ) -> Claimed {
         let vacancies = self.vacancies_of_both(at.tag, at.homes, std::array::from_ref(weigh));
         for vacancy in vacancies.iter().flatten() {
             let [before] = vacancy.words;
-            let (fresh, seat) = (first(before), vacancy.place.seat());
+            let home = if vacancy.place.home == at.homes[0] {
+                Home::First
+            } else {
+                Home::Second
+            };
+            let (fresh, seat) = (first(before, home), vacancy.place.seat());
             match vacancy.claim(&turn.0, at.tag, &[fresh]) {
                 Ok(()) => {
                     if vacancy.owner != Owner::Nobody {
                         self.counts.reused();
                     }
-                    return Claimed::Seated(seat);
+                    return Claimed::Seated(fresh, seat);
                 }
                 Err(Lost::Words) => return Claimed::Lost(Some((fresh, seat))),
                 Err(Lost::Nothing) if turn.is_mine() => {}
@@ -198,5 +237,47 @@ impl Table<1> {
 
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Leaves a mark in a key's first bucket that it may live in its second.
+    pub(crate) fn put_signpost(&self, at: Address) {
+        // Relaxed on its own; the claim that follows publishes the tag, and with it this.
+        let word = self.memory.bucket(at.homes[0]).overflow(0);
+        word.fetch_or(at.signpost(), Ordering::Relaxed);
+    }
+
+    /// Puts up exactly the signposts that the slots of a table ask for: after a loss of power they may be older than the
+    /// slots. For who is alone with the words; takes 16 bytes a bucket for a moment.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn mend_signposts(words: &[AtomicU64]) {
+        let buckets: Vec<Bucket<'_, 1>> = Bucket::all(words).collect();
+        // Relaxed, here and below: nobody else uses the words.
+        for bucket in &buckets {
+            bucket.overflow(0).store(0, Ordering::Relaxed);
+        }
+        for (home, bucket) in buckets.iter().enumerate() {
+            for slot in 0..Bucket::<1>::SLOTS {
+                let Owner::Key(tag) = Owner::of(bucket.tag(slot).load(Ordering::Relaxed)) else {
+                    continue;
+                };
+                let homes = tag.points().map(|point| scale(point, buckets.len()));
+                if homes[0] != home {
+                    let word = buckets[homes[0]].overflow(0);
+                    word.fetch_or(Address { tag, homes }.signpost(), Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+impl Address {
+    /// The bit that stands for the key among 64. Taken from the middle of the hash: buckets depend on its upper end.
+    fn signpost(self) -> u64 {
+        1 << (self.tag.bits() >> 8 & 63)
+    }
+
+    /// Bits of the key's hash on which neither its buckets nor its signpost depend, at the lower end.
+    pub(crate) fn middle(self) -> u64 {
+        self.tag.bits() >> 14
     }
 }

@@ -1,10 +1,18 @@
-//! Permits for what is in flight: in one thread beside a plain model, in eight, under floods and edits.
+//! What a limit's refusal may be followed by, or preceded: bans, and permits for what is in flight; in one thread beside
+//! plain models, in eight, under floods and edits, and over the life of a process.
 
+mod bans;
 mod permits;
+#[cfg(all(feature = "mmap", not(miri)))]
+mod survive;
 
 use std::sync::Barrier;
+use std::time::Duration;
 
-use sluicegate_limiter::{Capacity, Concurrency, KeyHash, Seed};
+use sluicegate_limiter::{BanRules, Capacity, Concurrency, Factor, KeyHash, Seed, Timestamp};
+
+/// A moment in the middle of nowhere.
+const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn key(number: u64) -> KeyHash {
     Seed::from_bytes([3; 16])
@@ -19,6 +27,16 @@ fn capacity(keys: u64) -> Capacity {
 
 fn concurrency(permits: u32) -> Concurrency {
     Concurrency::new(permits).expect("a concurrency")
+}
+
+fn after(secs: u64) -> Timestamp {
+    START.saturating_add(Duration::from_secs(secs))
+}
+
+/// Bans of so many seconds at first and at most, each twice as long as the one before.
+fn rules(first: u64, max: u64) -> BanRules {
+    let [first, max] = [first, max].map(Duration::from_secs);
+    BanRules::new(first, Factor::TWO, max).expect("rules")
 }
 
 /// Runs `work` on so many threads that start together.
