@@ -43,6 +43,7 @@ mod lock;
 pub(crate) mod moving;
 mod newcomer;
 mod overflow;
+pub(crate) mod single;
 pub(crate) mod tag;
 
 use crate::algorithm::{Charge, Judge, Word};
