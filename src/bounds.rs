@@ -67,3 +67,13 @@ pub const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Bytes of one body that the configuration words for refusals: a refusal is to cost little, and the answers to repeated ones are
+/// gathered in a buffer of every connection. More is refused when the configuration is read.
+pub const REFUSAL_BODY: usize = 16 * 1024;
+
+/// Fields that the configuration adds to a refusal. More are refused when the configuration is read.
+pub const REFUSAL_FIELDS: usize = 16;
+
+/// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
+pub const ACCEPT_RANGES: usize = 32;

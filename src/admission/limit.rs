@@ -42,7 +42,7 @@ impl ActiveLimit {
                     .edited(rules.policy.clone(), rules.capacity, now),
                 None => Limit::new(rules.policy.clone(), rules.capacity),
             },
-            items: PolicyItems::new(name, rules.policy.rates()),
+            items: PolicyItems::new(name, rules),
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),

@@ -19,6 +19,7 @@ mod pattern;
 mod problem;
 mod rates;
 mod references;
+mod refusal;
 mod report;
 pub mod rules;
 mod section;

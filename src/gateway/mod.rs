@@ -261,7 +261,7 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
 enum Step {
     Forward,
     Respond,
-    Refuse(Refusal),
+    Refuse(Box<Refusal>),
     Reject(Problem),
 }
 
@@ -328,9 +328,11 @@ impl Gateway {
             }
             Admission::Refused(verdict) => {
                 self.0.notice_overflow(limits, &verdict);
-                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+                let scene = located.route.scene(&head.headers, context.request_id);
+                let refusal =
+                    Refusal::new(limits.iter().map(|limit| &limit.items), &verdict, &scene);
                 context.verdict = Some(Box::new(verdict));
-                Step::Refuse(refusal)
+                Step::Refuse(Box::new(refusal))
             }
         }
     }

@@ -15,6 +15,7 @@
 mod harness;
 
 mod algorithms;
+mod answers;
 mod caps;
 mod clients;
 mod command_line;
