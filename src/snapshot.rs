@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveLimit, RouteLimits};
 use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
 use crate::origin::Pool;
 use crate::record::{Metrics, RouteMetrics};
@@ -39,7 +39,7 @@ pub struct Snapshot {
 /// A route in force.
 pub struct ActiveRoute {
     /// Its limits, in the order written.
-    pub limits: Vec<Arc<ActiveLimit>>,
+    pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
     /// `RateLimit-Policy`; `None` where there are no limits.
@@ -164,6 +164,6 @@ fn compile_route(
         policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         metrics: metrics.route(&route.name, &route.limits),
-        limits,
+        limits: RouteLimits::new(limits),
     }
 }

@@ -104,14 +104,14 @@ pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
 }
 
 fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    let (Some(route), Some(verdict)) = (&context.route, &context.verdict) else {
+    let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
         return Ok(());
     };
     if let Some(policy) = &route.policy {
         fields.append(RATE_LIMIT_POLICY, policy.clone())?;
     }
-    let items = route.limits.iter().map(|limit| &limit.items);
-    fields.append(RATE_LIMIT, rate_limit(items, verdict))
+    let items = judged.asked(&route.limits).map(|limit| &limit.items);
+    fields.append(RATE_LIMIT, rate_limit(items, &judged.verdict))
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {

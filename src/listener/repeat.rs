@@ -85,10 +85,11 @@ impl Repeats {
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
         let limits = &located.route.limits;
-        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let judged = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
         let decision = clock::since(arrived);
-        live.notice_overflow(limits, &verdict);
-        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+        live.notice_overflow(limits, &judged);
+        let items = judged.asked(limits).map(|limit| &limit.items);
+        let refusal = Refusal::new(items, &judged.verdict);
         let request_id = RequestId::next();
         let sent = write_refusal(
             &mut self.answers,
@@ -107,7 +108,8 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            verdict: Some(&verdict),
+            verdict: Some(&judged.verdict),
+            beside: judged.beside.as_deref(),
             disposition: Disposition::Refused,
             status: 429,
             bytes_received: plain.body_bytes as u64,

@@ -3,6 +3,8 @@
 use sluicegate_limiter::{Capacity, Limit};
 
 use crate::config::algorithm;
+use crate::config::condition;
+use crate::config::cost;
 use crate::config::field::Field;
 use crate::config::key;
 use crate::config::rates;
@@ -26,6 +28,13 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         .as_ref()
         .map_or(Some(Capacity::DEFAULT), capacity);
     let policy = algorithm::policy(&section, rates.clone());
+    let cost = cost::Keys::of(&section);
+    let cost = policy.as_ref().and_then(|policy| cost.read(policy));
+    let count_if = section.optional(
+        "count_if",
+        "\"response.status in [401, 403]\"",
+        condition::condition,
+    );
     if let (Some(policy), Some(capacity)) = (&policy, capacity) {
         let bytes = Limit::bytes_for(policy, capacity);
         if bytes > LARGE {
@@ -51,6 +60,8 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         key: key?,
         policy: policy?,
         capacity: capacity?,
+        cost: cost?,
+        count_if: count_if?,
     })
 }
 
