@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveLimit, RouteLimits};
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
 };
@@ -41,7 +41,7 @@ pub struct Snapshot {
 /// A route in force.
 pub struct ActiveRoute {
     /// Its limits, in the order written.
-    pub limits: Vec<Arc<ActiveLimit>>,
+    pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
     /// `RateLimit-Policy`; `None` where no limit is shown so.
@@ -188,6 +188,6 @@ fn compile_route(
         refusal: route.refusal.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         metrics: metrics.route(&route.name, &route.limits),
-        limits,
+        limits: RouteLimits::new(limits),
     }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Capacity, Policy};
+use sluicegate_limiter::{Capacity, Cost, Policy};
+
+use super::condition::Condition;
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -212,6 +214,10 @@ pub struct LimitRules {
     pub headers: FieldStyle,
     /// How its refusals are worded; `None` leaves the problem body.
     pub refusal: Option<Arc<RefusalRules>>,
+    /// What a request takes.
+    pub cost: CostRules,
+    /// Which responses count; `None`: every admitted request does, whatever comes of it.
+    pub count_if: Option<Condition>,
 }
 
 /// `headers`: in which fields a limit tells clients how they stand.
@@ -290,6 +296,20 @@ pub enum Piece {
     RetryAfter,
     /// `{request_id}`: as in `X-Request-Id` and in the log.
     RequestId,
+}
+
+/// `cost`: what a request takes from a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostRules {
+    /// So much; default 1.
+    Fixed(Cost),
+    /// `response.header.NAME`: one unit is reserved, and the origin's answer says what it comes to.
+    Told {
+        /// The field of the answer, which clients do not get to see.
+        by: HeaderName,
+        /// The most that it may say: at most the largest count of the limit's rates.
+        at_most: u32,
+    },
 }
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.

@@ -110,11 +110,11 @@ pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
 }
 
 fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    let (Some(route), Some(verdict)) = (&context.route, &context.verdict) else {
+    let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
         return Ok(());
     };
-    let items = route.limits.iter().map(|limit| &limit.items);
-    let ours = LimitFields::new(route.policy.clone(), items, verdict);
+    let items = judged.items(&route.limits);
+    let ours = LimitFields::new(route.policy.clone(), items, &judged.verdict);
     let merged = merge(fields.all(), ours);
     for (name, change) in [
         (&RATE_LIMIT_POLICY, merged.policy),

@@ -86,12 +86,12 @@ impl Repeats {
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
         let limits = &located.route.limits;
-        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let judged = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
         let decision = clock::since(arrived);
-        live.notice_overflow(limits, &verdict);
+        live.notice_overflow(limits, &judged);
         let request_id = RequestId::next();
         let scene = located.route.scene(&plain.fields, request_id);
-        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict, &scene);
+        let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
         let sent = write_refusal(&mut self.answers, &plain.method, &refusal, request_id);
         live.record(&Outcome {
             arrived,
@@ -103,7 +103,8 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            verdict: Some(&verdict),
+            verdict: Some(&judged.verdict),
+            beside: judged.beside.as_deref(),
             disposition: Disposition::Refused,
             status: refusal.status.as_u16(),
             bytes_received: plain.body_bytes as u64,

@@ -209,7 +209,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::rules::{KeyPart, KeyTemplate};
+    use crate::config::rules::{CostRules, KeyPart, KeyTemplate};
     use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Policy, Seed, Timestamp};
 
     pub(in crate::response) fn rules(numbers: &[(u32, u32)], headers: FieldStyle) -> LimitRules {
@@ -222,6 +222,8 @@ pub(super) mod tests {
             capacity: Capacity::new(16).expect("a capacity"),
             headers,
             refusal: None,
+            cost: CostRules::Fixed(Cost::ONE),
+            count_if: None,
         }
     }
 

@@ -28,5 +28,6 @@ mod origins;
 mod proxying;
 mod refusals;
 mod reload;
+mod settling;
 mod shutdown;
 mod survival;

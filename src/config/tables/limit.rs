@@ -3,6 +3,8 @@
 use sluicegate_limiter::{Capacity, Limit};
 
 use crate::config::algorithm;
+use crate::config::condition;
+use crate::config::cost;
 use crate::config::field::{Field, quoted};
 use crate::config::key;
 use crate::config::rates;
@@ -30,6 +32,13 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
     let policy = algorithm::policy(&section, rates.clone());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
+    let cost = cost::Keys::of(&section);
+    let cost = policy.as_ref().and_then(|policy| cost.read(policy));
+    let count_if = section.optional(
+        "count_if",
+        "\"response.status in [401, 403]\"",
+        condition::condition,
+    );
     if let (Some(policy), Some(capacity)) = (&policy, capacity) {
         let bytes = Limit::bytes_for(policy, capacity);
         if bytes > LARGE {
@@ -57,6 +66,8 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         capacity: capacity?,
         headers: headers?,
         refusal: refusal?,
+        cost: cost?,
+        count_if: count_if?,
     })
 }
 
