@@ -70,3 +70,13 @@ pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Keys that `/limits/NAME/top` shows at most; a question for more is refused. Each is some 300 bytes of JSON.
 pub const TOP_KEYS: usize = 1000;
+
+/// Bytes of one body that the configuration words for refusals: a refusal is to cost little, and the answers to repeated ones are
+/// gathered in a buffer of every connection. More is refused when the configuration is read.
+pub const REFUSAL_BODY: usize = 16 * 1024;
+
+/// Fields that the configuration adds to a refusal. More are refused when the configuration is read.
+pub const REFUSAL_FIELDS: usize = 16;
+
+/// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
+pub const ACCEPT_RANGES: usize = 32;

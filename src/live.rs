@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use log::{error, info, warn};
-use sluicegate_limiter::{Counted, Timestamp, Verdict};
+use sluicegate_limiter::{Counted, Timestamp};
 
-use crate::admission::{ActiveLimit, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::clock;
 use crate::config::rules::{ListenerRules, Rules};
 use crate::config::watch::Version;
@@ -113,8 +113,9 @@ impl Live {
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
-    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], verdict: &Verdict) {
-        for (active, decision) in limits.iter().zip(verdict.decisions()) {
+    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged) {
+        let asked = judged.asked(limits);
+        for (active, decision) in asked.zip(judged.verdict.decisions()) {
             if decision.counted() == Counted::InOverflow
                 && active.announce_overflow() == OverflowNews::First
             {

@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::ActiveLimit;
-use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
+use crate::admission::{ActiveLimit, RouteLimits};
+use crate::config::rules::{
+    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
+};
 use crate::origin::Pool;
-use crate::record::{Metrics, RouteMetrics};
-use crate::response::rate_limit_policy;
+use crate::record::{Metrics, RequestId, RouteMetrics};
+use crate::response::{Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
 
@@ -33,18 +35,20 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<Pool>>,
-    /// The request fields, other than `Host`, that any stage up to admission may read.
+    /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
 }
 
 /// A route in force.
 pub struct ActiveRoute {
     /// Its limits, in the order written.
-    pub limits: Vec<Arc<ActiveLimit>>,
+    pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where there are no limits.
+    /// `RateLimit-Policy`; `None` where no limit is shown so.
     pub policy: Option<HeaderValue>,
+    /// How refusals are worded; `None` leaves that to the limit that refuses.
+    pub refusal: Option<Arc<RefusalRules>>,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// Its handles of the metrics, which also know its name and those of its limits.
@@ -57,6 +61,20 @@ pub enum ActiveAction {
     Forward(Arc<Pool>),
     /// It is answered here.
     Respond(FixedResponse),
+}
+
+impl ActiveRoute {
+    /// What a refusal needs to know of a request on this route.
+    #[must_use]
+    pub fn scene<'a>(&'a self, headers: &'a HeaderMap, request_id: RequestId) -> Scene<'a> {
+        Scene {
+            route: self.metrics.name(),
+            wording: self.refusal.as_ref(),
+            policy: self.policy.as_ref(),
+            headers,
+            request_id,
+        }
+    }
 }
 
 impl Snapshot {
@@ -88,7 +106,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether any stage up to admission may read the request field `name`.
+    /// Whether a refusal may depend on the request field `name`.
     #[must_use]
     pub fn reads_field(&self, name: &str) -> bool {
         self.fields
@@ -108,6 +126,11 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         .iter()
         .flat_map(|route| route.matches.headers.iter().map(|(name, _)| name.clone()));
     let mut fields: Vec<_> = matched.chain([forwarded]).collect();
+    let wordings = rules.limits.values().map(|limit| &limit.refusal);
+    let mut wordings = wordings.chain(rules.routes.iter().map(|route| &route.refusal));
+    if wordings.any(|wording| wording.as_ref().is_some_and(|rules| varies(rules))) {
+        fields.push(http::header::ACCEPT);
+    }
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
@@ -165,8 +188,9 @@ fn compile_route(
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
         policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
+        refusal: route.refusal.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         metrics: metrics.route(&route.name, &route.limits),
-        limits,
+        limits: RouteLimits::new(limits),
     }
 }

@@ -88,7 +88,7 @@ pub use region::{
     Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
     Reading, StateDir, StateError, Swept, Wall,
 };
-pub use reservation::{Reservation, Settlement};
+pub use reservation::{Due, Reservation, Settlement};
 #[cfg(loom)]
 pub use sync::lose_patience;
 pub use table::{Occupancy, Tallies};

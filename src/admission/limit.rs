@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Limit, Meaning, Timestamp};
+use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
 
-use crate::config::rules::{KeyTemplate, LimitRules, Name};
+use super::terms::Terms;
+use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
 
@@ -21,6 +22,10 @@ pub struct ActiveLimit {
     pub survival: Survival,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
+    /// What a request takes at once.
+    pub cost: Cost,
+    /// How that is settled at the answer; `None` where it stands.
+    pub terms: Option<Terms>,
     overflow_announced: AtomicBool,
 }
 
@@ -49,11 +54,22 @@ impl ActiveLimit {
             key: rules.key.clone(),
             limit,
             survival,
-            items: PolicyItems::new(name, rules.policy.rates()),
+            items: PolicyItems::new(name, rules),
+            cost: match rules.cost {
+                CostRules::Fixed(cost) => cost,
+                CostRules::Told { .. } => Cost::ONE,
+            },
+            terms: Terms::of(rules),
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),
         }
+    }
+
+    /// Whether a verdict over it is all there is to know: nothing waits for the answer.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.terms.is_none()
     }
 
     /// Whether the caller is the first to notice that newcomers of this limit share counters (contract C3: logged once).

@@ -10,6 +10,8 @@
 //! A bad value never becomes a default.
 
 mod algorithm;
+mod condition;
+mod cost;
 mod field;
 mod file;
 mod host;
@@ -19,6 +21,7 @@ mod pattern;
 mod problem;
 mod rates;
 mod references;
+mod refusal;
 mod report;
 pub mod rules;
 mod section;
@@ -32,6 +35,7 @@ pub mod watch;
 mod zone;
 
 pub use self::algorithm::algorithm_name;
+pub use self::condition::Condition;
 pub use self::file::{Loaded, known_keys, load, parse, parse_in};
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::surroundings::{Surroundings, System};

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::{Admission, admit};
+use crate::admission::{Admission, Refused, admit};
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -162,6 +162,14 @@ impl ProxyHttp for Gateway {
             context.wait = Some(clock::since(context.tried_at));
         }
         strip_hop_by_hop(response);
+        if is_final(response.status) {
+            context.settle(response.status, &response.headers);
+        }
+        if let Some(route) = &context.route {
+            for name in route.limits.confidential() {
+                response.remove_header(name);
+            }
+        }
         Ok(())
     }
 
@@ -206,6 +214,7 @@ impl ProxyHttp for Gateway {
             && answered(session).is_none()
         {
             error_code = problem.status().as_u16();
+            context.settle(problem.status(), &HeaderMap::new());
             session.set_keepalive(None);
             if answer::reject(session, context, problem).await.is_err() {
                 context.disposition = Some(Disposition::ClientGone);
@@ -233,6 +242,7 @@ impl ProxyHttp for Gateway {
     }
 
     async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
+        context.settle_unanswered();
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
@@ -261,7 +271,7 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
 enum Step {
     Forward,
     Respond,
-    Refuse(Refusal),
+    Refuse(Box<Refusal>),
     Reject(Problem),
 }
 
@@ -274,6 +284,12 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Respond => {
             context.disposition = Some(Disposition::Responded);
+            if let Some(ActiveAction::Respond(fixed)) =
+                context.route.as_ref().map(|route| &route.action)
+            {
+                let status = fixed.status;
+                context.settle(status, &HeaderMap::new());
+            }
             answer::respond(session, context).await?;
         }
         Step::Refuse(refusal) => {
@@ -314,23 +330,24 @@ impl Gateway {
         let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
         context.decision = clock::since(context.arrived);
         match admission {
-            Admission::Admitted(admitted, verdict) => {
+            Admission::Admitted(admitted, judged) => {
                 context.admitted = Some(admitted);
-                context.verdict = verdict.map(Box::new);
-                if let Some(verdict) = &context.verdict {
-                    context.delay = verdict.delay();
-                    self.0.notice_overflow(limits, verdict);
+                context.judged = judged.map(Box::new);
+                if let Some(judged) = &context.judged {
+                    context.delay = judged.verdict.delay();
+                    self.0.notice_overflow(limits, judged);
                 }
                 match located.route.action {
                     ActiveAction::Forward(_) => Step::Forward,
                     ActiveAction::Respond(_) => Step::Respond,
                 }
             }
-            Admission::Refused(verdict) => {
-                self.0.notice_overflow(limits, &verdict);
-                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
-                context.verdict = Some(Box::new(verdict));
-                Step::Refuse(refusal)
+            Admission::Refused(Refused::ByLimit(judged)) => {
+                self.0.notice_overflow(limits, &judged);
+                let scene = located.route.scene(&head.headers, context.request_id);
+                let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
+                context.judged = Some(Box::new(judged));
+                Step::Refuse(Box::new(refusal))
             }
         }
     }
@@ -348,7 +365,11 @@ impl Gateway {
             target: request.target.as_bytes(),
             protocol: protocol(head.version),
             route: context.route.as_ref().map(|route| &route.metrics),
-            verdict: context.verdict.as_deref(),
+            verdict: context.judged.as_ref().map(|judged| &judged.verdict),
+            beside: context
+                .judged
+                .as_ref()
+                .and_then(|judged| judged.beside.as_deref()),
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,
@@ -402,9 +423,13 @@ impl Context {
 
 /// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
 fn answered(session: &Session) -> Option<&ResponseHeader> {
-    session.response_written().filter(|response| {
-        !response.status.is_informational() || response.status == StatusCode::SWITCHING_PROTOCOLS
-    })
+    session
+        .response_written()
+        .filter(|response| is_final(response.status))
+}
+
+fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }
 
 /// `a.test:80` and `[::1]:80` without their port.

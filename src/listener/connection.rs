@@ -137,6 +137,7 @@ impl Connection {
             protocol: "HTTP/1.1",
             route: None,
             verdict: None,
+            beside: None,
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,

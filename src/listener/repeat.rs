@@ -8,6 +8,7 @@
 //! # Limits
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use bytes::{Buf, BytesMut};
@@ -20,10 +21,10 @@ use super::head::Head;
 use crate::admission::foresee_refusal;
 use crate::bounds;
 use crate::clock;
-use crate::gateway::{Located, RequestHead, locate};
+use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
 use crate::record::{Disposition, Outcome, RequestId};
-use crate::response::Refusal;
+use crate::response::{FieldText, Grpc, Refusal};
 use crate::snapshot::Snapshot;
 
 /// A connection whose last request was refused.
@@ -85,18 +86,13 @@ impl Repeats {
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
         let limits = &located.route.limits;
-        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let judged = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
         let decision = clock::since(arrived);
-        live.notice_overflow(limits, &verdict);
-        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+        live.notice_overflow(limits, &judged);
         let request_id = RequestId::next();
-        let sent = write_refusal(
-            &mut self.answers,
-            &plain.method,
-            &located,
-            &refusal,
-            request_id,
-        );
+        let scene = located.route.scene(&plain.fields, request_id);
+        let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
+        let sent = write_refusal(&mut self.answers, &plain.method, &refusal, request_id);
         live.record(&Outcome {
             arrived,
             request_id,
@@ -107,9 +103,10 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            verdict: Some(&verdict),
+            verdict: Some(&judged.verdict),
+            beside: judged.beside.as_deref(),
             disposition: Disposition::Refused,
-            status: 429,
+            status: refusal.status.as_u16(),
             bytes_received: plain.body_bytes as u64,
             bytes_sent: sent as u64,
             total: clock::since(arrived),
@@ -197,6 +194,8 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
                 FieldUse::HandOver
             }
         }
+        // Its answer is made for HTTP/2, and nobody repeats it so fast.
+        12 if is("content-type") && Grpc::named(field.value).is_some() => FieldUse::HandOver,
         17 if is("transfer-encoding") => FieldUse::HandOver,
         _ => FieldUse::Other,
     }
@@ -206,22 +205,28 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
 fn write_refusal(
     into: &mut BytesMut,
     method: &Method,
-    located: &Located<'_>,
     refusal: &Refusal,
     request_id: RequestId,
 ) -> usize {
     let mut number = itoa::Buffer::new();
-    into.extend_from_slice(b"HTTP/1.1 429 Too Many Requests\r\nx-request-id: ");
+    let status = refusal.status;
+    into.extend_from_slice(b"HTTP/1.1 ");
+    into.extend_from_slice(status.as_str().as_bytes());
+    into.extend_from_slice(b" ");
+    into.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    into.extend_from_slice(b"\r\nx-request-id: ");
     into.extend_from_slice(request_id.hex().as_bytes());
-    into.extend_from_slice(b"\r\nretry-after: ");
-    into.extend_from_slice(number.format(refusal.retry_after).as_bytes());
-    if let Some(policy) = &located.route.policy {
-        into.extend_from_slice(b"\r\nratelimit-policy: ");
-        into.extend_from_slice(policy.as_bytes());
-    }
-    into.extend_from_slice(b"\r\nratelimit: ");
-    into.extend_from_slice(refusal.rate_limit.as_bytes());
-    into.extend_from_slice(b"\r\ncontent-type: application/problem+json\r\ncontent-length: ");
+    let Ok(()) = refusal.each_field(|name, text| -> Result<(), Infallible> {
+        into.extend_from_slice(b"\r\n");
+        into.extend_from_slice(name.as_str().as_bytes());
+        into.extend_from_slice(b": ");
+        match text {
+            FieldText::Value(value) => into.extend_from_slice(value.as_bytes()),
+            FieldText::Number(value) => into.extend_from_slice(number.format(value).as_bytes()),
+        }
+        Ok(())
+    });
+    into.extend_from_slice(b"\r\ncontent-length: ");
     into.extend_from_slice(number.format(refusal.body.len()).as_bytes());
     into.extend_from_slice(b"\r\ndate: ");
     into.extend_from_slice(super::http_date().as_bytes());

@@ -67,7 +67,9 @@ impl Problem {
         )
     }
 
-    fn detail(self) -> &'static str {
+    /// What happened, in words.
+    #[must_use]
+    pub fn detail(self) -> &'static str {
         match self {
             Self::BadPath => "the path holds an invalid escape or a control character",
             Self::AmbiguousPath => {
@@ -88,15 +90,15 @@ impl Problem {
     }
 }
 
-/// The body of a refusal by the policy item `policy`.
+/// The body of a refusal by the policy item `policy`, sent with `status`.
 ///
 /// draft-ietf-httpapi-ratelimit-headers-11, "Problem Types": quota-exceeded names the violated policies.
-pub(super) fn quota_exceeded(policy: &str) -> Bytes {
+pub(super) fn quota_exceeded(policy: &str, status: StatusCode) -> Bytes {
     Bytes::from(
         json!({
             "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
             "title": "Too many requests",
-            "status": 429,
+            "status": status.as_u16(),
             "violated-policies": [policy],
         })
         .to_string(),

@@ -22,6 +22,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         limits: vec![format!("{host:?} {methods:?} {path}").into()],
         action: RouteAction::Forward("app".into()),
         max_body_bytes: None,
+        refusal: None,
     }
 }
 

@@ -15,6 +15,7 @@
 mod harness;
 
 mod algorithms;
+mod answers;
 mod caps;
 mod clients;
 mod command_line;
@@ -29,5 +30,6 @@ mod proxying;
 mod refusals;
 mod reload;
 mod restart;
+mod settling;
 mod shutdown;
 mod survival;

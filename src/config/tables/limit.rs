@@ -3,11 +3,15 @@
 use sluicegate_limiter::{Capacity, Limit};
 
 use crate::config::algorithm;
-use crate::config::field::Field;
+use crate::config::condition;
+use crate::config::cost;
+use crate::config::field::{Field, quoted};
 use crate::config::key;
 use crate::config::rates;
-use crate::config::rules::LimitRules;
+use crate::config::refusal;
+use crate::config::rules::{FieldStyle, LimitRules};
 use crate::config::section::Section;
+use crate::config::suggest;
 
 /// Bytes beyond which the memory of a limit is worth a warning.
 const LARGE: u64 = 3 << 30;
@@ -26,6 +30,15 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         .as_ref()
         .map_or(Some(Capacity::DEFAULT), capacity);
     let policy = algorithm::policy(&section, rates.clone());
+    let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
+    let refusal = refusal::of(&section);
+    let cost = cost::Keys::of(&section);
+    let cost = policy.as_ref().and_then(|policy| cost.read(policy));
+    let count_if = section.optional(
+        "count_if",
+        "\"response.status in [401, 403]\"",
+        condition::condition,
+    );
     if let (Some(policy), Some(capacity)) = (&policy, capacity) {
         let bytes = Limit::bytes_for(policy, capacity);
         if bytes > LARGE {
@@ -51,7 +64,30 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         key: key?,
         policy: policy?,
         capacity: capacity?,
+        headers: headers?,
+        refusal: refusal?,
+        cost: cost?,
+        count_if: count_if?,
     })
+}
+
+fn field_style(field: &Field<'_>) -> Option<FieldStyle> {
+    const STYLES: [(&str, FieldStyle); 4] = [
+        ("ietf", FieldStyle::Ietf),
+        ("x-ratelimit", FieldStyle::XRateLimit),
+        ("both", FieldStyle::Both),
+        ("none", FieldStyle::None),
+    ];
+    let text = field.text()?;
+    if let Some((_, style)) = STYLES.into_iter().find(|(name, _)| *name == text) {
+        return Some(style);
+    }
+    let names = STYLES.map(|(name, _)| name);
+    let message = format!("there are no fields {}", quoted(text));
+    match suggest::nearest(text, names) {
+        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
+        None => field.refuse(message, format!("write one of {}", names.join(", "))),
+    }
 }
 
 fn capacity(field: &Field<'_>) -> Option<Capacity> {

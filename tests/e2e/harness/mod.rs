@@ -16,6 +16,7 @@ pub use client::{Client, Request, Response, get, head, post};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};
+pub use h2c::EndOfStream;
 pub use nginx::Nginx;
 pub use origin::{Answer, Origin, Reply};
 pub use raw::RawConnection;
