@@ -9,7 +9,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{ActiveLimit, RouteLimits};
+use crate::admission::{ActiveLimit, Judged, RouteLimits};
+use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
 };
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub pools: BTreeMap<Name, Arc<Pool>>,
     /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
+    /// The request fields that only the gateway may write: marks of limits.
+    pub marks: Vec<HeaderName>,
 }
 
 /// A route in force.
@@ -45,8 +48,8 @@ pub struct ActiveRoute {
     pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where no limit is shown so.
-    pub policy: Option<HeaderValue>,
+    /// `RateLimit-Policy`; `None` where no limit is shown so, or where it differs between requests.
+    policy: Option<HeaderValue>,
     /// How refusals are worded; `None` leaves that to the limit that refuses.
     pub refusal: Option<Arc<RefusalRules>>,
     /// Largest request body, in bytes.
@@ -64,13 +67,28 @@ pub enum ActiveAction {
 }
 
 impl ActiveRoute {
-    /// What a refusal needs to know of a request on this route.
+    /// `RateLimit-Policy` of what was judged: on most routes the same for every request.
     #[must_use]
-    pub fn scene<'a>(&'a self, headers: &'a HeaderMap, request_id: RequestId) -> Scene<'a> {
+    pub fn policy(&self, judged: &Judged) -> Option<HeaderValue> {
+        if self.limits.are_together() {
+            self.policy.clone()
+        } else {
+            rate_limit_policy(judged.items(&self.limits))
+        }
+    }
+
+    /// What a refusal needs to know of a request on this route; `policy` is that of what was judged.
+    #[must_use]
+    pub fn scene<'a>(
+        &'a self,
+        policy: Option<&'a HeaderValue>,
+        headers: &'a HeaderMap,
+        request_id: RequestId,
+    ) -> Scene<'a> {
         Scene {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
-            policy: self.policy.as_ref(),
+            policy,
             headers,
             request_id,
         }
@@ -99,6 +117,7 @@ impl Snapshot {
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
             fields: fields_read(&rules),
+            marks: marks(&rules),
             routes,
             limits,
             pools,
@@ -134,6 +153,21 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
+}
+
+/// Whatever the route: an origin believes a mark wherever it comes from.
+fn marks(rules: &Rules) -> Vec<HeaderName> {
+    let fields = rules
+        .limits
+        .values()
+        .filter_map(|limit| match &limit.action {
+            Action::Mark { field, .. } => Some(field.clone()),
+            _ => None,
+        });
+    let mut marks: Vec<HeaderName> = fields.collect();
+    marks.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    marks.dedup();
+    marks
 }
 
 fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, Arc<Pool>> {
@@ -177,20 +211,25 @@ fn compile_route(
     pools: &BTreeMap<Name, Arc<Pool>>,
     metrics: &Metrics,
 ) -> ActiveRoute {
-    let limits: Vec<_> = route
+    let written = route
         .limits
         .iter()
         .map(|name| Arc::clone(&limits[name]))
         .collect();
+    let limits = RouteLimits::new(written, |name| limits.get(name).cloned());
+    let names: Vec<Name> = limits.iter().map(|limit| limit.name.clone()).collect();
     ActiveRoute {
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
-        policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
+        policy: limits
+            .are_together()
+            .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
+            .flatten(),
         refusal: route.refusal.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
-        metrics: metrics.route(&route.name, &route.limits),
-        limits: RouteLimits::new(limits),
+        metrics: metrics.route(&route.name, &names),
+        limits,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
-use sluicegate_limiter::{MAX_RATES, Rate, Rates, Verdict};
+use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
 
 use super::problem::quota_exceeded;
 use super::x_rate_limit::XRateLimit;
@@ -88,6 +88,38 @@ impl PolicyItems {
             items,
             style: rules.headers,
             wording: rules.refusal.clone(),
+        }
+    }
+
+    /// Those of a limit that clients do not get to see.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self {
+            style: FieldStyle::None,
+            ..self
+        }
+    }
+
+    /// How the limit stands, in the syntax of `RateLimit`.
+    #[must_use]
+    pub fn standing(&self, decision: &Decision) -> HeaderValue {
+        let mut value = Vec::new();
+        self.write(decision, &mut value);
+        HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
+    }
+
+    /// Appends how the limit stands, behind a comma where something stands before it.
+    fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
+        let mut number = itoa::Buffer::new();
+        for (item, standing) in self.items.iter().zip(decision.standings()) {
+            if !into.is_empty() {
+                into.extend_from_slice(b", ");
+            }
+            into.extend_from_slice(item.quoted.as_bytes());
+            into.extend_from_slice(b";r=");
+            into.extend_from_slice(number.format(standing.remaining).as_bytes());
+            into.extend_from_slice(b";t=");
+            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
         }
     }
 
@@ -172,33 +204,14 @@ fn rate_limit<'a>(
     }
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
-        write_rate_limit(limits, verdict, draft);
+        for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
+            if limit.style.has_ietf() {
+                limit.write(decision, draft);
+            }
+        }
         (!draft.is_empty())
             .then(|| HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII"))
     })
-}
-
-fn write_rate_limit<'a>(
-    limits: impl IntoIterator<Item = &'a PolicyItems>,
-    verdict: &Verdict,
-    into: &mut Vec<u8>,
-) {
-    let mut number = itoa::Buffer::new();
-    let mut separator = "";
-    for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
-        if !limit.style.has_ietf() {
-            continue;
-        }
-        for (item, standing) in limit.items.iter().zip(decision.standings()) {
-            into.extend_from_slice(separator.as_bytes());
-            into.extend_from_slice(item.quoted.as_bytes());
-            into.extend_from_slice(b";r=");
-            into.extend_from_slice(number.format(standing.remaining).as_bytes());
-            into.extend_from_slice(b";t=");
-            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
-            separator = ", ";
-        }
-    }
 }
 
 /// Seconds, rounded up, so that a client that waits as told is never early.
@@ -210,6 +223,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
 pub(super) mod tests {
     use super::*;
     use crate::config::rules::{CostRules, KeyPart, KeyTemplate};
+    use crate::config::{Action, Share};
     use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Policy, Seed, Timestamp};
 
     pub(in crate::response) fn rules(numbers: &[(u32, u32)], headers: FieldStyle) -> LimitRules {
@@ -224,6 +238,9 @@ pub(super) mod tests {
             refusal: None,
             cost: CostRules::Fixed(Cost::ONE),
             count_if: None,
+            action: Action::Reject,
+            enforce: Share::ALL,
+            shadow_rates: None,
         }
     }
 

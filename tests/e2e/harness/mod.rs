@@ -18,7 +18,7 @@ pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
 pub use nginx::Nginx;
-pub use origin::{Answer, Origin, Reply};
+pub use origin::{Answer, Origin, Received, Reply};
 pub use raw::RawConnection;
 pub use setup::{Setup, Writing};
 pub use wrk::Wrk;
