@@ -95,3 +95,21 @@ pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Keys that `/limits/NAME/top` shows at most; a question for more is refused. Each is some 300 bytes of JSON.
 pub const TOP_KEYS: usize = 1000;
+
+/// Bytes of one body that the configuration words for refusals: a refusal is to cost little, and the answers to repeated ones are
+/// gathered in a buffer of every connection. More is refused when the configuration is read.
+pub const REFUSAL_BODY: usize = 16 * 1024;
+
+/// Fields that the configuration adds to a refusal. More are refused when the configuration is read.
+pub const REFUSAL_FIELDS: usize = 16;
+
+/// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
+pub const ACCEPT_RANGES: usize = 32;
+
+/// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and some 20 KiB; queues bound them
+/// by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
+pub const WAITERS: usize = 4096;
+
+/// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
+/// and with every waiter there may be 16,000 looks a second, which take some 1 % of a core.
+pub const WAITER_LOOKS: Duration = Duration::from_millis(250);

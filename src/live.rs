@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use log::{error, info, warn};
-use sluicegate_limiter::{Counted, Timestamp, Verdict};
+use sluicegate_limiter::{Counted, Timestamp};
 
-use crate::admission::{ActiveLimit, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::clock;
 use crate::config::rules::{ListenerRules, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
+use crate::gateway::Waiting;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -34,6 +35,8 @@ pub struct Live {
     /// The files as they were then.
     pub version_at_start: Version,
     file: PathBuf,
+    /// Requests that are held back.
+    pub waiting: Waiting,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -95,6 +98,7 @@ impl Live {
             started: now,
             version_at_start: Version::of(&files),
             file: file.to_owned(),
+            waiting: Waiting::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),
@@ -123,8 +127,9 @@ impl Live {
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
-    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], verdict: &Verdict) {
-        for (active, decision) in limits.iter().zip(verdict.decisions()) {
+    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged) {
+        let asked = judged.asked(limits);
+        for (active, decision) in asked.zip(judged.verdict.decisions()) {
             if decision.counted() == Counted::InOverflow
                 && active.announce_overflow() == OverflowNews::First
             {

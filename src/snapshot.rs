@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveLimit, Judged, RouteLimits};
 use crate::client::{Effect, Lists};
-use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
+use crate::config::Action;
+use crate::config::rules::{
+    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
+};
 use crate::origin::Pool;
-use crate::record::{Metrics, RouteMetrics};
-use crate::response::rate_limit_policy;
+use crate::record::{Metrics, RequestId, RouteMetrics};
+use crate::response::{Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
 
@@ -34,8 +37,10 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<Pool>>,
-    /// The request fields, other than `Host`, that any stage up to admission may read.
+    /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
+    /// The request fields that only the gateway may write: marks of limits.
+    pub marks: Vec<HeaderName>,
 }
 
 /// A route in force.
@@ -43,11 +48,13 @@ pub struct ActiveRoute {
     /// The lists that apply to its clients, those of `[client]` too.
     pub lists: Lists,
     /// Its limits, in the order written.
-    pub limits: Vec<Arc<ActiveLimit>>,
+    pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where there are no limits.
-    pub policy: Option<HeaderValue>,
+    /// `RateLimit-Policy`; `None` where no limit is shown so, or where it differs between requests.
+    policy: Option<HeaderValue>,
+    /// How refusals are worded; `None` leaves that to the limit that refuses.
+    pub refusal: Option<Arc<RefusalRules>>,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// Its handles of the metrics, which also know its name and those of its limits.
@@ -60,6 +67,35 @@ pub enum ActiveAction {
     Forward(Arc<Pool>),
     /// It is answered here.
     Respond(FixedResponse),
+}
+
+impl ActiveRoute {
+    /// `RateLimit-Policy` of what was judged: on most routes the same for every request.
+    #[must_use]
+    pub fn policy(&self, judged: &Judged) -> Option<HeaderValue> {
+        if self.limits.are_together() {
+            self.policy.clone()
+        } else {
+            rate_limit_policy(judged.items(&self.limits))
+        }
+    }
+
+    /// What a refusal needs to know of a request on this route; `policy` is that of what was judged.
+    #[must_use]
+    pub fn scene<'a>(
+        &'a self,
+        policy: Option<&'a HeaderValue>,
+        headers: &'a HeaderMap,
+        request_id: RequestId,
+    ) -> Scene<'a> {
+        Scene {
+            route: self.metrics.name(),
+            wording: self.refusal.as_ref(),
+            policy,
+            headers,
+            request_id,
+        }
+    }
 }
 
 impl Snapshot {
@@ -84,6 +120,7 @@ impl Snapshot {
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
             fields: fields_read(&rules),
+            marks: marks(&rules),
             routes,
             limits,
             pools,
@@ -91,7 +128,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether any stage up to admission may read the request field `name`.
+    /// Whether a refusal may depend on the request field `name`.
     #[must_use]
     pub fn reads_field(&self, name: &str) -> bool {
         self.fields
@@ -111,9 +148,29 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         .iter()
         .flat_map(|route| route.matches.headers.iter().map(|(name, _)| name.clone()));
     let mut fields: Vec<_> = matched.chain([forwarded]).collect();
+    let wordings = rules.limits.values().map(|limit| &limit.refusal);
+    let mut wordings = wordings.chain(rules.routes.iter().map(|route| &route.refusal));
+    if wordings.any(|wording| wording.as_ref().is_some_and(|rules| varies(rules))) {
+        fields.push(http::header::ACCEPT);
+    }
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
+}
+
+/// Whatever the route: an origin believes a mark wherever it comes from.
+fn marks(rules: &Rules) -> Vec<HeaderName> {
+    let fields = rules
+        .limits
+        .values()
+        .filter_map(|limit| match &limit.action {
+            Action::Mark { field, .. } => Some(field.clone()),
+            _ => None,
+        });
+    let mut marks: Vec<HeaderName> = fields.collect();
+    marks.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    marks.dedup();
+    marks
 }
 
 fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, Arc<Pool>> {
@@ -157,20 +214,26 @@ fn compile_route(
     pools: &BTreeMap<Name, Arc<Pool>>,
     metrics: &Metrics,
 ) -> ActiveRoute {
-    let limits: Vec<_> = route
+    let written = route
         .limits
         .iter()
         .map(|name| Arc::clone(&limits[name]))
         .collect();
+    let limits = RouteLimits::new(written, |name| limits.get(name).cloned());
+    let names: Vec<Name> = limits.iter().map(|limit| limit.name.clone()).collect();
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
-        policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
+        policy: limits
+            .are_together()
+            .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
+            .flatten(),
+        refusal: route.refusal.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
-        metrics: metrics.route(&route.name, &route.limits),
+        metrics: metrics.route(&route.name, &names),
         limits,
     }
 }

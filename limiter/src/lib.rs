@@ -5,6 +5,9 @@
 //! all of it or nothing; [`reserve`] takes it until the cost is known. There is no I/O here, no clock and no thread: time is
 //! an argument, keys come as keyed hashes, and anything that counts can be tested without waiting.
 //!
+//! Beside limits there are [`Permits`], how many requests of a key may be in flight, and [`Bans`], refusals that outlast the
+//! rate and grow with each repeat. They keep a word a key in the same kind of table.
+//!
 //! # Example
 //! ```
 //! use sluicegate_limiter::{
@@ -35,7 +38,8 @@
 //!
 //! # Where to read on
 //! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
-//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock.
+//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock;
+//! `permits` and `bans` what their words mean.
 #![cfg_attr(not(feature = "mmap"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mmap", deny(unsafe_code))]
 
@@ -45,6 +49,7 @@ compile_error!("feature `mmap` locks and maps files as Unix does");
 compile_error!("loom's atomics cannot lie in a mapping: explore without feature `mmap`");
 
 mod algorithm;
+mod bans;
 mod capacity;
 mod cost;
 mod decide;
@@ -53,6 +58,7 @@ mod decision;
 pub mod exact;
 mod key;
 mod limit;
+mod permits;
 mod rate;
 mod region;
 mod reservation;
@@ -61,6 +67,9 @@ mod table;
 mod time;
 
 pub use algorithm::{Algorithm, Alignment, Policy, PolicyError, Refill, Unit, Zone, ZoneError};
+pub use bans::{
+    BanError, BanRules, BanTallies, Banned, Bans, BansOccupied, Factor, Offender, Struck,
+};
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
 pub use decide::{Ask, decide, peek, reserve};
@@ -71,6 +80,7 @@ pub use key::{KeyHash, KeyHasher, Seed};
 #[cfg(feature = "mmap")]
 pub use limit::Meaning;
 pub use limit::{Limit, Occupant, Occupied};
+pub use permits::{Concurrency, ConcurrencyError, Full, Holder, InFlight, Permit, Permits};
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
 pub use region::{ALIGNMENT, Region};
 #[cfg(feature = "mmap")]
@@ -78,7 +88,7 @@ pub use region::{
     Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
     Reading, StateDir, StateError, Swept, Wall,
 };
-pub use reservation::{Reservation, Settlement};
+pub use reservation::{Due, Reservation, Settlement};
 #[cfg(loom)]
 pub use sync::lose_patience;
 pub use table::{Ages, Occupancy, Overflow, Tallies};

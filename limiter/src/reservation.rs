@@ -30,6 +30,17 @@ struct Part {
     receipt: Receipt,
 }
 
+/// What the charge of one ask comes to once the outcome is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// What was reserved.
+    AsReserved,
+    /// Nothing: the request does not count for this limit.
+    Nothing,
+    /// So much.
+    Cost(Cost),
+}
+
 /// What settling came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
@@ -53,30 +64,34 @@ impl Reservation {
     /// Makes every ask cost `actual`: what was reserved beyond is given back as far as it still counts, what is missing is
     /// charged whether it fits or not, since it is spent.
     pub fn settle(self, actual: Cost, now: Timestamp) -> Settlement {
-        let mut settlement = Settlement::AsReserved;
-        for part in &self.0 {
-            let Part {
-                limit,
-                key,
-                cost,
-                receipt,
-            } = part;
-            if let Some(surplus) = Cost::new(cost.get().saturating_sub(actual.get())) {
-                limit.undo(*key, receipt, surplus, now);
-                settlement = Settlement::Corrected;
-            }
-            if let Some(missing) = Cost::new(actual.get().saturating_sub(cost.get())) {
-                limit.force(*key, missing, now);
-                settlement = Settlement::Corrected;
-            }
-        }
-        settlement
+        self.settle_each(now, |_| Due::Cost(actual))
     }
 
     /// Gives everything back that still counts.
     pub fn release(self, now: Timestamp) {
-        for part in &self.0 {
-            part.limit.undo(part.key, &part.receipt, part.cost, now);
+        self.settle_each(now, |_| Due::Nothing);
+    }
+
+    /// As [`settle`](Self::settle), with a word of its own for each ask, by its index: limits of one request may count by
+    /// different outcomes.
+    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Due) -> Settlement {
+        let mut settlement = Settlement::AsReserved;
+        for (ask, part) in self.0.iter().enumerate() {
+            let reserved = part.cost.get();
+            let actual = match due(ask) {
+                Due::AsReserved => reserved,
+                Due::Nothing => 0,
+                Due::Cost(cost) => cost.get(),
+            };
+            if let Some(surplus) = Cost::new(reserved.saturating_sub(actual)) {
+                part.limit.undo(part.key, &part.receipt, surplus, now);
+                settlement = Settlement::Corrected;
+            }
+            if let Some(missing) = Cost::new(actual.saturating_sub(reserved)) {
+                part.limit.force(part.key, missing, now);
+                settlement = Settlement::Corrected;
+            }
         }
+        settlement
     }
 }

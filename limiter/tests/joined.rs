@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::{START, admits, after, ask, capacity, cost, key, left, limit, peek, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, Timestamp, Unit, Zone,
-    decide, reserve,
+    Algorithm, Alignment, Ask, Counted, Due, Limit, Outcome, Policy, Refill, Settlement, Timestamp,
+    Unit, Zone, decide, reserve,
 };
 
 fn policy(algorithm: &Algorithm, numbers: &[(u32, u32)]) -> Policy {
@@ -294,4 +294,30 @@ fn the_memory_of_a_limit_is_known_before_it_is_made() {
     let largest = capacity(1 << 30);
     assert_eq!(Limit::bytes_for(&days, largest) >> 30, 30);
     assert_eq!(Limit::bytes_for(&most, largest) >> 40, 5);
+}
+
+/// Goal: limits of one request may count by different outcomes. Method: three asks, of words and of a log; one is kept, one given
+/// back, one costs more than was reserved.
+#[test]
+fn each_ask_of_a_reservation_is_settled_by_its_own_word() {
+    let (kept, released, dearer) = (
+        limit(&[(9, 60)], 100),
+        exact(&[(9, 60)]),
+        limit(&[(9, 60)], 100),
+    );
+    let asks = [ask(&kept, 1), ask(&released, 1), ask(&dearer, 1)];
+    let (_, reservation) = reserve(&asks, START);
+    let reservation = reservation.expect("there is room");
+    let due = |ask: usize| [Due::AsReserved, Due::Nothing, Due::Cost(cost(4))][ask];
+    assert_eq!(
+        reservation.settle_each(after(1), due),
+        Settlement::Corrected
+    );
+    let left = [&kept, &released, &dearer].map(|limit| left(limit, 1, after(1)));
+    assert_eq!(left, [8, 9, 5]);
+    let (_, again) = reserve(&asks, after(2));
+    let unchanged = again
+        .expect("there is room")
+        .settle_each(after(3), |_| Due::AsReserved);
+    assert_eq!(unchanged, Settlement::AsReserved);
 }

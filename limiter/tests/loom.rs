@@ -7,6 +7,8 @@
 mod common;
 #[path = "exact/loom.rs"]
 mod exact;
+#[path = "penalty/loom.rs"]
+mod penalty;
 
 use std::sync::Arc;
 

@@ -101,7 +101,15 @@ impl From<ReloadReport> for ReloadView {
 
 fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
     let counters = (&active.limit, &active.survival);
-    LimitView::sample(&active.name, active.key.to_string(), counters, now)
+    LimitView {
+        action: active.action.name(),
+        enforce: active.enforce.to_string(),
+        shadow_rates: active
+            .shadow_rates
+            .as_ref()
+            .map(|limit| limit.rates().clone()),
+        ..LimitView::sample(&active.name, active.key.to_string(), counters, now)
+    }
 }
 
 fn show(pool: &Pool) -> OriginView {

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Limit, Meaning, Timestamp};
+use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
 
-use crate::config::rules::{KeyTemplate, LimitRules, Name};
+use super::terms::Terms;
+use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
+use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
 
@@ -21,6 +23,16 @@ pub struct ActiveLimit {
     pub survival: Survival,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
+    /// What a request takes at once.
+    pub cost: Cost,
+    /// How that is settled at the answer; `None` where it stands.
+    pub terms: Option<Terms>,
+    /// What happens when it has no room.
+    pub action: Action,
+    /// The keys that it is enforced for; for the others it is in shadow.
+    pub enforce: Share,
+    /// Counters of the rates that are judged beside, and only reported.
+    pub shadow_rates: Option<Limit>,
     overflow_announced: AtomicBool,
 }
 
@@ -49,10 +61,51 @@ impl ActiveLimit {
             key: rules.key.clone(),
             limit,
             survival,
-            items: PolicyItems::new(name, rules.policy.rates()),
+            items: match rules.action {
+                Action::Reject | Action::Delay => PolicyItems::new(name, rules),
+                // Clients see nothing of a limit that does not refuse.
+                Action::Mark { .. } | Action::Shadow => PolicyItems::new(name, rules).hidden(),
+            },
+            cost: match rules.cost {
+                CostRules::Fixed(cost) => cost,
+                CostRules::Told { .. } => Cost::ONE,
+            },
+            terms: Terms::of(rules),
+            action: rules.action.clone(),
+            enforce: rules.enforce,
+            shadow_rates: rules.shadow_rates.as_ref().map(|policy| {
+                let before = kept.and_then(|before| before.shadow_rates.as_ref());
+                match before {
+                    Some(before) => before.edited(policy.clone(), rules.capacity, now),
+                    None => Limit::new(policy.clone(), rules.capacity),
+                }
+            }),
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),
+        }
+    }
+
+    /// Whether a verdict over it is all there is to know: nothing waits for the answer.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        // A leaky bucket's charge is given back when its client leaves before its turn.
+        self.terms.is_none() && self.action == Action::Reject && self.always_may_refuse()
+    }
+
+    /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
+    #[must_use]
+    pub fn always_may_refuse(&self) -> bool {
+        matches!(self.action, Action::Reject | Action::Delay)
+            && self.enforce == Share::ALL
+            && self.shadow_rates.is_none()
+    }
+
+    /// The name of the limit that stands in for it when it is exceeded.
+    pub(super) fn second(&self) -> Option<&str> {
+        match &self.action {
+            Action::Mark { then, .. } => then.as_deref(),
+            _ => None,
         }
     }
 

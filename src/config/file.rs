@@ -13,6 +13,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::report::{Place, Report};
 use super::rules::Rules;
+use super::second::Seconds;
 use super::section::Section;
 use super::source::Source;
 use super::surroundings::{Surroundings, System};
@@ -158,9 +159,14 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .into_iter()
         .filter_map(|(name, section)| Some((name, origin::read(section)?)))
         .collect();
+    let mut seconds = Seconds::default();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
-        .filter_map(|(name, section)| Some((name, limit::read(section)?)))
+        .filter_map(|(name, section)| {
+            let read = limit::read(section)?;
+            seconds.add(&name, read.then);
+            Some((name, read.rules))
+        })
         .collect();
     let lists: BTreeMap<_, _> = lists
         .into_iter()
@@ -191,6 +197,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         admin::check_apart(admin, &listeners, report);
     }
     references::check_defined(&routes, client.as_ref(), &defined, report);
+    seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     overlap::check(&routes, report);
     overlap::check_regexes(&routes, report);
@@ -202,7 +209,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, client.as_ref(), &defined, report);
+    references::check_used(&routes, client.as_ref(), &seconds, &defined, report);
     Some(Rules {
         server: server?,
         listeners: listeners

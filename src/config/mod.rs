@@ -9,8 +9,11 @@
 //! All problems of a file are reported at once, each with its place, its reason and what to write instead; see [`Problems`].
 //! A bad value never becomes a default.
 
+mod action;
 mod algorithm;
 mod cidr;
+mod condition;
+mod cost;
 mod field;
 mod file;
 mod host;
@@ -20,8 +23,10 @@ mod pattern;
 mod problem;
 mod rates;
 mod references;
+mod refusal;
 mod report;
 pub mod rules;
+mod second;
 mod section;
 mod source;
 mod suggest;
@@ -32,7 +37,9 @@ mod units;
 pub mod watch;
 mod zone;
 
+pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
+pub use self::condition::Condition;
 pub use self::file::{Loaded, known_keys, load, parse, parse_in};
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::surroundings::{Surroundings, System};

@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Capacity, Policy};
+use sluicegate_limiter::{Capacity, Cost, Policy};
+
+use super::action::{Action, Share};
+use super::condition::Condition;
 
 use crate::client::Cidrs;
 use crate::route::PathRegex;
@@ -237,6 +240,112 @@ pub struct LimitRules {
     pub policy: Policy,
     /// Keys held at once.
     pub capacity: Capacity,
+    /// What clients see of it.
+    pub headers: FieldStyle,
+    /// How its refusals are worded; `None` leaves the problem body.
+    pub refusal: Option<Arc<RefusalRules>>,
+    /// What a request takes.
+    pub cost: CostRules,
+    /// Which responses count; `None`: every admitted request does, whatever comes of it.
+    pub count_if: Option<Condition>,
+    /// What happens to a request that it has no room for.
+    pub action: Action,
+    /// The keys that it is enforced for; for the others it is in shadow.
+    pub enforce: Share,
+    /// Rates that are judged beside, by the same algorithm, and only reported.
+    pub shadow_rates: Option<Policy>,
+}
+
+/// `headers`: in which fields a limit tells clients how they stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldStyle {
+    /// `RateLimit-Policy` and `RateLimit`, the default.
+    #[default]
+    Ietf,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    XRateLimit,
+    /// All of them.
+    Both,
+    /// None.
+    None,
+}
+
+impl FieldStyle {
+    /// Whether the fields of the draft are written.
+    #[must_use]
+    pub fn has_ietf(self) -> bool {
+        matches!(self, Self::Ietf | Self::Both)
+    }
+
+    /// Whether the `X-RateLimit` fields are written.
+    #[must_use]
+    pub fn has_x_rate_limit(self) -> bool {
+        matches!(self, Self::XRateLimit | Self::Both)
+    }
+}
+
+/// `[limit.NAME.refusal]` and `[route.refusal]`: how a refusal is worded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalRules {
+    /// 400–599; default 429.
+    pub status: StatusCode,
+    /// `body`: what is sent unless `Accept` asks for one of the others; `None` is the problem body.
+    pub body: Option<Wording>,
+    /// `json`, `html` and `text`, in this order, as far as they are written.
+    pub alternatives: Vec<Wording>,
+    /// Further fields.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// One body of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wording {
+    /// Its media type.
+    pub content_type: HeaderValue,
+    /// How values are written into it.
+    pub escape: Escape,
+    /// Its text.
+    pub template: Vec<Piece>,
+}
+
+/// How a value is written into a text of some media type so that it stays a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// Inside a string of JSON.
+    Json,
+    /// As text of HTML or XML, also inside the quotes of an attribute.
+    Html,
+    /// As it is.
+    None,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// This text.
+    Text(Box<str>),
+    /// `{limit}`: the name of the limit that refuses.
+    Limit,
+    /// `{route}`: the name of the route.
+    Route,
+    /// `{retry_after}`: whole seconds, as in `Retry-After`.
+    RetryAfter,
+    /// `{request_id}`: as in `X-Request-Id` and in the log.
+    RequestId,
+}
+
+/// `cost`: what a request takes from a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostRules {
+    /// So much; default 1.
+    Fixed(Cost),
+    /// `response.header.NAME`: one unit is reserved, and the origin's answer says what it comes to.
+    Told {
+        /// The field of the answer, which clients do not get to see.
+        by: HeaderName,
+        /// The most that it may say: at most the largest count of the limit's rates.
+        at_most: u32,
+    },
 }
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
@@ -278,6 +387,8 @@ pub struct RouteRules {
     pub lists: ListUse,
     /// Largest request body on this route; default: the server's.
     pub max_body_bytes: Option<u64>,
+    /// How refusals are worded here, whatever limit refuses; `None` leaves that to the limit.
+    pub refusal: Option<Arc<RefusalRules>>,
 }
 
 /// Which requests a route takes; all conditions must hold.

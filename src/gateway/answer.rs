@@ -6,41 +6,40 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
 use pingora::http::ResponseHeader;
+use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
 
 use super::context::Context;
 use crate::bounds;
 use crate::origin::Fields;
-use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit};
+use crate::response::{
+    FieldText, Grpc, GrpcStatus, LimitFields, Merge, PROBLEM_JSON, Problem, RATE_LIMIT,
+    RATE_LIMIT_POLICY, Refusal, XRateLimit, merge,
+};
 use crate::snapshot::ActiveAction;
 
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Answers a refused request: 429.
+/// Answers a refused request.
 pub(super) async fn refuse(
     session: &mut Session,
     context: &Context,
     refusal: &Refusal,
 ) -> Result<()> {
-    let mut header = own_header(TOO_MANY_REQUESTS, context)?;
-    header.insert_header(RETRY_AFTER, HeaderValue::from(refusal.retry_after))?;
-    if let Some(policy) = context
-        .route
-        .as_ref()
-        .and_then(|route| route.policy.clone())
-    {
-        header.insert_header(RATE_LIMIT_POLICY, policy)?;
-    }
-    header.insert_header(RATE_LIMIT, refusal.rate_limit.clone())?;
-    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    let mut header = own_header(refusal.status, context)?;
+    refusal.each_field(|name, text| {
+        let value = match text {
+            FieldText::Value(value) => value.clone(),
+            FieldText::Number(number) => HeaderValue::from(number),
+        };
+        header.insert_header(name, value)
+    })?;
     send(session, context, header, refusal.body.clone()).await
 }
 
@@ -50,6 +49,13 @@ pub(super) async fn reject(
     context: &Context,
     problem: Problem,
 ) -> Result<()> {
+    if let Some(grpc) = Grpc::of(&session.req_header().headers) {
+        let mut header = own_header(StatusCode::OK, context)?;
+        for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
+            header.insert_header(name, value)?;
+        }
+        return send(session, context, header, Bytes::new()).await;
+    }
     let mut header = own_header(problem.status(), context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
     send(session, context, header, problem.body()).await
@@ -97,21 +103,33 @@ pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields)
     }
 }
 
-/// Adds the request id and the standing of the limits to an origin's response; the origin's own RateLimit fields stay.
+/// Adds the request id and the standing of the limits to an origin's response, merged with what the origin tells of its own.
 pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
     sign_limits(fields, context)
 }
 
 fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    let (Some(route), Some(verdict)) = (&context.route, &context.verdict) else {
+    let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
         return Ok(());
     };
-    if let Some(policy) = &route.policy {
-        fields.append(RATE_LIMIT_POLICY, policy.clone())?;
+    let items = judged.items(&route.limits);
+    let ours = LimitFields::new(route.policy(judged), items, &judged.verdict);
+    let merged = merge(fields.all(), ours);
+    for (name, change) in [
+        (&RATE_LIMIT_POLICY, merged.policy),
+        (&RATE_LIMIT, merged.standing),
+    ] {
+        match change {
+            Merge::Keep => {}
+            Merge::Append(value) => fields.append(name.clone(), value)?,
+            Merge::Replace(value) => fields.insert(name.clone(), value)?,
+        }
     }
-    let items = route.limits.iter().map(|limit| &limit.items);
-    fields.append(RATE_LIMIT, rate_limit(items, verdict))
+    for (name, number) in merged.x.into_iter().flat_map(XRateLimit::named) {
+        fields.insert(name.clone(), HeaderValue::from(number))?;
+    }
+    Ok(())
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
@@ -150,14 +168,17 @@ async fn send(
 }
 
 async fn write(session: &mut Session, header: ResponseHeader, body: Option<Bytes>) -> Result<()> {
-    session
-        .write_response_header(Box::new(header), body.is_none())
-        .await?;
-    match body {
-        Some(body) => session.write_response_body(Some(body), true).await,
-        // HTTP/2 ends the stream by its own frame, which the header does not carry.
-        None => session.as_downstream_mut().finish_body().await,
-    }
+    let header = Box::new(header);
+    let Some(body) = body else {
+        if let ServerSession::H2(stream) = session.as_downstream_mut() {
+            // The proxy would end the stream by a frame of its own, and callers that speak gRPC want the end in the head.
+            return stream.write_response_header(header, true);
+        }
+        session.write_response_header(header, true).await?;
+        return session.as_downstream_mut().finish_body().await;
+    };
+    session.write_response_header(header, false).await?;
+    session.write_response_body(Some(body), true).await
 }
 
 /// Discards what the client has sent of its body, up to `bytes` and `time`.

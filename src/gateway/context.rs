@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_limiter::{Timestamp, Verdict};
+use http::{HeaderMap, StatusCode};
+use sluicegate_limiter::Timestamp;
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Answer, Judged};
 use crate::client::Source;
 use crate::clock;
 use crate::config::rules::Name;
@@ -29,10 +30,10 @@ pub struct Context {
     pub route: Option<Arc<ActiveRoute>>,
     /// The list that blocks its client or lets it past the limits.
     pub list: Option<Name>,
-    /// The evidence that it passed admission.
+    /// The evidence that it passed admission; dropped with the request, it settles what is still owed.
     pub admitted: Option<Admitted>,
     /// What its limits said.
-    pub verdict: Option<Box<Verdict>>,
+    pub judged: Option<Box<Judged>>,
     /// What admission took.
     pub decision: Duration,
     /// How long admission holds it back.
@@ -66,7 +67,7 @@ impl Context {
             route: None,
             list: None,
             admitted: None,
-            verdict: None,
+            judged: None,
             decision: Duration::ZERO,
             delay: Duration::ZERO,
             disposition: None,
@@ -76,6 +77,27 @@ impl Context {
             wait: None,
             received: 0,
             _in_flight: in_flight,
+        }
+    }
+
+    /// Settles the charges that wait for the answer: it has this status and, where it is the origin's, these fields.
+    pub(super) fn settle(&mut self, status: StatusCode, fields: &HeaderMap) {
+        self.settle_by(Some(Answer { status, fields }));
+    }
+
+    /// Settles the charges that still wait for an answer when there will be none.
+    pub(super) fn settle_unanswered(&mut self) {
+        self.settle_by(None);
+    }
+
+    fn settle_by(&mut self, answer: Option<Answer<'_>>) {
+        if let Some(admitted) = &mut self.admitted
+            && admitted.owes()
+        {
+            let notes = admitted.settle(answer, clock::now());
+            if let Some(judged) = &mut self.judged {
+                judged.note(notes);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
 
-use crate::admission::{ActiveLimit, RequestFacts};
+use crate::admission::{RequestFacts, RouteLimits};
 use crate::client::{self, Client, Standing};
 use crate::response::Problem;
 use crate::route::{Asked, NormalPath, host};
@@ -101,9 +101,9 @@ pub struct Located<'a> {
 impl Located<'_> {
     /// The limits that it faces: none for a client that a list allows.
     #[must_use]
-    pub fn limits(&self) -> &[Arc<ActiveLimit>] {
+    pub fn limits(&self) -> &RouteLimits {
         match self.standing {
-            Standing::Allowed(_) => &[],
+            Standing::Allowed(_) => RouteLimits::none(),
             Standing::Ordinary | Standing::Blocked(_) => &self.route.limits,
         }
     }

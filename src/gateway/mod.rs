@@ -6,6 +6,7 @@ mod answer;
 mod context;
 mod error;
 mod locate;
+mod wait;
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,27 +15,32 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
+use pingora::ErrorType::ConnectionClosed;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::{Admission, admit};
+use crate::admission::{Admission, Refused, admit};
 use crate::client::Standing;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
-use crate::origin::{Introduction, edit_request, edit_response, introduce, strip_hop_by_hop};
+use crate::origin::{
+    Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
+};
 use crate::record::{Disposition, OriginUse, Outcome};
 use crate::response::{Problem, Refusal};
 use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
+pub use wait::Waiting;
 
 use error::{Fault, error_for};
+use wait::Waited;
 
 /// The proxy's logic, one for all connections.
 pub struct Gateway(pub Arc<Live>);
@@ -56,10 +62,10 @@ impl ProxyHttp for Gateway {
 
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
         set_patience(session, &context.snapshot.rules.server);
-        let step = self.decide(session, context);
+        let mut step = self.decide(session, context);
         if !context.delay.is_zero() {
             // A leaky bucket lets its requests go one by one.
-            Box::pin(tokio::time::sleep(context.delay)).await;
+            step = Box::pin(self.hold_back(step, session, context)).await?;
         }
         if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
             return Ok(false);
@@ -149,7 +155,8 @@ impl ProxyHttp for Gateway {
             host: &pool.rules.host,
         };
         edit_request(request, pool.rules.header_case, |fields| {
-            introduce(fields, &introduction)
+            introduce(fields, &introduction)?;
+            mark(fields, context)
         })
     }
 
@@ -163,6 +170,14 @@ impl ProxyHttp for Gateway {
             context.wait = Some(clock::since(context.tried_at));
         }
         strip_hop_by_hop(response);
+        if is_final(response.status) {
+            context.settle(response.status, &response.headers);
+        }
+        if let Some(route) = &context.route {
+            for name in route.limits.confidential() {
+                response.remove_header(name);
+            }
+        }
         Ok(())
     }
 
@@ -207,6 +222,7 @@ impl ProxyHttp for Gateway {
             && answered(session).is_none()
         {
             error_code = problem.status().as_u16();
+            context.settle(problem.status(), &HeaderMap::new());
             session.set_keepalive(None);
             if answer::reject(session, context, problem).await.is_err() {
                 context.disposition = Some(Disposition::ClientGone);
@@ -234,6 +250,7 @@ impl ProxyHttp for Gateway {
     }
 
     async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
+        context.settle_unanswered();
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
@@ -252,6 +269,19 @@ impl ProxyHttp for Gateway {
     }
 }
 
+/// Tells the origin which limits are exceeded. Nobody else may write these fields.
+fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    for name in &context.snapshot.marks {
+        fields.remove(name);
+    }
+    let judged = context.judged.as_ref();
+    let marks = judged.and_then(|judged| Some(&judged.beside.as_ref()?.marks));
+    for mark in marks.into_iter().flatten() {
+        fields.append(mark.field.clone(), mark.value.clone())?;
+    }
+    Ok(())
+}
+
 /// How long the client may be silent, and leave an answer unread.
 fn set_patience(session: &mut Session, server: &ServerRules) {
     if session.get_keepalive().is_some() {
@@ -265,7 +295,7 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
 enum Step {
     Forward,
     Respond,
-    Refuse(Refusal),
+    Refuse(Box<Refusal>),
     Reject(Problem),
 }
 
@@ -278,6 +308,12 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Respond => {
             context.disposition = Some(Disposition::Responded);
+            if let Some(ActiveAction::Respond(fixed)) =
+                context.route.as_ref().map(|route| &route.action)
+            {
+                let status = fixed.status;
+                context.settle(status, &HeaderMap::new());
+            }
             answer::respond(session, context).await?;
         }
         Step::Refuse(refusal) => {
@@ -323,24 +359,55 @@ impl Gateway {
         let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
         context.decision = clock::since(context.arrived);
         match admission {
-            Admission::Admitted(admitted, verdict) => {
+            Admission::Admitted(admitted, judged) => {
                 context.admitted = Some(admitted);
-                context.verdict = verdict.map(Box::new);
-                if let Some(verdict) = &context.verdict {
-                    context.delay = verdict.delay();
-                    self.0.notice_overflow(limits, verdict);
+                context.judged = judged.map(Box::new);
+                if let Some(judged) = &context.judged {
+                    context.delay = judged.verdict.delay();
+                    self.0.notice_overflow(limits, judged);
                 }
                 match located.route.action {
                     ActiveAction::Forward(_) => Step::Forward,
                     ActiveAction::Respond(_) => Step::Respond,
                 }
             }
-            Admission::Refused(verdict) => {
-                self.0.notice_overflow(limits, &verdict);
-                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
-                context.verdict = Some(Box::new(verdict));
-                Step::Refuse(refusal)
+            Admission::Refused(Refused::ByLimit(judged)) => {
+                self.0.notice_overflow(limits, &judged);
+                let policy = located.route.policy(&judged);
+                let scene = located
+                    .route
+                    .scene(policy.as_ref(), &head.headers, context.request_id);
+                let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
+                context.judged = Some(Box::new(judged));
+                Step::Refuse(Box::new(refusal))
             }
+        }
+    }
+
+    /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
+    async fn hold_back(
+        &self,
+        step: Step,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<Step> {
+        match self.0.waiting.hold(session, context.delay).await {
+            Waited::Over => {
+                if let Some(admitted) = &mut context.admitted {
+                    admitted.go_on();
+                }
+                Ok(step)
+            }
+            Waited::Crowded => {
+                context.settle_unanswered();
+                context.admitted = None;
+                // Nothing is charged, so there is nothing to report of its limits.
+                context.judged = None;
+                context.delay = Duration::ZERO;
+                Ok(Step::Reject(Problem::Crowded))
+            }
+            Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
+                .map_err(|error: Box<Error>| error.into_down()),
         }
     }
 
@@ -357,7 +424,11 @@ impl Gateway {
             target: request.target.as_bytes(),
             protocol: protocol(head.version),
             route: context.route.as_ref().map(|route| &route.metrics),
-            verdict: context.verdict.as_deref(),
+            verdict: context.judged.as_ref().map(|judged| &judged.verdict),
+            beside: context
+                .judged
+                .as_ref()
+                .and_then(|judged| judged.beside.as_deref()),
             list: context.list.as_deref(),
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
@@ -412,9 +483,13 @@ impl Context {
 
 /// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
 fn answered(session: &Session) -> Option<&ResponseHeader> {
-    session.response_written().filter(|response| {
-        !response.status.is_informational() || response.status == StatusCode::SWITCHING_PROTOCOLS
-    })
+    session
+        .response_written()
+        .filter(|response| is_final(response.status))
+}
+
+fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }
 
 /// `a.test:80` and `[::1]:80` without their port.

@@ -138,6 +138,7 @@ impl Connection {
             route: None,
             verdict: None,
             list: None,
+            beside: None,
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,

@@ -8,11 +8,12 @@
 //! # Limits
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::Stream;
 use sluicegate_limiter::Timestamp;
 
@@ -22,10 +23,10 @@ use crate::admission::foresee_refusal;
 use crate::bounds;
 use crate::client::Standing;
 use crate::clock;
-use crate::gateway::{Located, RequestHead, locate};
+use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
 use crate::record::{Disposition, Outcome, RequestId};
-use crate::response::{Problem, Refusal};
+use crate::response::{FieldText, Grpc, Problem, Refusal};
 use crate::snapshot::Snapshot;
 
 /// A connection whose last request was refused.
@@ -87,7 +88,7 @@ impl Repeats {
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
         let limits = located.limits();
-        let verdict = match located.standing {
+        let judged = match located.standing {
             Standing::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.
             Standing::Ordinary | Standing::Allowed(_) => {
@@ -97,16 +98,20 @@ impl Repeats {
         };
         let decision = clock::since(arrived);
         let request_id = RequestId::next();
-        let body = match &verdict {
-            Some(verdict) => {
-                live.notice_overflow(limits, verdict);
-                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), verdict);
-                write_refusal(&mut self.answers, &located, &refusal, request_id);
-                refusal.body
+        let (status, body) = match &judged {
+            Some(judged) => {
+                live.notice_overflow(limits, judged);
+                let policy = located.route.policy(judged);
+                let scene = located
+                    .route
+                    .scene(policy.as_ref(), &plain.fields, request_id);
+                let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
+                write_refusal(&mut self.answers, &refusal, request_id);
+                (refusal.status, refusal.body)
             }
             None => {
                 write_blocked(&mut self.answers, request_id);
-                BLOCKED_BODY.clone()
+                (StatusCode::FORBIDDEN, BLOCKED_BODY.clone())
             }
         };
         let sent = write_body(&mut self.answers, &plain.method, &body);
@@ -120,13 +125,14 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            disposition: match &verdict {
+            verdict: judged.as_ref().map(|judged| &judged.verdict),
+            beside: judged.as_ref().and_then(|judged| judged.beside.as_deref()),
+            list: located.standing.list().map(|name| &**name),
+            disposition: match &judged {
                 Some(_) => Disposition::Refused,
                 None => Disposition::Blocked,
             },
-            status: if verdict.is_some() { 429 } else { 403 },
-            verdict: verdict.as_ref(),
-            list: located.standing.list().map(|name| &**name),
+            status: status.as_u16(),
             bytes_received: plain.body_bytes as u64,
             bytes_sent: sent as u64,
             total: clock::since(arrived),
@@ -214,6 +220,8 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
                 FieldUse::HandOver
             }
         }
+        // Its answer is made for HTTP/2, and nobody repeats it so fast.
+        12 if is("content-type") && Grpc::named(field.value).is_some() => FieldUse::HandOver,
         17 if is("transfer-encoding") => FieldUse::HandOver,
         _ => FieldUse::Other,
     }
@@ -223,33 +231,39 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
 static BLOCKED_BODY: LazyLock<Bytes> = LazyLock::new(|| Problem::Blocked.body());
 
 /// Writes the head of a refusal, without the fields that every answer has.
-fn write_refusal(
-    into: &mut BytesMut,
-    located: &Located<'_>,
-    refusal: &Refusal,
-    request_id: RequestId,
-) {
-    into.extend_from_slice(b"HTTP/1.1 429 Too Many Requests\r\nx-request-id: ");
-    into.extend_from_slice(request_id.hex().as_bytes());
-    into.extend_from_slice(b"\r\nretry-after: ");
-    into.extend_from_slice(itoa::Buffer::new().format(refusal.retry_after).as_bytes());
-    if let Some(policy) = &located.route.policy {
-        into.extend_from_slice(b"\r\nratelimit-policy: ");
-        into.extend_from_slice(policy.as_bytes());
-    }
-    into.extend_from_slice(b"\r\nratelimit: ");
-    into.extend_from_slice(refusal.rate_limit.as_bytes());
+fn write_refusal(into: &mut BytesMut, refusal: &Refusal, request_id: RequestId) {
+    write_status(into, refusal.status, request_id);
+    let mut number = itoa::Buffer::new();
+    let Ok(()) = refusal.each_field(|name, text| -> Result<(), Infallible> {
+        into.extend_from_slice(b"\r\n");
+        into.extend_from_slice(name.as_str().as_bytes());
+        into.extend_from_slice(b": ");
+        match text {
+            FieldText::Value(value) => into.extend_from_slice(value.as_bytes()),
+            FieldText::Number(value) => into.extend_from_slice(number.format(value).as_bytes()),
+        }
+        Ok(())
+    });
 }
 
 /// Writes the head of an answer to a blocked client, without the fields that every answer has.
 fn write_blocked(into: &mut BytesMut, request_id: RequestId) {
-    into.extend_from_slice(b"HTTP/1.1 403 Forbidden\r\nx-request-id: ");
+    write_status(into, StatusCode::FORBIDDEN, request_id);
+    into.extend_from_slice(b"\r\ncontent-type: application/problem+json");
+}
+
+fn write_status(into: &mut BytesMut, status: StatusCode, request_id: RequestId) {
+    into.extend_from_slice(b"HTTP/1.1 ");
+    into.extend_from_slice(status.as_str().as_bytes());
+    into.extend_from_slice(b" ");
+    into.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    into.extend_from_slice(b"\r\nx-request-id: ");
     into.extend_from_slice(request_id.hex().as_bytes());
 }
 
 /// Ends the head, writes the body and returns its bytes.
 fn write_body(into: &mut BytesMut, method: &Method, body: &[u8]) -> usize {
-    into.extend_from_slice(b"\r\ncontent-type: application/problem+json\r\ncontent-length: ");
+    into.extend_from_slice(b"\r\ncontent-length: ");
     into.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
     into.extend_from_slice(b"\r\ndate: ");
     into.extend_from_slice(super::http_date().as_bytes());

@@ -208,8 +208,55 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_delayed_total",
         "Requests that a limit on a route held back before they passed.",
     );
+    let mut released = Family::counter(
+        "sluicegate_limit_released_total",
+        "Admitted requests whose charge was given back, since the response does not count.",
+    );
+    let mut told_cost = Family::counter(
+        "sluicegate_limit_told_cost_total",
+        "Units of cost that origins told a limit on a route, as charged.",
+    );
+    let mut cost_malformed = Family::counter(
+        "sluicegate_limit_cost_malformed_total",
+        "Answers whose cost could not be read; the request cost 1.",
+    );
+    let mut marked = Family::counter(
+        "sluicegate_limit_marked_total",
+        "Requests that exceeded a limit on a route and passed with its mark.",
+    );
+    let mut shadow_admitted = Family::counter(
+        "sluicegate_limit_shadow_admitted_total",
+        "Requests that a limit in shadow would have admitted.",
+    );
+    let mut shadow_refused = Family::counter(
+        "sluicegate_limit_shadow_refused_total",
+        "Requests that a limit in shadow would have refused.",
+    );
+    let mut rates_admitted = Family::counter(
+        "sluicegate_limit_shadow_rates_admitted_total",
+        "Requests that the shadow_rates of a limit would have admitted.",
+    );
+    let mut rates_refused = Family::counter(
+        "sluicegate_limit_shadow_rates_refused_total",
+        "Requests that the shadow_rates of a limit would have refused.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
+        // These belong to few limits, and appear with their first count.
+        for (family, count) in [
+            (&mut released, reading.released),
+            (&mut told_cost, reading.told_cost),
+            (&mut cost_malformed, reading.cost_malformed),
+            (&mut marked, reading.marked),
+            (&mut shadow_admitted, reading.shadow.admitted),
+            (&mut shadow_refused, reading.shadow.refused),
+            (&mut rates_admitted, reading.shadow_rates.admitted),
+            (&mut rates_refused, reading.shadow_rates.refused),
+        ] {
+            if count > 0 {
+                family.push(&labels, count);
+            }
+        }
         admitted.push(&labels, reading.admitted);
         refused.push(&labels, reading.refused);
         delayed.push(&labels, reading.delayed);
@@ -227,7 +274,22 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         reloads.push(&[("result", result)], count);
     }
     vec![
-        requests, durations, decisions, admitted, refused, delayed, in_flight, reloads,
+        requests,
+        durations,
+        decisions,
+        admitted,
+        refused,
+        delayed,
+        released,
+        told_cost,
+        cost_malformed,
+        marked,
+        shadow_admitted,
+        shadow_refused,
+        rates_admitted,
+        rates_refused,
+        in_flight,
+        reloads,
     ]
 }
 

@@ -12,12 +12,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluicegate_limiter::{Outcome as Answer, Verdict};
+use sluicegate_limiter::Verdict;
 
+use crate::admission::Finding;
 use crate::client::address_text;
 
 use super::escape::{Cut, escape, escape_cut};
-use super::metrics::RouteMetrics;
 use super::outcome::{OriginUse, Outcome};
 use super::rfc3339::Stamp;
 
@@ -50,7 +50,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
         text(into, b",\"list\":\"", list.as_bytes());
     }
     if let Some(verdict) = outcome.verdict {
-        standing(into, verdict, outcome.route);
+        standing(into, verdict, outcome);
     }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);
@@ -85,10 +85,8 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 }
 
 /// What the limits said.
-fn standing(into: &mut Vec<u8>, verdict: &Verdict, route: Option<&RouteMetrics>) {
-    if let Answer::Refused { ask, .. } = verdict.outcome()
-        && let Some(limit) = route.and_then(|route| route.limits().get(ask))
-    {
+fn standing(into: &mut Vec<u8>, verdict: &Verdict, outcome: &Outcome<'_>) {
+    if let Some(limit) = outcome.refused_by() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
     if let Some(remaining) = smallest_remaining(verdict) {
@@ -101,6 +99,54 @@ fn standing(into: &mut Vec<u8>, verdict: &Verdict, route: Option<&RouteMetrics>)
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
+    notes(into, outcome);
+}
+
+/// What was found out about limits: those of one finding under one name, so that a line has each at most once.
+fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
+        return;
+    }
+    for (before, finding) in [
+        (&b",\"marked\":["[..], Finding::Marked),
+        (b",\"shadow_refused\":[", Finding::ShadowRefused),
+        (b",\"shadow_rates_refused\":[", Finding::ShadowRatesRefused),
+        (b",\"released\":[", Finding::Released),
+        (b",\"cost_malformed\":[", Finding::CostMalformed),
+    ] {
+        list(into, before, outcome, finding);
+    }
+    list(
+        into,
+        b",\"cost_malformed\":[",
+        outcome,
+        Finding::CostMalformed,
+    );
+    let mut before: &[u8] = b",\"cost\":{\"";
+    for (_, limit, finding) in outcome.notes() {
+        if let Finding::Cost(units) = finding {
+            text(into, before, limit.as_bytes());
+            number(into, b":", units.into());
+            before = b",\"";
+        }
+    }
+    if before == b",\"" {
+        into.push(b'}');
+    }
+}
+
+/// The names of the limits of which this was found out.
+fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: Finding) {
+    let mut limits = outcome.notes().filter(|(_, _, finding)| *finding == what);
+    let Some((_, first, _)) = limits.next() else {
+        return;
+    };
+    into.extend_from_slice(before);
+    text(into, b"\"", first.as_bytes());
+    for (_, limit, _) in limits {
+        text(into, b",\"", limit.as_bytes());
+    }
+    into.push(b']');
 }
 
 fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {

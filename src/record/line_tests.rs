@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Limit, Period, Rate, Rates, Seed, Timestamp, Verdict, decide,
+    Ask, Capacity, Cost, Limit, Outcome as Answer, Period, Rate, Rates, Seed, Timestamp, Verdict,
+    decide,
 };
 
 use super::super::metrics::{Metrics, RouteMetrics};
@@ -15,6 +16,7 @@ use super::super::outcome::{Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
+use crate::admission::{Beside, Finding, Note};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -27,6 +29,7 @@ pub(crate) struct Example<'a> {
     pub(crate) route: Option<&'a RouteMetrics>,
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
+    pub(crate) beside: Option<&'a Beside>,
     pub(crate) origin: Option<OriginUse<'a>>,
 }
 
@@ -40,6 +43,7 @@ impl Default for Example<'_> {
             route: None,
             verdict: None,
             list: None,
+            beside: None,
             origin: None,
         }
     }
@@ -62,6 +66,7 @@ impl Example<'_> {
             route: self.route,
             verdict: self.verdict,
             list: self.list,
+            beside: self.beside,
             disposition: match (refused, self.origin, self.route) {
                 (true, ..) => Disposition::Refused,
                 (_, Some(_), _) => Disposition::Forwarded,
@@ -259,4 +264,41 @@ proptest! {
         let object: Value = serde_json::from_str(&line).expect("a line is JSON");
         prop_assert_eq!(&object["client"], &json!(Ipv4Addr::from_bits(address).to_string()));
     }
+}
+
+/// Goal: what is found out beside the verdict is in the line, under the limit's name, each finding once. Method: a verdict over the
+/// second of two limits, with notes about both.
+#[test]
+fn notes_are_written_with_the_names_of_their_limits() {
+    let (_, verdict) = refused();
+    let route = Metrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
+    let note = |limit, finding| Note { limit, finding };
+    let beside = Beside {
+        asked: [1].into_iter().collect(),
+        notes: vec![
+            note(0, Finding::Released),
+            note(0, Finding::Cost(7)),
+            note(1, Finding::Released),
+            note(1, Finding::Cost(0)),
+            note(1, Finding::CostMalformed),
+            note(0, Finding::Marked),
+            note(1, Finding::ShadowRatesRefused),
+            note(1, Finding::ShadowRatesAdmitted),
+        ],
+        marks: Vec::new(),
+    };
+    let outcome = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        beside: Some(&beside),
+        ..Example::default()
+    };
+    let line: Value = serde_json::from_str(&line(&outcome.outcome())).expect("a line is JSON");
+    assert_eq!(line["limit"], "b");
+    assert_eq!(line["released"], json!(["a", "b"]));
+    assert_eq!(line["cost"], json!({"a": 7, "b": 0}));
+    assert_eq!(line["cost_malformed"], json!(["b"]));
+    assert_eq!(line["marked"], json!(["a"]));
+    assert_eq!(line["shadow_rates_refused"], json!(["b"]));
+    assert!(line["shadow_refused"].is_null());
 }

@@ -6,7 +6,7 @@
 //! # Limits
 //!
 //! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 54
-//! request series, one histogram, and three series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+//! request series, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,6 +18,7 @@ use super::histogram::{Histogram, Reading};
 use super::line::micros;
 use super::outcome::{Disposition, Outcome};
 use super::stripe::{self, STRIPES, Striped};
+use crate::admission::Finding;
 use crate::config::rules::Name;
 
 /// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
@@ -90,6 +91,14 @@ pub(super) struct LimitCells {
     admitted: AtomicU64,
     refused: AtomicU64,
     delayed: AtomicU64,
+    released: AtomicU64,
+    told_cost: AtomicU64,
+    cost_malformed: AtomicU64,
+    marked: AtomicU64,
+    shadow_admitted: AtomicU64,
+    shadow_refused: AtomicU64,
+    shadow_rates_admitted: AtomicU64,
+    shadow_rates_refused: AtomicU64,
 }
 
 /// What one route counted.
@@ -108,6 +117,24 @@ pub(super) struct LimitReading {
     pub(super) refused: u64,
     /// Of those admitted, the ones that were held back first.
     pub(super) delayed: u64,
+    /// Of those admitted, the ones whose charge was given back.
+    pub(super) released: u64,
+    /// Units of cost that the origin told.
+    pub(super) told_cost: u64,
+    /// Answers whose cost could not be read.
+    pub(super) cost_malformed: u64,
+    /// Requests that passed with a mark.
+    pub(super) marked: u64,
+    /// Requests that it would have admitted or refused, were it not in shadow.
+    pub(super) shadow: ShadowReading,
+    /// The same of its rates in shadow.
+    pub(super) shadow_rates: ShadowReading,
+}
+
+/// What was judged and not enforced.
+pub(super) struct ShadowReading {
+    pub(super) admitted: u64,
+    pub(super) refused: u64,
 }
 
 impl Metrics {
@@ -192,8 +219,12 @@ impl Metrics {
         let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
         match verdict.outcome() {
             Answer::Admitted => {
-                for (limit, decision) in limits.iter().zip(verdict.decisions()) {
-                    let cells = limit.mine();
+                for (ask, decision) in verdict.decisions().iter().enumerate() {
+                    let limit = outcome.limit_of(ask);
+                    let Some(cells) = limit.and_then(|limit| limits.get(limit)) else {
+                        continue;
+                    };
+                    let cells = cells.mine();
                     cells.admitted.fetch_add(1, Ordering::Relaxed);
                     if !decision.delay().is_zero() {
                         cells.delayed.fetch_add(1, Ordering::Relaxed);
@@ -201,9 +232,15 @@ impl Metrics {
                 }
             }
             Answer::Refused { ask, .. } => {
-                if let Some(limit) = limits.get(ask) {
+                let limit = outcome.limit_of(ask);
+                if let Some(limit) = limit.and_then(|limit| limits.get(limit)) {
                     limit.mine().refused.fetch_add(1, Ordering::Relaxed);
                 }
+            }
+        }
+        for (limit, _, finding) in outcome.notes() {
+            if let Some(limit) = limits.get(limit) {
+                limit.mine().note(finding);
             }
         }
     }
@@ -238,6 +275,18 @@ impl Metrics {
                 admitted: sum(cells, |cells| &cells.admitted),
                 refused: sum(cells, |cells| &cells.refused),
                 delayed: sum(cells, |cells| &cells.delayed),
+                released: sum(cells, |cells| &cells.released),
+                told_cost: sum(cells, |cells| &cells.told_cost),
+                cost_malformed: sum(cells, |cells| &cells.cost_malformed),
+                marked: sum(cells, |cells| &cells.marked),
+                shadow: ShadowReading {
+                    admitted: sum(cells, |cells| &cells.shadow_admitted),
+                    refused: sum(cells, |cells| &cells.shadow_refused),
+                },
+                shadow_rates: ShadowReading {
+                    admitted: sum(cells, |cells| &cells.shadow_rates_admitted),
+                    refused: sum(cells, |cells| &cells.shadow_rates_refused),
+                },
             })
             .collect()
     }
@@ -259,6 +308,22 @@ impl RouteMetrics {
     #[must_use]
     pub fn limits(&self) -> &[Name] {
         &self.limits
+    }
+}
+
+impl LimitCells {
+    fn note(&self, finding: Finding) {
+        let (cell, units) = match finding {
+            Finding::Released => (&self.released, 1),
+            Finding::Cost(units) => (&self.told_cost, units.into()),
+            Finding::CostMalformed => (&self.cost_malformed, 1),
+            Finding::Marked => (&self.marked, 1),
+            Finding::ShadowAdmitted => (&self.shadow_admitted, 1),
+            Finding::ShadowRefused => (&self.shadow_refused, 1),
+            Finding::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),
+            Finding::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
+        };
+        cell.fetch_add(units, Ordering::Relaxed);
     }
 }
 

@@ -5,10 +5,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sluicegate_limiter::{Timestamp, Verdict};
+use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
+use crate::admission::{Beside, Finding};
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -31,10 +32,12 @@ pub struct Outcome<'a> {
     pub protocol: &'static str,
     /// The route's handles; `None` when no route matched or the request was malformed.
     pub route: Option<&'a RouteMetrics>,
-    /// The decision over the route's limits, in the route's order; `None` when no limit was asked.
+    /// The decision over limits of the route; `None` when no limit was asked.
     pub verdict: Option<&'a Verdict>,
     /// The list that blocked the client or let it past the limits.
     pub list: Option<&'a str>,
+    /// What the verdict does not say, and which limits it is over; `None`: all of the route's.
+    pub beside: Option<&'a Beside>,
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
@@ -49,6 +52,34 @@ pub struct Outcome<'a> {
     pub decision: Duration,
     /// The origin's part.
     pub origin: Option<OriginUse<'a>>,
+}
+
+impl Outcome<'_> {
+    /// The index on the route of the limit that the ask of the verdict at `ask` is about.
+    pub(super) fn limit_of(&self, ask: usize) -> Option<usize> {
+        match self.beside {
+            Some(beside) => beside.limit_of(ask),
+            None => Some(ask),
+        }
+    }
+
+    /// The name of the limit that refused.
+    pub(super) fn refused_by(&self) -> Option<&str> {
+        let Answer::Refused { ask, .. } = self.verdict?.outcome() else {
+            return None;
+        };
+        let limit = self.route?.limits().get(self.limit_of(ask)?)?;
+        Some(limit)
+    }
+
+    /// The notes, with the names of their limits.
+    pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, Finding)> {
+        let notes = self.beside.map_or(&[][..], |beside| &beside.notes);
+        notes.iter().filter_map(|note| {
+            let limit = usize::from(note.limit);
+            Some((limit, &**self.route?.limits().get(limit)?, note.finding))
+        })
+    }
 }
 
 /// What became of a request.

@@ -2,22 +2,61 @@
 //!
 //! Both are lists of String items (RFC 9651 §3.1, §3.3.3), one item per rate: `"otp";q=5;w=10` says the quota and the window in
 //! seconds, `"otp";r=0;t=7` what remains and in how many seconds more frees. A limit with several rates names each by its
-//! window: `"otp-3s"`, `"otp-60s"`. Names hold only letters, digits, `_`, `-` and `.`, so nothing needs an escape.
+//! window: `"otp-3s"`, `"otp-60s"`. Names hold only letters, digits, `_`, `-` and `.`, so nothing needs an escape. Limits that show
+//! themselves otherwise, or not at all, have no item.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use bytes::Bytes;
-use http::HeaderValue;
-use sluicegate_limiter::{MAX_RATES, Rate, Rates, Verdict};
+use http::{HeaderName, HeaderValue, StatusCode};
+use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
 
 use super::problem::quota_exceeded;
+use super::x_rate_limit::XRateLimit;
+use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
+
+/// `RateLimit`
+pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// `RateLimit-Policy`
+pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// What an answer says about the limits that its request faced.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitFields {
+    /// `RateLimit-Policy`; `None` where no limit is shown so.
+    pub policy: Option<HeaderValue>,
+    /// `RateLimit`; `None` where no limit is shown so.
+    pub standing: Option<HeaderValue>,
+    /// The `X-RateLimit` fields; `None` where no limit is shown so.
+    pub x: Option<XRateLimit>,
+}
+
+impl LimitFields {
+    /// The fields for `verdict` over `limits`, which are in the verdict's order; `policy` is what [`rate_limit_policy`] made of them.
+    #[must_use]
+    pub fn new<'a>(
+        policy: Option<HeaderValue>,
+        limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
+        verdict: &Verdict,
+    ) -> Self {
+        Self {
+            policy,
+            standing: rate_limit(limits.clone(), verdict),
+            x: XRateLimit::nearest(limits, verdict),
+        }
+    }
+}
 
 /// What a limit writes into fields and bodies, made when its snapshot is compiled.
 #[derive(Debug)]
 pub struct PolicyItems {
+    name: Box<str>,
     items: ArrayVec<PolicyItem, MAX_RATES>,
+    style: FieldStyle,
+    wording: Option<Arc<RefusalRules>>,
 }
 
 #[derive(Debug)]
@@ -31,23 +70,92 @@ struct PolicyItem {
 }
 
 impl PolicyItems {
-    /// The items of the limit `name` with `rates`, in their order.
+    /// The items of the limit `name`, one for each of its rates, in their order.
     #[must_use]
-    pub fn new(name: &str, rates: &Rates) -> Self {
+    pub fn new(name: &str, rules: &LimitRules) -> Self {
+        Self::of_rates(name, rules.policy.rates(), rules)
+    }
+
+    /// The items of the limit `name` for keys that have `rates` instead of its own.
+    #[must_use]
+    pub fn of_rates(name: &str, rates: &Rates, rules: &LimitRules) -> Self {
         let items = rates
             .iter()
             .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate))
             .collect();
-        Self { items }
+        Self {
+            name: name.into(),
+            items,
+            style: rules.headers,
+            wording: rules.refusal.clone(),
+        }
     }
 
-    /// The problem body of a refusal by the rate at `index`.
+    /// Those of a limit that clients do not get to see.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self {
+            style: FieldStyle::None,
+            ..self
+        }
+    }
+
+    /// How the limit stands, in the syntax of `RateLimit`.
+    #[must_use]
+    pub fn standing(&self, decision: &Decision) -> HeaderValue {
+        let mut value = Vec::new();
+        self.write(decision, &mut value);
+        HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
+    }
+
+    /// Appends how the limit stands, behind a comma where something stands before it.
+    fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
+        let mut number = itoa::Buffer::new();
+        for (item, standing) in self.items.iter().zip(decision.standings()) {
+            if !into.is_empty() {
+                into.extend_from_slice(b", ");
+            }
+            into.extend_from_slice(item.quoted.as_bytes());
+            into.extend_from_slice(b";r=");
+            into.extend_from_slice(number.format(standing.remaining).as_bytes());
+            into.extend_from_slice(b";t=");
+            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
+        }
+    }
+
+    /// The limit's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// In which fields it is shown.
+    #[must_use]
+    pub fn style(&self) -> FieldStyle {
+        self.style
+    }
+
+    /// How its refusals are worded; `None` leaves the problem body.
+    #[must_use]
+    pub fn wording(&self) -> Option<&Arc<RefusalRules>> {
+        self.wording.as_ref()
+    }
+
+    /// The problem body of a refusal with 429 by the rate at `index`.
     #[must_use]
     pub fn refusal_body(&self, index: usize) -> Bytes {
         self.items
             .get(index)
             .map(|item| item.refusal.clone())
             .unwrap_or_default()
+    }
+
+    /// The name that fields and problem bodies have for the rate at `index`.
+    #[must_use]
+    pub fn item_name(&self, index: usize) -> &str {
+        self.items
+            .get(index)
+            .map_or(&*self.name, |item| item.quoted.trim_matches('"'))
     }
 }
 
@@ -56,7 +164,7 @@ impl PolicyItem {
         let quoted = format!("\"{name}\"");
         Self {
             policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
-            refusal: quota_exceeded(name),
+            refusal: quota_exceeded(name, StatusCode::TOO_MANY_REQUESTS),
             quoted: quoted.into(),
         }
     }
@@ -70,13 +178,14 @@ fn item_name(limit: &str, rate: &Rate, rates: usize) -> String {
     }
 }
 
-/// The value of `RateLimit-Policy` for a route with these limits; `None` where it has none.
+/// The value of `RateLimit-Policy` for a route with these limits; `None` where none is shown so.
 #[must_use]
 pub fn rate_limit_policy<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
 ) -> Option<HeaderValue> {
     let items: Vec<&str> = limits
         .into_iter()
+        .filter(|limit| limit.style.has_ietf())
         .flat_map(|limit| limit.items.iter().map(|item| &*item.policy))
         .collect();
     (!items.is_empty()).then(|| {
@@ -84,41 +193,25 @@ pub fn rate_limit_policy<'a>(
     })
 }
 
-/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order.
-#[must_use]
-pub fn rate_limit<'a>(
+/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order; `None` where none is shown so.
+fn rate_limit<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
     verdict: &Verdict,
-) -> HeaderValue {
+) -> Option<HeaderValue> {
     thread_local! {
         /// Most requests get such a value: it is written here and copied once, to its size.
         static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
-        write_rate_limit(limits, verdict, draft);
-        HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII")
-    })
-}
-
-fn write_rate_limit<'a>(
-    limits: impl IntoIterator<Item = &'a PolicyItems>,
-    verdict: &Verdict,
-    into: &mut Vec<u8>,
-) {
-    let mut number = itoa::Buffer::new();
-    let mut separator = "";
-    for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
-        for (item, standing) in limit.items.iter().zip(decision.standings()) {
-            into.extend_from_slice(separator.as_bytes());
-            into.extend_from_slice(item.quoted.as_bytes());
-            into.extend_from_slice(b";r=");
-            into.extend_from_slice(number.format(standing.remaining).as_bytes());
-            into.extend_from_slice(b";t=");
-            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
-            separator = ", ";
+        for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
+            if limit.style.has_ietf() {
+                limit.write(decision, draft);
+            }
         }
-    }
+        (!draft.is_empty())
+            .then(|| HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII"))
+    })
 }
 
 /// Seconds, rounded up, so that a client that waits as told is never early.
@@ -127,46 +220,76 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Seed, Timestamp};
+    use crate::config::rules::{CostRules, KeyPart, KeyTemplate};
+    use crate::config::{Action, Share};
+    use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Policy, Seed, Timestamp};
 
-    fn rates(numbers: &[(u32, u32)]) -> Rates {
-        Rates::new(numbers.iter().map(|(count, secs)| {
+    pub(in crate::response) fn rules(numbers: &[(u32, u32)], headers: FieldStyle) -> LimitRules {
+        let rates = Rates::new(numbers.iter().map(|(count, secs)| {
             Rate::new(*count, Period::from_secs(*secs).expect("a period")).expect("a rate")
-        }))
-        .expect("rates")
+        }));
+        LimitRules {
+            key: KeyTemplate(vec![KeyPart::Global]),
+            policy: Policy::from(rates.expect("rates")),
+            capacity: Capacity::new(16).expect("a capacity"),
+            headers,
+            refusal: None,
+            cost: CostRules::Fixed(Cost::ONE),
+            count_if: None,
+            action: Action::Reject,
+            enforce: Share::ALL,
+            shadow_rates: None,
+        }
     }
 
-    /// Goal: the draft's syntax. Method: one limit with one rate, one with two.
+    /// The verdict over the last of `times` requests at one moment, each facing all of `limits`.
+    pub(in crate::response) fn verdict_after(limits: &[&LimitRules], times: usize) -> Verdict {
+        let limits: Vec<Limit> = limits
+            .iter()
+            .map(|rules| Limit::new(rules.policy.clone(), rules.capacity))
+            .collect();
+        let key = Seed::from_bytes([1; 16]).hasher().part(b"client").finish();
+        let asks: Vec<Ask<'_>> = limits
+            .iter()
+            .map(|limit| Ask {
+                limit,
+                key,
+                cost: Cost::ONE,
+            })
+            .collect();
+        let decide = || sluicegate_limiter::decide(&asks, Timestamp::from_secs(1_000_000_004));
+        (1..times).for_each(|_| drop(decide()));
+        decide()
+    }
+
+    /// Goal: the draft's syntax. Method: one limit with one rate, one with two, one that is shown otherwise.
     #[test]
     fn a_policy_lists_every_rate_with_quota_and_window() {
-        let one = PolicyItems::new("otp", &rates(&[(5, 10)]));
-        let two = PolicyItems::new("api", &rates(&[(5, 3), (20, 60)]));
+        let one = PolicyItems::new("otp", &rules(&[(5, 10)], FieldStyle::Ietf));
+        let two = PolicyItems::new("api", &rules(&[(5, 3), (20, 60)], FieldStyle::Both));
+        let hidden = PolicyItems::new("x", &rules(&[(1, 1)], FieldStyle::XRateLimit));
         assert_eq!(
-            rate_limit_policy([&one, &two]).expect("a value"),
+            rate_limit_policy([&one, &hidden, &two]).expect("a value"),
             r#""otp";q=5;w=10, "api-3s";q=5;w=3, "api-60s";q=20;w=60"#
         );
-        assert_eq!(rate_limit_policy([]), None);
+        assert_eq!(rate_limit_policy([&hidden]), None);
     }
 
     /// Goal: standings in the policy's order. Method: charge once in the middle of a window.
     #[test]
     fn a_standing_says_what_remains_and_when_more_frees() {
-        let numbers = rates(&[(5, 10)]);
-        let items = PolicyItems::new("otp", &numbers);
-        let limit = Limit::new(numbers, Capacity::new(16).expect("a capacity"));
-        let mut hasher = Seed::from_bytes([1; 16]).hasher();
-        hasher.part(b"client");
-        let key = hasher.finish();
-        let ask = Ask {
-            limit: &limit,
-            key,
-            cost: Cost::ONE,
-        };
-        let verdict = sluicegate_limiter::decide(&[ask], Timestamp::from_secs(1_000_000_004));
+        let shown = rules(&[(5, 10)], FieldStyle::Ietf);
+        let hidden = rules(&[(7, 10)], FieldStyle::None);
+        let items = [&hidden, &shown].map(|rules| PolicyItems::new("otp", rules));
+        let verdict = verdict_after(&[&hidden, &shown], 1);
         // The charge weighs until the end of the next window and frees when its weight falls to nothing: 6 s + 10 s.
-        assert_eq!(rate_limit([&items], &verdict), r#""otp";r=4;t=16"#);
+        assert_eq!(
+            rate_limit(&items, &verdict).expect("a value"),
+            r#""otp";r=4;t=16"#
+        );
+        assert_eq!(rate_limit(&items[..1], &verdict), None);
     }
 
     /// Goal: never early. Method: the edges of a second.

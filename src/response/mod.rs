@@ -1,11 +1,20 @@
-//! Stage 6, what is answered: RateLimit fields, problem bodies.
+//! Stage 6, what is answered: RateLimit fields, problem bodies, refusals in the operator's own words.
 //!
 //! Everything here is pure and mostly made before a request comes; a refusal formats two numbers and a short list.
 
 mod fields;
+mod grpc;
+mod merge;
+mod negotiate;
 mod problem;
 mod refusal;
+mod wording;
+mod x_rate_limit;
 
-pub use fields::{PolicyItems, rate_limit, rate_limit_policy};
+pub use fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit_policy};
+pub use grpc::{Grpc, GrpcStatus};
+pub use merge::{Merge, Merged, merge};
 pub use problem::{PROBLEM_JSON, Problem};
-pub use refusal::{Refusal, TOO_MANY_REQUESTS};
+pub(crate) use refusal::varies;
+pub use refusal::{FieldText, Refusal, Scene};
+pub use x_rate_limit::XRateLimit;

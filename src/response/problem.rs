@@ -32,6 +32,8 @@ pub enum Problem {
     NoServer,
     /// The origin did not answer in time.
     OriginTimeout,
+    /// Too many requests are held back already.
+    Crowded,
     /// The gateway failed.
     Internal,
 }
@@ -49,7 +51,7 @@ impl Problem {
             Self::Blocked => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -70,7 +72,9 @@ impl Problem {
         )
     }
 
-    fn detail(self) -> &'static str {
+    /// What happened, in words.
+    #[must_use]
+    pub fn detail(self) -> &'static str {
         match self {
             Self::BadPath => "the path holds an invalid escape or a control character",
             Self::AmbiguousPath => {
@@ -87,20 +91,21 @@ impl Problem {
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
             Self::OriginTimeout => "the origin did not answer in time",
+            Self::Crowded => "too many requests wait for their turn already",
             Self::Internal => "the gateway failed",
         }
     }
 }
 
-/// The body of a refusal by the policy item `policy`.
+/// The body of a refusal by the policy item `policy`, sent with `status`.
 ///
 /// draft-ietf-httpapi-ratelimit-headers-11, "Problem Types": quota-exceeded names the violated policies.
-pub(super) fn quota_exceeded(policy: &str) -> Bytes {
+pub(super) fn quota_exceeded(policy: &str, status: StatusCode) -> Bytes {
     Bytes::from(
         json!({
             "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
             "title": "Too many requests",
-            "status": 429,
+            "status": status.as_u16(),
             "violated-policies": [policy],
         })
         .to_string(),

@@ -1,25 +1,70 @@
-//! Makes the answer to a refused request: 429 with the moment to come back, the standing of every rate and a problem body.
+//! Makes the answer to a refused request: a status, the moment to come back, how the limits stand, and a body.
+//!
+//! Route or limit may word it; the route's words go before the limit's, and without any it is 429 with a problem body. Callers that
+//! speak gRPC get a status of gRPC, whatever the wording. Two places write answers, the proxy and the listener for repeated refusals,
+//! so what is written is listed once, in [`Refusal::each_field`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY};
 use sluicegate_limiter::{Outcome, Verdict};
 
-use super::fields::{PolicyItems, rate_limit, whole_seconds};
-
-/// RFC 6585 §4.
-pub const TOO_MANY_REQUESTS: StatusCode = StatusCode::TOO_MANY_REQUESTS;
+use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, whole_seconds};
+use super::grpc::{Grpc, GrpcStatus};
+use super::negotiate;
+use super::problem::{PROBLEM_JSON, quota_exceeded};
+use super::wording::{Told, fill_in};
+use super::x_rate_limit::XRateLimit;
+use crate::config::rules::RefusalRules;
+use crate::record::RequestId;
 
 /// What a refusal says; the caller writes it as HTTP.
 #[derive(Debug)]
 pub struct Refusal {
+    /// 429 unless it is worded otherwise; 200 for callers that speak gRPC.
+    pub status: StatusCode,
     /// `Retry-After` in whole seconds, rounded up, at least 1 (RFC 9110 §10.2.3).
     pub retry_after: u64,
-    /// `RateLimit`.
-    pub rate_limit: HeaderValue,
-    /// The problem body.
+    /// The body; empty for callers that speak gRPC.
     pub body: Bytes,
+    fields: LimitFields,
+    content: Content,
+}
+
+/// What else is written.
+#[derive(Debug)]
+enum Content {
+    /// The type of the body, and what the wording adds.
+    Body(HeaderValue, Option<Arc<RefusalRules>>),
+    /// The status of gRPC.
+    Grpc([(HeaderName, HeaderValue); 3]),
+}
+
+/// What a refusal needs to know of its request.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The name of the route.
+    pub route: &'a str,
+    /// How the route words refusals.
+    pub wording: Option<&'a Arc<RefusalRules>>,
+    /// What [`rate_limit_policy`](super::rate_limit_policy) made of the limits.
+    pub policy: Option<&'a HeaderValue>,
+    /// The fields of the request.
+    pub headers: &'a HeaderMap,
+    /// Its identity.
+    pub request_id: RequestId,
+}
+
+/// The value of a field that is yet to be written.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldText<'a> {
+    /// As it is.
+    Value(&'a HeaderValue),
+    /// In decimal.
+    Number(u64),
 }
 
 impl Refusal {
@@ -28,20 +73,116 @@ impl Refusal {
     pub fn new<'a>(
         limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
         verdict: &Verdict,
+        scene: &Scene<'_>,
     ) -> Self {
-        let rate_limit = rate_limit(limits.clone(), verdict);
-        let body = match verdict.outcome() {
-            Outcome::Refused { ask, rate } => limits
-                .into_iter()
-                .nth(ask)
-                .map(|limit| limit.refusal_body(rate))
-                .unwrap_or_default(),
-            Outcome::Admitted => Bytes::new(),
+        let (limit, rate) = match verdict.outcome() {
+            Outcome::Refused { ask, rate } => (limits.clone().into_iter().nth(ask), rate),
+            Outcome::Admitted => (None, 0),
         };
+        let retry_after = whole_seconds(verdict.retry_after().unwrap_or(Duration::ZERO)).max(1);
+        let fields = LimitFields::new(scene.policy.cloned(), limits, verdict);
+        let name = limit.map_or("", PolicyItems::name);
+        if let Some(grpc) = Grpc::of(scene.headers) {
+            let message = format!("the limit {name} refuses; retry after {retry_after} s");
+            return Self {
+                status: StatusCode::OK,
+                retry_after,
+                body: Bytes::new(),
+                fields,
+                content: Content::Grpc(grpc.fields(GrpcStatus::RESOURCE_EXHAUSTED, &message)),
+            };
+        }
+        let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
+        let status = rules.map_or(StatusCode::TOO_MANY_REQUESTS, |rules| rules.status);
+        let told = Told {
+            limit: name,
+            route: scene.route,
+            retry_after,
+            request_id: scene.request_id,
+        };
+        let own = rules.and_then(|rules| worded(rules, scene.headers, &told));
+        let (content_type, body) = own.unwrap_or_else(|| {
+            let body = match limit {
+                Some(limit) if status == StatusCode::TOO_MANY_REQUESTS => limit.refusal_body(rate),
+                _ => quota_exceeded(limit.map_or("", |limit| limit.item_name(rate)), status),
+            };
+            (PROBLEM_JSON, body)
+        });
         Self {
-            retry_after: whole_seconds(verdict.retry_after().unwrap_or(Duration::ZERO)).max(1),
-            rate_limit,
+            status,
+            retry_after,
             body,
+            fields,
+            content: Content::Body(content_type, rules.cloned()),
         }
     }
+
+    /// Calls `write` with every field of the answer but its length, in the order to write them.
+    ///
+    /// # Errors
+    /// The first of `write`.
+    pub fn each_field<E>(
+        &self,
+        mut write: impl FnMut(&HeaderName, FieldText<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        write(&RETRY_AFTER, FieldText::Number(self.retry_after))?;
+        if let Some(policy) = &self.fields.policy {
+            write(&RATE_LIMIT_POLICY, FieldText::Value(policy))?;
+        }
+        if let Some(standing) = &self.fields.standing {
+            write(&RATE_LIMIT, FieldText::Value(standing))?;
+        }
+        for (name, number) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
+            write(name, FieldText::Number(number))?;
+        }
+        match &self.content {
+            Content::Body(content_type, rules) => {
+                for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {
+                    write(name, FieldText::Value(value))?;
+                }
+                if rules.as_ref().is_some_and(|rules| varies(rules)) {
+                    let by_accept = HeaderValue::from_static("accept");
+                    write(&VARY, FieldText::Value(&by_accept))?;
+                }
+                write(&CONTENT_TYPE, FieldText::Value(content_type))
+            }
+            Content::Grpc(fields) => fields
+                .iter()
+                .try_for_each(|(name, value)| write(name, FieldText::Value(value))),
+        }
+    }
+}
+
+/// Whether `Accept` chooses the body.
+pub(crate) fn varies(rules: &RefusalRules) -> bool {
+    !rules.alternatives.is_empty()
+}
+
+/// The body that `rules` have for a client with these fields; `None` is the problem body.
+fn worded(
+    rules: &RefusalRules,
+    headers: &HeaderMap,
+    told: &Told<'_>,
+) -> Option<(HeaderValue, Bytes)> {
+    let first = rules.body.as_ref();
+    let default = first
+        .map_or(&PROBLEM_JSON, |wording| &wording.content_type)
+        .clone();
+    let others = rules
+        .alternatives
+        .iter()
+        .map(|wording| &wording.content_type);
+    let types = std::iter::once(&default)
+        .chain(others)
+        .map(|media_type| media_type.to_str().unwrap_or_default());
+    let chosen = if varies(rules) {
+        negotiate::choose(headers, types)
+    } else {
+        0
+    };
+    let wording = match chosen.checked_sub(1) {
+        None => first?,
+        Some(other) => rules.alternatives.get(other)?,
+    };
+    Some((wording.content_type.clone(), fill_in(wording, told)))
 }

@@ -33,6 +33,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         action: RouteAction::Forward("app".into()),
         lists: ListUse::default(),
         max_body_bytes: None,
+        refusal: None,
     }
 }
 

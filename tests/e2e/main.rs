@@ -14,7 +14,9 @@
 
 mod harness;
 
+mod actions;
 mod algorithms;
+mod answers;
 mod caps;
 mod clients;
 mod command_line;
@@ -32,5 +34,6 @@ mod proxying;
 mod refusals;
 mod reload;
 mod restart;
+mod settling;
 mod shutdown;
 mod survival;

@@ -7,6 +7,7 @@ use crate::sync::{AtomicU64, Ordering};
 use super::ages::Ages;
 use super::layout::Bucket;
 use super::lock::settled_owner;
+use super::single::Weigh;
 use super::spell::{Overflow, Spell};
 use super::tag::Owner;
 use super::{Place, Table};
@@ -95,7 +96,7 @@ impl<const K: usize> Table<K> {
     }
 
     /// How full the table is at the judges' moment.
-    pub(crate) fn occupancy(&self, judges: &[Judge; K]) -> Occupancy {
+    pub(crate) fn occupancy<W: Weigh>(&self, judges: &[W; K]) -> Occupancy {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
@@ -155,10 +156,10 @@ impl<const K: usize> Table<K> {
     }
 
     /// The key of slot `index`, counted through all buckets, and its words, if it owes something.
-    pub(crate) fn occupant(
+    pub(crate) fn occupant<W: Weigh>(
         &self,
         index: usize,
-        judges: &[Judge; K],
+        judges: &[W; K],
     ) -> Option<(KeyHash, [Word; K])> {
         let (home, slot) = (index / Bucket::<K>::SLOTS, index % Bucket::<K>::SLOTS);
         let (key, words) = self.settled(home, slot)?;
@@ -169,7 +170,7 @@ impl<const K: usize> Table<K> {
         owes.then_some((key, words))
     }
 
-    fn is_live(&self, home: usize, slot: usize, judges: &[Judge; K]) -> bool {
+    fn is_live<W: Weigh>(&self, home: usize, slot: usize, judges: &[W; K]) -> bool {
         let place = Place {
             bucket: self.memory.bucket(home),
             home,

@@ -44,6 +44,7 @@ mod lock;
 pub(crate) mod moving;
 mod newcomer;
 mod overflow;
+pub(crate) mod single;
 mod spell;
 pub(crate) mod tag;
 

@@ -9,14 +9,24 @@ use crate::sync::Ordering;
 use super::known::swap;
 use super::layout::{Bucket, MOST_SLOTS, Memory};
 use super::lock::{Lock, give_back, settled_owner};
+use super::single::Weigh;
 use super::tag::{Owner, Tag};
 use super::{Change, Charged, Made, Place, State, Table};
 
 /// A slot that owed nothing when it was looked at, with what it held.
-struct Vacancy<'t, const K: usize> {
-    place: Place<'t, K>,
-    owner: Owner,
-    words: [Word; K],
+pub(super) struct Vacancy<'t, const K: usize> {
+    pub(super) place: Place<'t, K>,
+    pub(super) owner: Owner,
+    pub(super) words: [Word; K],
+}
+
+/// What a claim that failed has left behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Nothing.
+    Nothing,
+    /// Fresh words, which count for the key that has the slot.
+    Words,
 }
 
 impl<const K: usize> Table<K> {
@@ -85,17 +95,10 @@ impl<const K: usize> Table<K> {
         let Some(fresh) = change.apply_all(judges, &inherited) else {
             return self.refuse_newcomer(tag, homes, judges, change);
         };
-        let mut vacancies = homes.map(|home| self.vacancies(tag, home, judges));
-        // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
-        // choices keep the fullest bucket close to the average one.
-        let [first, second] = [vacancies[0].len(), vacancies[1].len()];
-        if first <= Bucket::<K>::SPARE && first < second {
-            vacancies.swap(0, 1);
-        }
-        for vacancy in vacancies.iter().flatten() {
+        for vacancy in self.vacancies_of_both(tag, homes, judges).iter().flatten() {
             let fresh =
                 std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
-            if vacancy.claim(&turn, tag, &fresh) {
+            if vacancy.claim(&turn, tag, &fresh).is_ok() {
                 if vacancy.owner != Owner::Nobody {
                     self.counts.reused();
                 }
@@ -152,12 +155,29 @@ impl<const K: usize> Table<K> {
         })
     }
 
+    /// The slots of both buckets that owe nothing, in the order in which they should be taken.
+    pub(super) fn vacancies_of_both<W: Weigh>(
+        &self,
+        tag: Tag,
+        homes: [usize; 2],
+        judges: &[W; K],
+    ) -> [ArrayVec<Vacancy<'_, K>, MOST_SLOTS>; 2] {
+        let mut vacancies = homes.map(|home| self.vacancies(tag, home, judges));
+        // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
+        // choices keep the fullest bucket close to the average one.
+        let [first, second] = [vacancies[0].len(), vacancies[1].len()];
+        if first <= Bucket::<K>::SPARE && first < second {
+            vacancies.swap(0, 1);
+        }
+        vacancies
+    }
+
     /// The slots of a bucket that owe nothing, in the order of `tag`.
-    fn vacancies(
+    fn vacancies<W: Weigh>(
         &self,
         tag: Tag,
         home: usize,
-        judges: &[Judge; K],
+        judges: &[W; K],
     ) -> ArrayVec<Vacancy<'_, K>, MOST_SLOTS> {
         let bucket = self.memory.bucket(home);
         let vacancy = |slot| {
@@ -185,9 +205,11 @@ impl<const K: usize> Table<K> {
 }
 
 impl<const K: usize> Vacancy<'_, K> {
-    /// Takes the slot over for `tag`, with `fresh` words, in its newcomers' `turn`; `false` when that failed, and nothing
-    /// counts for `tag` here.
-    fn claim(&self, turn: &Lock<'_>, tag: Tag, fresh: &[Word; K]) -> bool {
+    /// Takes the slot over for `tag`, with `fresh` words, in its newcomers' `turn`.
+    ///
+    /// # Errors
+    /// When that failed, and nothing counts for `tag` here; what it left behind.
+    pub(super) fn claim(&self, turn: &Lock<'_>, tag: Tag, fresh: &[Word; K]) -> Result<(), Lost> {
         let (place, busy) = (&self.place, self.owner.busy());
         // SeqCst, here and at the words: see `known::swap`. Relaxed on failure: nothing was read.
         let taken = place.tag().compare_exchange(
@@ -197,7 +219,7 @@ impl<const K: usize> Vacancy<'_, K> {
             Ordering::Relaxed,
         );
         if taken.is_err() {
-            return false;
+            return Err(Lost::Nothing);
         }
         // Invariant 3: fails if the old key was charged since it was looked at.
         let won = swap(place.state(0), self.words[0], fresh[0]).is_ok();
@@ -206,14 +228,15 @@ impl<const K: usize> Vacancy<'_, K> {
         // before that has run out, so a busy word that is found below is this claim's own (`lock` has the limits).
         if !won || !turn.is_mine() || !self.write_rest(busy, fresh) {
             give_back(place.tag(), busy);
-            return false;
+            return Err(if won { Lost::Words } else { Lost::Nothing });
         }
         // Fails if somebody lost patience and gave the slot back. Release: pairs with the readers' Acquire of the tag, so
         // that they see the words. SeqCst for the copy to a successor.
         place
             .tag()
             .compare_exchange(busy, tag.bits(), Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok()
+            .map(drop)
+            .map_err(|_| Lost::Words)
     }
 
     /// Writes all words but the first, as long as the slot is still `busy`; whether it was.

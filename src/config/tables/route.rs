@@ -14,6 +14,7 @@ use crate::config::field::{Field, all, describe, quoted};
 use crate::config::host;
 use crate::config::pattern;
 use crate::config::problem::Mistake;
+use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
     ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules,
@@ -118,6 +119,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
         field.size(0..=LARGEST_BODY)
     });
+    let refusal = refusal::of(&section);
     section.finish();
 
     let matches = || {
@@ -155,6 +157,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
             action: action?,
             lists: uses?,
             max_body_bytes: max_body_bytes?,
+            refusal: refusal?,
         })
     };
     let rules = rules();
@@ -385,7 +388,7 @@ fn fixed_response(field: &Field<'_>) -> Option<FixedResponse> {
     })
 }
 
-fn content_type(text: &str) -> Result<HeaderValue, Mistake> {
+pub(in crate::config) fn content_type(text: &str) -> Result<HeaderValue, Mistake> {
     let wrong = || Mistake::new(format!("{} is not a media type", quoted(text)));
     let (kind, subtype) = text.split_once('/').ok_or_else(wrong)?;
     if kind.is_empty() || subtype.is_empty() || kind.contains(' ') {

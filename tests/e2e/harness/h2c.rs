@@ -10,6 +10,15 @@ use tokio::time::timeout;
 use super::client::{Request, Response};
 use super::eventually::PATIENCE;
 
+/// What the end of a stream came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndOfStream {
+    /// The head: there is neither a body nor a trailer.
+    Head,
+    /// A frame behind it.
+    Later,
+}
+
 /// One connection; every request is a stream of its own.
 #[derive(Clone)]
 pub struct H2cClient {
@@ -30,13 +39,18 @@ impl H2cClient {
 
     /// Sends a request on a new stream and reads the answer whole.
     pub async fn send(&self, request: Request) -> Response {
+        self.send_to_the_end(request).await.0
+    }
+
+    /// As [`send`](Self::send), and tells how the stream ended.
+    pub async fn send_to_the_end(&self, request: Request) -> (Response, EndOfStream) {
         timeout(PATIENCE, self.exchange(request))
             .await
             .unwrap()
             .unwrap()
     }
 
-    async fn exchange(&self, request: Request) -> Result<Response, h2::Error> {
+    async fn exchange(&self, request: Request) -> Result<(Response, EndOfStream), h2::Error> {
         let head = request
             .parts("http://gateway.test")
             .version(http::Version::HTTP_2)
@@ -49,16 +63,23 @@ impl H2cClient {
             upload.send_data(body, true)?;
         }
         let (head, mut incoming) = answer.await?.into_parts();
+        // A frame that waits to be read keeps a stream from being at its end.
+        let end = if incoming.is_end_stream() {
+            EndOfStream::Head
+        } else {
+            EndOfStream::Later
+        };
         let mut body = BytesMut::new();
         while let Some(piece) = incoming.data().await {
             let piece = piece?;
             incoming.flow_control().release_capacity(piece.len())?;
             body.extend_from_slice(&piece);
         }
-        Ok(Response {
+        let answer = Response {
             status: head.status.as_u16(),
             headers: head.headers,
             body: body.freeze(),
-        })
+        };
+        Ok((answer, end))
     }
 }

@@ -1,0 +1,330 @@
+//! Owns who is banned: keys that exceeded their limit, for how long still, and how often before.
+//!
+//! A limit refuses while it has no room; a ban refuses longer, and longer each time. Whoever decides looks at the ban
+//! first ([`Bans::standing`]): a banned request charges nothing. When a limit refuses it strikes ([`Bans::strike`]).
+//!
+//! # Guarantee
+//! *One ban for any number of refusals at a time:* a strike while a ban is in force changes nothing, and of strikes that
+//! race one begins the ban; the others find it. So a ban lasts as long as its level says from the strike that began it,
+//! and a client that goes on asking does not lengthen it.
+//!
+//! *Levels.* The first ban has level 1 and lasts [`BanRules::first`]. A strike after its end leads one level higher, and
+//! each level lasts `factor` times the one below, up to `max`. For every `max` without a ban since the end of the latest
+//! one level is forgotten. So who is banned more often than once in `max` is banned for longer and longer, who is banned
+//! more seldom always for the first length, and the longest ban is remembered for as many `max` as there are levels to
+//! it. (To forget a level in the time of the last ban instead would need less memory, but a client that waits as long as it
+//! was banned would never rise.)
+//!
+//! *Nobody is forgotten to make room.* Slots are taken over only from keys of whom nothing is remembered. When all slots
+//! that a key could use are taken, its strike is not kept ([`Struck::NotKept`], [`BanTallies::not_kept`]), and nothing else
+//! happens: the limit goes on refusing it.
+//!
+//! *Time.* A ban is never longer than its length from now, whatever the clock does: a clock that steps back makes it
+//! begin anew, at most. [`Banned::left`] is true: once it has passed the ban is over.
+//!
+//! # Memory
+//! A table as a limit's with one rate: fixed, 30 bytes a key at full capacity. Capacity must hold the keys that were banned
+//! and are not forgotten: those of the last `max` and its multiples for who is banned again.
+//!
+//! # Concurrency
+//! As in `table`. Looking at a key that has no slot reads one bucket: its overflow word, which nobody needs here, is a set
+//! of *signposts*, one bit of 64 for a key that was seated in its second bucket. A signpost is put up before the key is
+//! seated and never taken down while the table is in use: those who are misled look at both.
+
+mod edit;
+mod occupied;
+mod rules;
+mod sentence;
+#[cfg(feature = "mmap")]
+mod survive;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::algorithm::Word;
+use crate::capacity::Capacity;
+use crate::key::KeyHash;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::table::single::{Address, Claimed, Home, Known};
+use crate::table::{Table, Tallies};
+use crate::time::Timestamp;
+
+pub use occupied::{BansOccupied, Offender};
+pub use rules::{BanError, BanRules, Factor};
+use sentence::{Mark, Remembering, Sentence};
+
+/// Who is banned, and how bans last.
+#[derive(Clone)]
+pub struct Bans {
+    rules: BanRules,
+    capacity: Capacity,
+    docket: Arc<Docket>,
+}
+
+/// The sentences of all keys, and where they went when the capacity was edited.
+struct Docket {
+    table: Table<1>,
+    counts: Counts,
+    /// As in `limit`: whether `successor` is set, apart from it.
+    moved: AtomicBool,
+    successor: OnceLock<Bans>,
+    /// Held by an edit and by an operator's pardon; requests never take it.
+    edits: Mutex<()>,
+}
+
+/// The tallies as they grow. All Relaxed: each is a fact by itself and publishes nothing.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counts {
+    begun: AtomicU64,
+    not_kept: AtomicU64,
+}
+
+/// A ban in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Banned {
+    /// How long still, more than zero; it is over when this has passed.
+    pub left: Duration,
+    /// Which ban in a row, 1 to 127.
+    pub level: u8,
+}
+
+/// What a strike came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a strike that was not kept bans nobody"]
+pub enum Struck {
+    /// A ban begins.
+    Begun(Banned),
+    /// One is in force already, and stays as it is.
+    InForce(Banned),
+    /// There is no room to remember this key: every slot that it could use belongs to another that is banned or
+    /// remembered.
+    NotKept,
+}
+
+/// What happened since the bans were made, edits included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BanTallies {
+    /// Bans that began.
+    pub begun: u64,
+    /// Strikes that were not kept, and keys that an edit to a smaller capacity had no room for.
+    pub not_kept: u64,
+    /// Slots taken over from a key of whom nothing was remembered any more.
+    pub slots_reused: u64,
+}
+
+impl Banned {
+    /// When it is over.
+    #[must_use]
+    pub fn until(&self, now: Timestamp) -> Timestamp {
+        now.saturating_add(self.left)
+    }
+}
+
+impl Struck {
+    /// The ban that is in force now, if any.
+    #[must_use]
+    pub fn banned(self) -> Option<Banned> {
+        match self {
+            Self::Begun(banned) | Self::InForce(banned) => Some(banned),
+            Self::NotKept => None,
+        }
+    }
+}
+
+impl Bans {
+    /// Nobody is banned yet. Memory is for `capacity` keys that are banned or remembered at the same time; none of it is
+    /// allocated later.
+    #[must_use]
+    pub fn new(rules: BanRules, capacity: Capacity) -> Self {
+        let table = Table::new(capacity, Tallies::default());
+        Self::within(rules, capacity, Docket::new(table))
+    }
+
+    /// Bans in so many buckets: for tests that need keys to collide.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_buckets(rules: BanRules, buckets: usize) -> Self {
+        let capacity = Capacity::new(buckets as u64).unwrap_or_default();
+        let table = Table::with_buckets(buckets, Tallies::default());
+        Self::within(rules, capacity, Docket::new(table))
+    }
+
+    fn within(rules: BanRules, capacity: Capacity, docket: Docket) -> Self {
+        let docket = Arc::new(docket);
+        Self {
+            rules,
+            capacity,
+            docket,
+        }
+    }
+
+    /// How bans last.
+    #[must_use]
+    pub fn rules(&self) -> &BanRules {
+        &self.rules
+    }
+
+    /// Keys that can be banned or remembered at the same time.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// Memory of the table, fixed when it was made.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.docket.table.bytes()
+    }
+
+    /// What [`bytes`](Self::bytes) of new ones would be, before any of it is allocated.
+    #[must_use]
+    pub fn bytes_for(capacity: Capacity) -> u64 {
+        Table::<1>::bytes_for(capacity)
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn tallies(&self) -> BanTallies {
+        let Docket { table, counts, .. } = &*self.docket;
+        BanTallies {
+            begun: counts.begun.load(Ordering::Relaxed),
+            not_kept: counts.not_kept.load(Ordering::Relaxed),
+            slots_reused: table.tallies().slots_reused,
+        }
+    }
+
+    /// The ban of `key` that is in force. Of a key that never was banned it mostly reads one bucket, and writes nothing; it
+    /// writes only to moderate a ban whose end has come too far ahead.
+    #[must_use]
+    #[inline]
+    pub fn standing(&self, key: KeyHash, now: Timestamp) -> Option<Banned> {
+        let at = self.docket.table.address(key);
+        let word = self.docket.table.word_by_signpost(at)?;
+        self.standing_by(word, at, now)
+    }
+
+    /// The ban that a key's word says is in force.
+    fn standing_by(&self, word: Word, at: Address, now: Timestamp) -> Option<Banned> {
+        let mark = mark(at);
+        let sentence = Sentence::of(word, mark);
+        let banned = sentence.standing(&self.rules, now)?;
+        if sentence.moderated(&self.rules, now).is_some() {
+            let moderate = |word| {
+                Sentence::of(word, mark)
+                    .moderated(&self.rules, now)
+                    .map(Sentence::word)
+            };
+            // What another thread has made of it meanwhile is as good.
+            let _ = self.docket.table.change_word(at, moderate);
+        }
+        Some(banned)
+    }
+
+    /// How many bans in a row are remembered of `key`, the one in force included. Writes nothing.
+    #[must_use]
+    pub fn level(&self, key: KeyHash, now: Timestamp) -> u8 {
+        let at = self.docket.table.address(key);
+        let word = self.docket.table.word_at(at);
+        word.map_or(0, |word| {
+            Sentence::of(word, mark(at)).level(&self.rules, now)
+        })
+    }
+
+    /// Bans a key that exceeded its limit, unless it is banned already.
+    pub fn strike(&self, key: KeyHash, now: Timestamp) -> Struck {
+        let at = self.docket.table.address(key);
+        // Another round means that another thread seated this key, or had its turn taken away.
+        let word = loop {
+            let struck = |word| {
+                Sentence::of(word, mark(at))
+                    .struck(&self.rules, now)
+                    .map(Sentence::word)
+            };
+            match self.docket.table.change_word(at, struck) {
+                Known::Written(word, _) => break word,
+                Known::Left(word) => {
+                    if let Some(banned) = self.standing_by(word, at, now) {
+                        return Struck::InForce(banned);
+                    }
+                }
+                Known::Nowhere => {
+                    let none = Sentence::none(mark(at));
+                    let first = none.struck(&self.rules, now).unwrap_or(none).word();
+                    match self.seat(at, first, now) {
+                        Claimed::Seated(word, _) => break word,
+                        Claimed::Lost(_) => {}
+                        Claimed::NoRoom => return self.not_kept(key, now),
+                    }
+                }
+            }
+        };
+        let newest = self.tell_successors(key, word, now);
+        newest.docket.counts.begun.fetch_add(1, Ordering::Relaxed);
+        match Sentence::of(word, mark(at)).standing(&self.rules, now) {
+            Some(banned) => Struck::Begun(banned),
+            // A ban lasts a second at least; there is none only at the end of time.
+            None => Struck::NotKept,
+        }
+    }
+
+    /// Seats a key with its first word.
+    fn seat(&self, at: Address, first: Word, now: Timestamp) -> Claimed {
+        let (table, rules) = (&self.docket.table, &self.rules);
+        let Some(turn) = table.turn(at) else {
+            return Claimed::Lost(None);
+        };
+        let put = |_, home| {
+            if home == Home::Second {
+                table.put_signpost(at);
+            }
+            first
+        };
+        let claimed = table.seat_word(&turn, at, &Remembering { rules, now }, put);
+        if let Claimed::Lost(Some((mine, seat))) = claimed {
+            // It says nothing of whoever has the slot, but would keep it from newcomers.
+            table.change_seat(seat, |word| (word == mine).then_some(Word::UNUSED));
+        }
+        claimed
+    }
+}
+
+/// The mark of a key: other bits than those that name its signpost and its buckets.
+fn mark(at: Address) -> Mark {
+    Mark::of(at.middle())
+}
+
+impl Docket {
+    fn new(table: Table<1>) -> Self {
+        Self {
+            table,
+            counts: Counts::default(),
+            moved: AtomicBool::new(false),
+            successor: OnceLock::new(),
+            edits: Mutex::new(()),
+        }
+    }
+}
+
+impl Counts {
+    /// Goes on from what was counted before. What is counted there at this very moment may be missed.
+    fn add(&self, before: &Self) {
+        for (count, before) in [
+            (&self.begun, &before.begun),
+            (&self.not_kept, &before.not_kept),
+        ] {
+            count.fetch_add(before.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Bans {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("Bans")
+            .field("rules", &self.rules)
+            .field("capacity", &self.capacity)
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}

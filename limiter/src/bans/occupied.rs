@@ -1,0 +1,102 @@
+//! Looks into bans in use: who is banned, who is remembered, and how full the table is.
+//!
+//! Keys show only as hashes. Nothing is locked, as in `limit::occupied`: what races with the walk is seen before or after.
+//! A walk reads the whole table: for an operator's question, not for a request.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use crate::key::KeyHash;
+use crate::table::Occupancy;
+use crate::time::Timestamp;
+
+use super::sentence::{Remembering, Sentence};
+use super::{Banned, Bans, mark};
+
+/// Most keys that [`Bans::top`] gives.
+const MOST_TOP: usize = 1024;
+
+/// A key that is banned or remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offender {
+    /// What the table knows of the key's hash: all but its lowest bit.
+    pub key: KeyHash,
+    /// How many bans in a row are remembered, at least 1.
+    pub level: u8,
+    /// The ban in force, if it is not over.
+    pub banned: Option<Banned>,
+}
+
+/// The keys that are banned or remembered; see [`Bans::occupied`].
+#[derive(Clone, Debug)]
+pub struct BansOccupied<'b> {
+    bans: &'b Bans,
+    now: Timestamp,
+    next: usize,
+}
+
+impl Iterator for BansOccupied<'_> {
+    type Item = Offender;
+
+    fn next(&mut self) -> Option<Offender> {
+        let Self { bans, now, .. } = *self;
+        let (table, rules) = (&bans.docket.table, &bans.rules);
+        while self.next < table.slots() {
+            let slot = self.next;
+            self.next += 1;
+            let Some((key, [word])) = table.occupant(slot, &[Remembering { rules, now }]) else {
+                continue;
+            };
+            let sentence = Sentence::of(word, mark(table.address(key)));
+            let level = sentence.level(rules, now);
+            // What a lost claim left behind says nothing of this key.
+            if level > 0 {
+                let banned = sentence.standing(rules, now);
+                return Some(Offender { key, level, banned });
+            }
+        }
+        None
+    }
+}
+
+impl Bans {
+    /// The keys that are banned or remembered.
+    #[must_use]
+    pub fn occupied(&self, now: Timestamp) -> BansOccupied<'_> {
+        BansOccupied {
+            bans: self,
+            now,
+            next: 0,
+        }
+    }
+
+    /// The `n` keys that are banned for longest still, then those of whom most is remembered; at most 1024.
+    #[must_use]
+    pub fn top(&self, n: usize, now: Timestamp) -> Vec<Offender> {
+        let n = n.min(MOST_TOP);
+        let rank = |offender: &Offender| {
+            let left = offender.banned.map_or(Duration::ZERO, |banned| banned.left);
+            Reverse((left, offender.level))
+        };
+        let mut top: Vec<Offender> = Vec::with_capacity(2 * n + 1);
+        for offender in self.occupied(now) {
+            top.push(offender);
+            // Sorted once for every n: a heap would save nothing beside the reading of the table.
+            if top.len() > 2 * n {
+                top.sort_by_key(rank);
+                top.truncate(n);
+            }
+        }
+        top.sort_by_key(rank);
+        top.truncate(n);
+        top
+    }
+
+    /// How full the table is: `live` are keys that are banned or remembered, and nothing is counted in overflow. Looks at
+    /// up to 131,072 buckets: for a status page, not for a request.
+    #[must_use]
+    pub fn occupancy(&self, now: Timestamp) -> Occupancy {
+        let rules = &self.rules;
+        self.docket.table.occupancy(&[Remembering { rules, now }])
+    }
+}

@@ -1,0 +1,96 @@
+//! Opens bans that survive the process, and edits them so that they go on surviving: as `limit::survive` does for
+//! counters.
+//!
+//! The file is named after the limit, what its keys are, and the capacity. The rules are not part of it: no sentence
+//! depends on them.
+
+use std::sync::Arc;
+
+use crate::capacity::Capacity;
+use crate::limit::Meaning;
+use crate::region::{Adopted, Identity, Layout, Region, StateDir, StateError};
+use crate::table::{Table, Tallies};
+use crate::time::Timestamp;
+
+use super::{BanRules, Bans, Docket};
+
+/// Names the layout: one word a slot, signposts for overflow words, sentences as `sentence` packs them. Another packing
+/// takes another number than 1 above the rest.
+const LAYOUT: u64 = 1 << 16 | Table::<1>::LAYOUT;
+
+impl Bans {
+    /// The identity of the bans of this meaning, which may be that of a limit, too. A sweep asks for those in use.
+    #[must_use]
+    pub fn identity(meaning: Meaning<'_>, capacity: Capacity) -> Identity {
+        let keys = capacity.keys().to_le_bytes();
+        let parts: [&[u8]; 3] = [meaning.key.as_bytes(), b"bans", &keys];
+        Identity::new(
+            meaning.name,
+            Layout(LAYOUT),
+            Table::<1>::words_for(capacity),
+            &parts,
+        )
+    }
+
+    /// Bans that go on from those in `state`, or begin there.
+    ///
+    /// Keys must be hashed under the directory's seed, and moments come from the directory's clock.
+    ///
+    /// # Errors
+    /// No room for the file, or the system's. [`Bans::new`] bans without a file.
+    pub fn open(
+        state: &StateDir,
+        meaning: Meaning<'_>,
+        rules: BanRules,
+        capacity: Capacity,
+        now: Timestamp,
+    ) -> Result<(Self, Adopted), StateError> {
+        let identity = Self::identity(meaning, capacity);
+        let heal = |region: &Region| {
+            Table::<1>::heal(region);
+            Table::<1>::mend_signposts(region);
+        };
+        let (region, adopted) = state.region(&identity, now, heal)?;
+        let table = Table::within(region, Tallies::default());
+        let docket = Arc::new(Docket::new(table));
+        let bans = Self {
+            rules,
+            capacity,
+            docket,
+        };
+        Ok((bans, adopted))
+    }
+
+    /// As [`edited`](Self::edited); another capacity gets another file, which is found under its name once all bans are
+    /// in it.
+    ///
+    /// # Errors
+    /// The bans are edited whatever becomes of the file. An error says that what begins from now on will not survive.
+    pub fn edited_in(
+        &self,
+        state: &StateDir,
+        meaning: Meaning<'_>,
+        rules: BanRules,
+        capacity: Capacity,
+        now: Timestamp,
+    ) -> (Self, Result<(), StateError>) {
+        let mut drafted = Ok(None);
+        let edited = self.edited_with(rules, capacity, now, |before| {
+            match state.draft(&Self::identity(meaning, capacity), now) {
+                Ok((region, draft)) => {
+                    drafted = Ok(Some(draft));
+                    Table::within(region, before)
+                }
+                Err(error) => {
+                    drafted = Err(error);
+                    Table::new(capacity, before)
+                }
+            }
+        });
+        let kept = drafted.and_then(|draft| match draft {
+            Some(draft) => state.publish(&draft),
+            None => Ok(()),
+        });
+        (edited, kept)
+    }
+}

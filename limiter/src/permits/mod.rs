@@ -1,0 +1,429 @@
+//! Owns how many requests of each key are in flight, and lets in as many as may be.
+//!
+//! [`Permits::take`] gives a [`Permit`] or says how many there are already. The permit is the request's place: it is given
+//! back when it is dropped, so a place cannot be lost on any way out of a request. There is no time in this: a permit
+//! counts from its taking to its end, and no process leaves any behind, so the table never lies in a file.
+//!
+//! # Guarantee
+//! *A key never holds more than `max` permits,* under any interleaving, as long as `max` is not lowered below what it
+//! holds already: a taking is one compare-and-swap from a count that was judged. And nobody is refused whose key holds
+//! fewer, as long as the keys with permits fit in `capacity`.
+//!
+//! # Memory
+//! A table as a limit's with one rate: fixed, 30 bytes a key at full capacity. A slot without permits is taken over by the
+//! next newcomer; capacity must hold the keys that have requests in flight *at the same time*.
+//!
+//! # When it is full
+//! When every slot that a newcomer could use has permits, it takes its permit in the overflow words of both its buckets,
+//! which count plain numbers; the smaller decides. It counts at least what the key holds there, maybe others too: so it
+//! errs towards refusing, and only there. Unlike a limit's, such a count is not inherited by a slot, since each permit goes
+//! back to where it was taken; instead the slot of a key that may hold some says so (`count`), and as long as there are
+//! any they count for it.
+//!
+//! # Concurrency
+//! As in `table`. A claim that loses its slot after it wrote there takes its permit back, if need be from under the key
+//! that has the slot; till then that key counts one more than it holds.
+
+mod concurrency;
+mod count;
+mod edit;
+mod permit;
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::sync::{Arc, Mutex, RwLock, Weak};
+
+use crate::algorithm::Word;
+use crate::capacity::Capacity;
+use crate::decision::Counted;
+use crate::key::KeyHash;
+use crate::sync::{AtomicBool, Ordering};
+use crate::table::single::{Address, Claimed, Known};
+use crate::table::{Occupancy, Seat, Table, Tallies};
+
+pub use concurrency::{Concurrency, ConcurrencyError};
+use count::{Count, Held, company};
+pub use permit::Permit;
+
+/// Most keys that [`Permits::top`] gives.
+const MOST_TOP: usize = 1024;
+
+/// How many requests of each key may be in flight, and those that are.
+#[derive(Clone)]
+pub struct Permits {
+    max: Concurrency,
+    counters: Arc<Counters>,
+}
+
+/// The permits that were taken in one table, and the tables before and after it.
+struct Counters {
+    table: Table<1>,
+    capacity: Capacity,
+    /// Tables from before an edit of the capacity. They live as long as anybody holds a permit of theirs.
+    before: Vec<Weak<Counters>>,
+    /// Whether `successor` was ever set. Apart from it, so that a taking can look without a lock.
+    moved: AtomicBool,
+    successor: RwLock<Weak<Counters>>,
+    /// Held by an edit; requests never take it.
+    edits: Mutex<()>,
+}
+
+/// How many permits count for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Permits: what the key holds, and in overflow maybe what others hold.
+    pub permits: u32,
+    /// Whether some of them are counted together with others'.
+    pub counted: Counted,
+}
+
+/// Why there is no permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full {
+    /// What is in flight, at least [`max`](Self::max).
+    pub in_flight: InFlight,
+    /// What may be.
+    pub max: Concurrency,
+}
+
+/// A key with permits, as an operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// What the table knows of the key's hash: all but its lowest bit.
+    pub key: KeyHash,
+    /// What is in flight.
+    pub in_flight: InFlight,
+}
+
+impl InFlight {
+    const NONE: Self = Self {
+        permits: 0,
+        counted: Counted::Alone,
+    };
+
+    fn new(permits: u64, counted: Counted) -> Self {
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        Self { permits, counted }
+    }
+
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        Self {
+            permits: self.permits.saturating_add(other.permits),
+            counted: match (self.counted, other.counted) {
+                (Counted::Alone, Counted::Alone) => Counted::Alone,
+                _ => Counted::InOverflow,
+            },
+        }
+    }
+}
+
+impl Permits {
+    /// `max` permits for each key, with memory for `capacity` keys that hold some at the same time. None of it is
+    /// allocated later.
+    #[must_use]
+    pub fn new(max: Concurrency, capacity: Capacity) -> Self {
+        Self::within(max, Table::new(capacity, Tallies::default()), capacity)
+    }
+
+    /// Permits in so many buckets: for tests that need keys to collide.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_buckets(max: Concurrency, buckets: usize) -> Self {
+        let capacity = Capacity::new(buckets as u64).unwrap_or_default();
+        Self::within(
+            max,
+            Table::with_buckets(buckets, Tallies::default()),
+            capacity,
+        )
+    }
+
+    fn within(max: Concurrency, table: Table<1>, capacity: Capacity) -> Self {
+        let counters = Arc::new(Counters::new(table, capacity, Vec::new()));
+        Self { max, counters }
+    }
+
+    /// Permits that a key may hold.
+    #[must_use]
+    pub fn max(&self) -> Concurrency {
+        self.max
+    }
+
+    /// Keys that may hold permits at the same time without sharing a counter.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        self.counters.capacity
+    }
+
+    /// Memory of the counts, with that of tables from before an edit whose permits are still out.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let counters = &self.counters;
+        let before: usize = counters
+            .earlier()
+            .map(|earlier| earlier.table.bytes())
+            .sum();
+        counters.table.bytes() + before
+    }
+
+    /// What [`bytes`](Self::bytes) of a new one would be, before any of it is allocated.
+    #[must_use]
+    pub fn bytes_for(capacity: Capacity) -> u64 {
+        Table::<1>::bytes_for(capacity)
+    }
+
+    /// Takes a permit for `key`. A refusal writes nothing.
+    ///
+    /// Where a request needs permits of several keys: those that it has are given back when it drops them because another
+    /// was refused. Meanwhile they count: a request that races with one that is refused may be refused for it.
+    ///
+    /// # Errors
+    /// As many as may be are in flight.
+    #[inline]
+    pub fn take(&self, key: KeyHash) -> Result<Permit, Full> {
+        let taken = self.counters.take(key, self.max);
+        match self.counters.successor() {
+            None => taken,
+            Some(newer) => {
+                // Before the next is taken: a request holds one place.
+                drop(taken);
+                self.take_newer(newer, key)
+            }
+        }
+    }
+
+    /// As [`take`](Self::take) in the table after an edit.
+    #[cold]
+    fn take_newer(&self, mut newer: Arc<Counters>, key: KeyHash) -> Result<Permit, Full> {
+        // As many rounds as there were edits since this handle was made.
+        loop {
+            let taken = newer.take(key, self.max);
+            match newer.successor() {
+                None => return taken,
+                Some(next) => {
+                    drop(taken);
+                    newer = next;
+                }
+            }
+        }
+    }
+
+    /// Whether `key` would get a permit now. Writes nothing.
+    ///
+    /// # Errors
+    /// As many as may be are in flight.
+    pub fn peek(&self, key: KeyHash) -> Result<(), Full> {
+        let in_flight = self.in_flight(key);
+        let max = self.max;
+        if in_flight.permits < max.get() {
+            Ok(())
+        } else {
+            Err(Full { in_flight, max })
+        }
+    }
+
+    /// What counts for `key` now. Writes nothing.
+    #[must_use]
+    pub fn in_flight(&self, key: KeyHash) -> InFlight {
+        self.newest(|counters| counters.in_flight(key).and(counters.earlier_in_flight(key)))
+    }
+
+    /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
+    #[must_use]
+    pub fn occupancy(&self) -> Occupancy {
+        self.newest(|counters| counters.table.occupancy(&[Held]))
+    }
+
+    /// What happened to newcomers since the beginning, edits included.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        self.newest(|counters| counters.table.tallies())
+    }
+
+    /// The `n` keys with most in flight, most first; at most 1024. Those without a slot are not told apart, so not among
+    /// them. Reads the whole table: for an operator's question.
+    #[must_use]
+    pub fn top(&self, n: usize) -> Vec<Holder> {
+        let n = n.min(MOST_TOP);
+        self.newest(|counters| {
+            let mut top: Vec<Holder> = Vec::with_capacity(2 * n + 1);
+            let keep = |top: &mut Vec<Holder>| {
+                top.sort_by_key(|holder| Reverse(holder.in_flight.permits));
+                top.truncate(n);
+            };
+            for key in counters.holders() {
+                let in_flight = counters.in_flight(key);
+                let in_flight = in_flight.and(counters.earlier_in_flight(key));
+                top.push(Holder { key, in_flight });
+                // Sorted once for every n: a heap would save nothing beside the reading of the table.
+                if top.len() > 2 * n {
+                    keep(&mut top);
+                }
+            }
+            keep(&mut top);
+            top
+        })
+    }
+
+    /// What `look` finds in the table that the latest edit made.
+    fn newest<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
+        let Some(mut newer) = self.counters.successor() else {
+            return look(&self.counters);
+        };
+        while let Some(next) = newer.successor() {
+            newer = next;
+        }
+        look(&newer)
+    }
+}
+
+impl Counters {
+    fn new(table: Table<1>, capacity: Capacity, before: Vec<Weak<Self>>) -> Self {
+        Self {
+            table,
+            capacity,
+            before,
+            moved: AtomicBool::new(false),
+            successor: RwLock::new(Weak::new()),
+            edits: Mutex::new(()),
+        }
+    }
+
+    /// Takes a permit in this table, if the key holds fewer than `max` here and in those before.
+    #[inline]
+    fn take(self: &Arc<Self>, key: KeyHash, max: Concurrency) -> Result<Permit, Full> {
+        if self.before.is_empty() {
+            let seat = self.take_here(key, max.get());
+            let full = |in_flight| Full { in_flight, max };
+            return seat.map(|seat| Permit::new(self, seat)).map_err(full);
+        }
+        self.take_beside_earlier(key, max)
+    }
+
+    /// Takes a permit here if `key` holds fewer than `most` here; what it holds otherwise.
+    #[inline]
+    fn take_here(&self, key: KeyHash, most: u32) -> Result<Seat, InFlight> {
+        let at = self.table.address(key);
+        // Another round means that another thread seated this key, or had its turn taken away.
+        loop {
+            let one_more = |word| {
+                let count = Count::of(word);
+                let shared = self.shared_by(count, at);
+                (count.permits + shared < u64::from(most)).then(|| count.one_more(shared).word())
+            };
+            match self.table.change_word(at, one_more) {
+                Known::Written(_, seat) => return Ok(seat),
+                Known::Left(word) => return Err(self.told(Some(word), at)),
+                Known::Nowhere => {}
+            }
+            if let Some(taken) = self.take_newcomer(at, most) {
+                return taken;
+            }
+        }
+    }
+
+    /// As [`take_here`](Self::take_here) for a key without a slot; `None` when it may have one by now.
+    fn take_newcomer(&self, at: Address, most: u32) -> Option<Result<Seat, InFlight>> {
+        if self.shared(at) >= u64::from(most) {
+            return Some(self.refuse_newcomer(at));
+        }
+        let turn = self.table.turn(at)?;
+        // Read in the turn: what this key holds in overflow was taken in one.
+        let shared = self.shared(at);
+        if shared >= u64::from(most) {
+            return Some(self.refuse_newcomer(at));
+        }
+        let first = |before, _| Count::first(before, shared).word();
+        match self.table.seat_word(&turn, at, &Held, first) {
+            Claimed::Seated(_, seat) => Some(Ok(seat)),
+            Claimed::Lost(written) => {
+                if let Some((mine, seat)) = written {
+                    let withdraw = |word| Count::of(word).withdrawn(mine).map(Count::word);
+                    self.table.change_seat(seat, withdraw);
+                }
+                None
+            }
+            Claimed::NoRoom => {
+                let seat = Table::seat_in_overflow(at);
+                for word in self.table.words_of(seat) {
+                    // AcqRel: the next who has room by it sees what was done before it.
+                    word.fetch_add(count::ONE, Ordering::AcqRel);
+                }
+                // Asked after the words were written: whoever takes the turn away from now on sees them.
+                if !turn.is_mine() {
+                    self.give_back(seat);
+                    return None;
+                }
+                self.table.counts().admitted_in_overflow();
+                Some(Ok(seat))
+            }
+        }
+    }
+
+    fn refuse_newcomer(&self, at: Address) -> Result<Seat, InFlight> {
+        let in_flight = self.told(None, at);
+        if in_flight.counted == Counted::InOverflow {
+            self.table.counts().refused_in_overflow();
+        }
+        Err(in_flight)
+    }
+
+    /// What counts for `key` in this table.
+    fn in_flight(&self, key: KeyHash) -> InFlight {
+        let at = self.table.address(key);
+        self.told(self.table.word_at(at), at)
+    }
+
+    /// What counts for a key whose slot has this word, or that has none.
+    fn told(&self, word: Option<Word>, at: Address) -> InFlight {
+        match word.map(Count::of) {
+            Some(count) => {
+                let shared = self.shared_by(count, at);
+                InFlight::new(count.permits + shared, company(shared))
+            }
+            None => {
+                let shared = self.shared(at);
+                let counted = match company(shared) {
+                    Counted::Alone if !self.table.has_room(at, &Held) => Counted::InOverflow,
+                    counted => counted,
+                };
+                InFlight::new(shared, counted)
+            }
+        }
+    }
+
+    /// What newcomers share that counts for the key of a slot.
+    fn shared_by(&self, count: Count, at: Address) -> u64 {
+        match count.counted {
+            Counted::Alone => 0,
+            Counted::InOverflow => self.shared(at),
+        }
+    }
+
+    /// What newcomers without a slot share, by the word that counts less.
+    fn shared(&self, at: Address) -> u64 {
+        let rows = self.table.words_of(Table::seat_in_overflow(at));
+        // Acquire: pairs with the release of a permit that makes room here.
+        let row = rows.map(|word| word.load(Ordering::Acquire)).min();
+        row.unwrap_or(0)
+    }
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("Permits")
+            .field("max", &self.max)
+            .field("capacity", &self.capacity())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (permits, max) = (self.in_flight.permits, self.max.get());
+        write!(into, "{permits} of {max} requests are in flight")
+    }
+}
+
+impl std::error::Error for Full {}

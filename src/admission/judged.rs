@@ -1,0 +1,126 @@
+//! Owns what the limits of a route said of one request: the verdict, and what else is to be remembered.
+//!
+//! On most routes every limit is asked and there is nothing to add; then the verdict is all there is. Elsewhere some limits are left
+//! out of it, such as those in shadow, and something may turn out after it: [`Beside`] keeps both, so that response and record
+//! need not know why.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use http::{HeaderName, HeaderValue};
+use sluicegate_limiter::{MAX_ASKS, Verdict};
+
+use super::limit::ActiveLimit;
+use crate::response::PolicyItems;
+
+/// What the limits of a route said of one request.
+#[derive(Debug)]
+pub struct Judged {
+    /// Over the limits that may refuse the request.
+    pub verdict: Verdict,
+    /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
+    pub beside: Option<Box<Beside>>,
+}
+
+/// What a verdict alone does not say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// For each ask of the verdict the index of its limit on the route.
+    pub asked: ArrayVec<u8, MAX_ASKS>,
+    /// What was found out about limits, at most a few for each limit of the route.
+    pub notes: Vec<Note>,
+    /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
+    pub marks: Vec<Mark>,
+}
+
+/// What tells the origin of a limit that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The index of the limit on the route.
+    pub limit: u8,
+    /// The field to write.
+    pub field: HeaderName,
+    /// Its value: the limit's standing, as in `RateLimit`.
+    pub value: HeaderValue,
+}
+
+/// Something found out about a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The index of the limit on the route.
+    pub limit: u8,
+    /// What.
+    pub finding: Finding,
+}
+
+/// What can be found out about a limit beside the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Its charge was given back: the response does not count, there was none, or the request was not let in after all.
+    Released,
+    /// The origin told the cost, so many units as charged.
+    Cost(u32),
+    /// What the origin wrote is no cost; the request cost 1.
+    CostMalformed,
+    /// It is exceeded, and the request passes with a mark.
+    Marked,
+    /// It is in shadow and has room.
+    ShadowAdmitted,
+    /// It is in shadow and has none.
+    ShadowRefused,
+    /// Its rates in shadow have room.
+    ShadowRatesAdmitted,
+    /// Its rates in shadow have none.
+    ShadowRatesRefused,
+}
+
+impl Judged {
+    /// A verdict over all limits of a route, with nothing to add.
+    #[must_use]
+    pub fn plain(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            beside: None,
+        }
+    }
+
+    /// The limits that the verdict is over, in its order; `limits` are those of the route.
+    pub fn asked<'a>(
+        &'a self,
+        limits: &'a [Arc<ActiveLimit>],
+    ) -> impl Iterator<Item = &'a ActiveLimit> + Clone {
+        let beside = self.beside.as_deref();
+        (0..self.verdict.decisions().len()).filter_map(move |ask| {
+            let limit = beside.map_or(Some(ask), |beside| beside.limit_of(ask))?;
+            limits.get(limit).map(|limit| &**limit)
+        })
+    }
+
+    /// What those limits write into fields and bodies, in the verdict's order.
+    pub fn items<'a>(
+        &'a self,
+        limits: &'a [Arc<ActiveLimit>],
+    ) -> impl Iterator<Item = &'a PolicyItems> + Clone {
+        self.asked(limits).map(|limit| &limit.items)
+    }
+
+    /// Adds what was found out later.
+    pub fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
+        if let Some(beside) = &mut self.beside {
+            beside.notes.extend(notes);
+        }
+    }
+}
+
+impl Beside {
+    /// Adds something found out.
+    pub(super) fn note(&mut self, limit: u8, finding: Finding) {
+        self.notes.push(Note { limit, finding });
+    }
+
+    /// The index on the route of the limit that the ask at `ask` is about.
+    #[must_use]
+    pub fn limit_of(&self, ask: usize) -> Option<usize> {
+        self.asked.get(ask).map(|limit| usize::from(*limit))
+    }
+}

@@ -1,0 +1,148 @@
+//! Decides what a charge comes to once the request is answered: kept, given back, or changed to what the origin says.
+
+use http::{HeaderMap, HeaderName, StatusCode};
+use sluicegate_limiter::{Cost, Due};
+
+use super::judged::Finding;
+use crate::config::Condition;
+use crate::config::rules::{CostRules, LimitRules};
+
+/// What a client is answered, as far as charges depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The final status, the gateway's own included; 101 for an upgrade.
+    pub status: StatusCode,
+    /// The origin's fields; those of an answer of the gateway's own say nothing.
+    pub fields: &'a HeaderMap,
+}
+
+/// The terms of a limit whose charges wait for the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    count_if: Option<Condition>,
+    told: Option<Told>,
+}
+
+/// A cost that the origin tells.
+#[derive(Clone, Debug, PartialEq)]
+struct Told {
+    by: HeaderName,
+    at_most: u32,
+}
+
+impl Terms {
+    /// The terms that `rules` lay down; `None` where a charge stands as it was made.
+    #[must_use]
+    pub fn of(rules: &LimitRules) -> Option<Self> {
+        let told = match &rules.cost {
+            CostRules::Fixed(_) => None,
+            CostRules::Told { by, at_most } => Some(Told {
+                by: by.clone(),
+                at_most: *at_most,
+            }),
+        };
+        (rules.count_if.is_some() || told.is_some()).then(|| Self {
+            count_if: rules.count_if.clone(),
+            told,
+        })
+    }
+
+    /// The field in which the origin tells the cost, which is not for clients.
+    #[must_use]
+    pub fn told_by(&self) -> Option<&HeaderName> {
+        self.told.as_ref().map(|told| &told.by)
+    }
+
+    /// What the charge comes to, and what is to be remembered of it. Without an answer nothing is known that `count_if` could
+    /// count, and nobody told a cost.
+    pub(super) fn due(&self, answer: Option<Answer<'_>>) -> (Due, Option<Finding>) {
+        let counts = self.count_if.as_ref().is_none_or(|condition| {
+            answer.is_some_and(|answer| condition.holds(answer.status, answer.fields))
+        });
+        if !counts {
+            return (Due::Nothing, Some(Finding::Released));
+        }
+        match (&self.told, answer) {
+            (Some(told), Some(answer)) => told.due(answer.fields),
+            _ => (Due::AsReserved, None),
+        }
+    }
+}
+
+impl Told {
+    fn due(&self, fields: &HeaderMap) -> (Due, Option<Finding>) {
+        let mut lines = fields.get_all(&self.by).iter();
+        let units = match (lines.next(), lines.next()) {
+            (None, _) => return (Due::AsReserved, None),
+            (Some(line), None) => units(line.as_bytes()),
+            // Two costs are none.
+            (Some(_), Some(_)) => None,
+        };
+        match units.map(|units| units.min(self.at_most)) {
+            None => (Due::AsReserved, Some(Finding::CostMalformed)),
+            Some(units) => match Cost::new(units) {
+                None => (Due::Nothing, Some(Finding::Cost(0))),
+                Some(cost) => (Due::Cost(cost), Some(Finding::Cost(units))),
+            },
+        }
+    }
+}
+
+/// Decimal digits as a number; one that is too large to be told is as large as can be.
+fn units(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u32, |units, digit| {
+        let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+        Some(units.saturating_mul(10).saturating_add(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn told(lines: &[&'static str]) -> (Due, Option<Finding>) {
+        let by = HeaderName::from_static("x-cost");
+        let mut fields = HeaderMap::new();
+        for line in lines {
+            fields.append(&by, HeaderValue::from_static(line));
+        }
+        let terms = Terms {
+            count_if: None,
+            told: Some(Told { by, at_most: 100 }),
+        };
+        terms.due(Some(Answer {
+            status: StatusCode::OK,
+            fields: &fields,
+        }))
+    }
+
+    /// Goal: the origin's word within its bounds, and one unit where it says nothing that can be understood. Method: numbers at the
+    /// edges, and values that a lenient parser would take.
+    #[test]
+    fn a_cost_is_read_clamped_or_one() {
+        let cost = |units| Due::Cost(Cost::new(units).expect("a cost"));
+        assert_eq!(told(&["7"]), (cost(7), Some(Finding::Cost(7))));
+        assert_eq!(told(&["0"]), (Due::Nothing, Some(Finding::Cost(0))));
+        assert_eq!(told(&["007"]).0, cost(7));
+        for large in ["101", "4294967296", "99999999999999999999999999"] {
+            assert_eq!(told(&[large]), (cost(100), Some(Finding::Cost(100))));
+        }
+        assert_eq!(told(&[]), (Due::AsReserved, None));
+        for wrong in [
+            &["-1"][..],
+            &["1.5"],
+            &["+1"],
+            &[""],
+            &["0x10"],
+            &["1 2"],
+            &["1", "1"],
+        ] {
+            let malformed = (Due::AsReserved, Some(Finding::CostMalformed));
+            assert_eq!(told(wrong), malformed, "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Owns the conditions that a response is judged by, `response.status in [401, 403]`: how they are written, and when they hold.
+//!
+//! The language is small and total: one or more comparisons, all joined by `and` or all by `or`, so that there is nothing to
+//! bracket and nothing to evaluate twice. A condition always holds or does not; there is no third answer.
+//!
+//! ```text
+//! condition  = comparison { "and" comparison } | comparison { "or" comparison }
+//! comparison = "response.status" ( "==" | "!=" ) code
+//!            | "response.status" [ "not" ] "in" ( range | "[" item { "," item } "]" )
+//!            | "response.header." name ( "==" | "!=" ) string
+//! item       = code | range
+//! range      = code "..=" code
+//! ```
+//!
+//! `==` on a field holds when one of its lines has exactly this value, `!=` when none has, so also when the field is absent.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, StatusCode};
+
+use super::field::{Field, quoted};
+use super::report::Place;
+
+/// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
+const MOST: usize = 16;
+
+/// What responses are judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    text: Arc<str>,
+    joint: Joint,
+    comparisons: Vec<Comparison>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joint {
+    And,
+    Or,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Comparison {
+    Status(Sense, Vec<RangeInclusive<u16>>),
+    Field(Sense, HeaderName, Box<str>),
+}
+
+/// Whether a comparison asks for what it names, or for anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sense {
+    Is,
+    IsNot,
+}
+
+impl Condition {
+    /// Whether a response with this status and these fields is meant.
+    #[must_use]
+    pub fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
+        let mut each = self.comparisons.iter().map(|one| one.holds(status, fields));
+        match self.joint {
+            Joint::And => each.all(|holds| holds),
+            Joint::Or => each.any(|holds| holds),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
+        let (sense, found) = match self {
+            Self::Status(sense, codes) => {
+                let named = |range: &RangeInclusive<u16>| range.contains(&status.as_u16());
+                (sense, codes.iter().any(named))
+            }
+            Self::Field(sense, name, value) => {
+                let mut lines = fields.get_all(name).iter();
+                (sense, lines.any(|line| line.as_bytes() == value.as_bytes()))
+            }
+        };
+        found == (*sense == Sense::Is)
+    }
+}
+
+impl fmt::Display for Condition {
+    /// As it was written.
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str(&self.text)
+    }
+}
+
+/// The condition that a field holds; a slip is reported where it is.
+pub(super) fn condition(field: &Field<'_>) -> Option<Condition> {
+    let text = field.text()?;
+    match parse(text) {
+        Ok(condition) => Some(condition),
+        Err(slip) => {
+            let place = inside(field, text, &slip.at);
+            field.report.error(&place, slip.message, slip.advice);
+            None
+        }
+    }
+}
+
+/// The place of a part of a string. Where escapes make the file longer than the text it is that of the whole.
+fn inside(field: &Field<'_>, text: &str, part: &Range<usize>) -> Place {
+    let span = field.place.span.clone().map(|span| {
+        let written = field.report.source.slice(&span);
+        match written.find(text) {
+            Some(1) if written.len() == text.len() + 2 => {
+                let begin = span.start + 1;
+                begin + part.start..begin + part.end
+            }
+            _ => span,
+        }
+    });
+    Place {
+        path: field.place.path.clone(),
+        span,
+    }
+}
+
+/// What is wrong with a condition, and where in its text.
+#[derive(Debug)]
+struct Slip {
+    at: Range<usize>,
+    message: String,
+    advice: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'t> {
+    Word(&'t str),
+    Number(&'t str),
+    Text(&'t str),
+    Sign(&'static str),
+    /// What no condition contains.
+    Stray(&'t str),
+    End,
+}
+
+const SIGNS: [&str; 6] = ["..=", "==", "!=", "[", "]", ","];
+
+/// Reads a text from left to right.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// The next token, and where it stands; stays before it.
+    fn peek(&self) -> (Token<'t>, Range<usize>) {
+        let rest = &self.text[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let rest = &self.text[start..];
+        let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
+        let Some(first) = rest.chars().next() else {
+            return (Token::End, start..start);
+        };
+        let (token, length) = match first {
+            '0'..='9' => {
+                let end = run(|c| c.is_ascii_digit());
+                (Token::Number(&rest[..end]), end)
+            }
+            'a'..='z' | 'A'..='Z' => {
+                let end = run(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                (Token::Word(&rest[..end]), end)
+            }
+            '"' | '\'' => match rest[1..].find(first) {
+                Some(end) => (Token::Text(&rest[1..=end]), end + 2),
+                None => (Token::Stray(rest), rest.len()),
+            },
+            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+                Some(sign) => (Token::Sign(sign), sign.len()),
+                None => (Token::Stray(&rest[..first.len_utf8()]), first.len_utf8()),
+            },
+        };
+        (token, start..start + length)
+    }
+
+    fn next(&mut self) -> (Token<'t>, Range<usize>) {
+        let (token, at) = self.peek();
+        self.at = at.end;
+        (token, at)
+    }
+
+    /// Goes on behind the token if it is next.
+    fn skip(&mut self, token: Token<'_>) -> bool {
+        let (next, at) = self.peek();
+        let found = next == token;
+        if found {
+            self.at = at.end;
+        }
+        found
+    }
+}
+
+fn parse(text: &str) -> Result<Condition, Slip> {
+    let mut reader = Reader { text, at: 0 };
+    let mut comparisons = vec![comparison(&mut reader)?];
+    let mut joint = None;
+    loop {
+        let (token, at) = reader.next();
+        let this = match token {
+            Token::End => break,
+            Token::Word("and") => Joint::And,
+            Token::Word("or") => Joint::Or,
+            other => return Err(unexpected(other, at, "`and`, `or` or the end")),
+        };
+        if *joint.get_or_insert(this) != this {
+            return Err(Slip {
+                at,
+                message: "`and` and `or` cannot stand in one condition".to_owned(),
+                advice: "use one of them throughout, or write two limits".to_owned(),
+            });
+        }
+        if comparisons.len() == MOST {
+            return Err(too_many(at, "comparisons"));
+        }
+        comparisons.push(comparison(&mut reader)?);
+    }
+    Ok(Condition {
+        text: Arc::from(text.trim()),
+        joint: joint.unwrap_or(Joint::And),
+        comparisons,
+    })
+}
+
+fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    let subject = match token {
+        Token::Word(subject) => subject,
+        other => {
+            return Err(unexpected(
+                other,
+                at,
+                "response.status or response.header.NAME",
+            ));
+        }
+    };
+    if subject == "response.status" {
+        return status(reader);
+    }
+    let Some(name) = subject.strip_prefix("response.header.") else {
+        return Err(Slip {
+            at,
+            message: format!("there is no {}", quoted(subject)),
+            advice: "compare response.status, or a field such as response.header.x-failed"
+                .to_owned(),
+        });
+    };
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Slip {
+        at,
+        message: format!("{} names no field", quoted(subject)),
+        advice: "write response.header. and the name of a field of the response".to_owned(),
+    })?;
+    let (token, at) = reader.next();
+    let sense = match token {
+        Token::Sign("==") => Sense::Is,
+        Token::Sign("!=") => Sense::IsNot,
+        other => return Err(unexpected(other, at, "`==` or `!=`")),
+    };
+    match reader.next() {
+        (Token::Text(value), _) => Ok(Comparison::Field(sense, name, value.into())),
+        (other, at) => Err(unexpected(other, at, "a value in quotes")),
+    }
+}
+
+fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    let sense = match token {
+        Token::Sign(sign @ ("==" | "!=")) => {
+            let code = code(reader)?;
+            let sense = if sign == "==" {
+                Sense::Is
+            } else {
+                Sense::IsNot
+            };
+            return Ok(Comparison::Status(sense, vec![code..=code]));
+        }
+        Token::Word("in") => Sense::Is,
+        Token::Word("not") if reader.skip(Token::Word("in")) => Sense::IsNot,
+        other => return Err(unexpected(other, at, "`in`, `not in`, `==` or `!=`")),
+    };
+    if !reader.skip(Token::Sign("[")) {
+        return Ok(Comparison::Status(sense, vec![item(reader)?]));
+    }
+    let mut codes = Vec::new();
+    loop {
+        if codes.len() == MOST {
+            return Err(too_many(reader.peek().1, "items"));
+        }
+        codes.push(item(reader)?);
+        match reader.next() {
+            (Token::Sign("]"), _) => return Ok(Comparison::Status(sense, codes)),
+            (Token::Sign(","), _) => {}
+            (other, at) => return Err(unexpected(other, at, "`,` or `]`")),
+        }
+    }
+}
+
+/// One code, or a range of them.
+fn item(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
+    let begin = reader.peek().1.start;
+    let first = code(reader)?;
+    if !reader.skip(Token::Sign("..=")) {
+        return Ok(first..=first);
+    }
+    let last = code(reader)?;
+    if last < first {
+        return Err(Slip {
+            at: begin..reader.at,
+            message: format!("no status is in {first}..={last}"),
+            advice: format!("write {last}..={first}"),
+        });
+    }
+    Ok(first..=last)
+}
+
+fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
+    let (token, at) = reader.next();
+    let Token::Number(digits) = token else {
+        return Err(unexpected(token, at, "a status such as 401"));
+    };
+    // RFC 9110 §15: an answer ends with a final status. Of the interim ones only 101 ends the exchange.
+    match digits.parse() {
+        Ok(code @ (101 | 200..=599)) => Ok(code),
+        _ => Err(Slip {
+            at,
+            message: format!("no answer ends with the status {}", quoted(digits)),
+            advice: "write 101 or one of 200 to 599".to_owned(),
+        }),
+    }
+}
+
+fn too_many(at: Range<usize>, what: &str) -> Slip {
+    Slip {
+        at,
+        message: format!("there are more than {MOST} {what}"),
+        advice: "write ranges, such as 500..=599, or two limits".to_owned(),
+    }
+}
+
+fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
+    let got = match token {
+        Token::Word(text) | Token::Number(text) | Token::Stray(text) => quoted(text),
+        Token::Text(text) => format!("the value {}", quoted(text)),
+        Token::Sign(sign) => quoted(sign),
+        Token::End => "the end".to_owned(),
+    };
+    Slip {
+        at,
+        message: format!("expected {expected}, got {got}"),
+        advice: "write it as in \"response.status in [401, 403, 500..=599]\"".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn holds(condition: &str, status: u16, fields: &[(&'static str, &'static str)]) -> bool {
+        let fields = fields.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(name, value);
+        }
+        let status = StatusCode::from_u16(status).expect("a status");
+        parse(condition).expect(condition).holds(status, &map)
+    }
+
+    /// Goal: sets and ranges of statuses, and their opposites. Method: both sides of every edge.
+    #[test]
+    fn a_status_is_in_a_set_or_is_not() {
+        for (condition, inside, outside) in [
+            ("response.status in [401, 403]", 403, 402),
+            ("response.status in 500..=599", 599, 499),
+            ("response.status in [401,500..=502]", 500, 503),
+            ("response.status not in [200]", 201, 200),
+            ("response.status == 401", 401, 400),
+            ("response.status!=401", 400, 401),
+        ] {
+            assert!(holds(condition, inside, &[]), "{condition}");
+            assert!(!holds(condition, outside, &[]), "{condition}");
+        }
+    }
+
+    /// Goal: a field is compared by its lines, and absence is no value. Method: absent, once, twice.
+    #[test]
+    fn a_field_has_a_value_or_none_of_its_lines_has() {
+        let is = "response.header.X-Failed == \"1\"";
+        let is_not = "response.header.x-failed != '1'";
+        for (fields, found) in [
+            (&[][..], false),
+            (&[("x-failed", "1")], true),
+            (&[("x-failed", "0"), ("x-failed", "1")], true),
+            (&[("x-failed", "10")], false),
+        ] {
+            assert_eq!(holds(is, 200, fields), found);
+            assert_eq!(holds(is_not, 200, fields), !found);
+        }
+    }
+
+    /// Goal: `and` asks for all, `or` for any. Method: one of two holds.
+    #[test]
+    fn comparisons_are_joined_by_one_word() {
+        let failed = [("x-failed", "1")];
+        let with =
+            |word: &str| format!("response.status == 401 {word} response.header.x-failed == '1'");
+        assert!(holds(&with("or"), 200, &failed) && !holds(&with("and"), 200, &failed));
+        assert!(holds(&with("and"), 401, &failed));
+    }
+
+    /// Goal: every slip is told where it is. Method: one of each kind, and the part of the text that is pointed at.
+    #[test]
+    fn a_slip_points_at_its_place() {
+        for (text, part) in [
+            ("", ""),
+            ("status == 1", "status"),
+            ("response.status in [401 403]", "403"),
+            ("response.status in [401", ""),
+            ("response.status in [600]", "600"),
+            ("response.status in [503..=500]", "503..=500"),
+            ("response.status is 401", "is"),
+            ("response.status == 401 or response.status == 1e3", "1"),
+            (
+                "response.status == 401 and response.status == 403 or response.status == 404",
+                "or",
+            ),
+            ("response.header.x == 1", "1"),
+            ("response.header. == '1'", "response.header."),
+            ("response.header.x == 'a", "'a"),
+            ("response.status == 401 && response.status == 1", "&"),
+        ] {
+            let slip = parse(text).expect_err(text);
+            assert_eq!(&text[slip.at.clone()], part, "{slip:?}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Owns how refusals are worded: `[limit.NAME.refusal]` and `[route.refusal]`.
+//!
+//! A template knows four placeholders, and only a word in braces is one: `{retry_after}`. So JSON and style sheets keep their
+//! braces. A word that is no placeholder is an error rather than text, since clients would get to read it; doubled braces write one
+//! anyway: `{{limit}}` becomes `{limit}`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use http::header::{self, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::field::{Field, all, describe, quoted};
+use super::problem::Mistake;
+use super::report::Place;
+use super::rules::{Escape, Piece, RefusalRules, Wording};
+use super::section::{Section, step};
+use super::suggest;
+use super::tables::route::content_type;
+use crate::bounds;
+
+/// The placeholders.
+const PLACEHOLDERS: [(&str, Piece); 4] = [
+    ("limit", Piece::Limit),
+    ("retry_after", Piece::RetryAfter),
+    ("request_id", Piece::RequestId),
+    ("route", Piece::Route),
+];
+
+/// Fields of an answer that are the gateway's own, beside those of one hop and all that tell about rates.
+const OWN: [HeaderName; 6] = [
+    header::CONTENT_LENGTH,
+    header::CONTENT_ENCODING,
+    header::DATE,
+    header::RETRY_AFTER,
+    header::VARY,
+    HeaderName::from_static("x-request-id"),
+];
+
+/// Fields of one hop, RFC 9110 §7.6.1: they would speak of a connection that the writer of a file does not know.
+const OF_ONE_HOP: [HeaderName; 7] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// The `refusal` of a limit or route: `None` inside when it is not written, outside when it is wrong.
+pub(super) fn of(section: &Section<'_>) -> Option<Option<Arc<RefusalRules>>> {
+    section.optional("refusal", "{ status = 503 }", |field| {
+        rules(field).map(Arc::new)
+    })
+}
+
+fn rules(field: &Field<'_>) -> Option<RefusalRules> {
+    let section = field.section()?;
+    let status = section.or("status", "429", StatusCode::TOO_MANY_REQUESTS, |field| {
+        let status = field.integer(400..=599)?;
+        StatusCode::from_u16(u16::try_from(status).ok()?).ok()
+    });
+    let media_type = section.optional("content_type", "\"text/html; charset=utf-8\"", |field| {
+        field.parsed(content_type).map(|value| field.placed(value))
+    });
+    let body = section.field("body", "\"slow down\"");
+    if let (None, Some(Some(media_type))) = (&body, &media_type) {
+        section.report.error(
+            &media_type.place,
+            "there is no body that this is the type of",
+            "write body = \"slow down\", or leave it out",
+        );
+    }
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    let body = body.map_or(Some(None), |field| {
+        // Of a type that cannot be read nothing is known, and the body is looked at nevertheless.
+        let media_type = media_type.clone().flatten();
+        wording(&field, media_type.map_or(plain, |placed| placed.value)).map(Some)
+    });
+    let mut alternatives = Vec::new();
+    for (key, example, media_type) in [
+        ("json", "'{ \"error\": \"slow down\" }'", "application/json"),
+        ("html", "\"<p>slow down\"", "text/html; charset=utf-8"),
+        ("text", "\"slow down\"", "text/plain; charset=utf-8"),
+    ] {
+        let media_type = HeaderValue::from_static(media_type);
+        alternatives.push(section.optional(key, example, |field| wording(field, media_type)));
+    }
+    let headers = section.or(
+        "headers",
+        "{ x-support = \"help@example.com\" }",
+        Vec::new(),
+        headers,
+    );
+    section.finish();
+    Some(RefusalRules {
+        status: status?,
+        body: media_type.and(body)?,
+        alternatives: all(alternatives)?.into_iter().flatten().collect(),
+        headers: headers?,
+    })
+}
+
+fn wording(field: &Field<'_>, content_type: HeaderValue) -> Option<Wording> {
+    let text = field.text()?;
+    if text.len() > bounds::REFUSAL_BODY {
+        return field.refuse(
+            format!(
+                "{} bytes are too many for an answer that is to cost little",
+                text.len()
+            ),
+            format!(
+                "write at most {} bytes, and link to the rest",
+                bounds::REFUSAL_BODY
+            ),
+        );
+    }
+    let escape = escape(&content_type);
+    let template = field.parsed(template)?;
+    if escape == Escape::Json
+        && serde_json::from_str::<serde::de::IgnoredAny>(&sample(&template)).is_err()
+    {
+        return field.refuse(
+            "filled in, this is no JSON",
+            "put {limit}, {route} and {request_id} inside quotes, or write another content_type",
+        );
+    }
+    Some(Wording {
+        content_type,
+        escape,
+        template,
+    })
+}
+
+/// How values are written into a text of this type. Of other types than these nothing is known; what is filled in there is a number,
+/// hexadecimal digits, or a name out of the configuration.
+fn escape(content_type: &HeaderValue) -> Escape {
+    let essence = content_type.to_str().unwrap_or_default();
+    let essence = essence
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    match &*essence {
+        "application/json" => Escape::Json,
+        "text/html" | "text/xml" | "application/xml" => Escape::Html,
+        other if other.ends_with("+json") => Escape::Json,
+        other if other.ends_with("+xml") => Escape::Html,
+        _ => Escape::None,
+    }
+}
+
+/// The pieces of a text.
+fn template(text: &str) -> Result<Vec<Piece>, Mistake> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some((word, after)) = rest.strip_prefix('{').and_then(braced)
+            && let Some(after) = after.strip_prefix('}')
+        {
+            plain.push_str(&format!("{{{word}}}"));
+            rest = after;
+        } else if let Some((word, after)) = braced(rest) {
+            let piece = placeholder(word)?;
+            if !plain.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
+            }
+            pieces.push(piece);
+            rest = after;
+        } else {
+            plain.push('{');
+            rest = &rest[1..];
+        }
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        pieces.push(Piece::Text(plain.into()));
+    }
+    Ok(pieces)
+}
+
+/// The word of `{word}` at the beginning, and what follows.
+fn braced(text: &str) -> Option<(&str, &str)> {
+    let (word, after) = text.strip_prefix('{')?.split_once('}')?;
+    let is_word = !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    is_word.then_some((word, after))
+}
+
+fn placeholder(word: &str) -> Result<Piece, Mistake> {
+    let known = PLACEHOLDERS.into_iter().find(|(name, _)| *name == word);
+    known.map(|(_, piece)| piece).ok_or_else(|| {
+        let names = PLACEHOLDERS.map(|(name, _)| name);
+        let message = format!("there is no placeholder {{{word}}}");
+        let advice = match suggest::nearest(word, names) {
+            Some(meant) => {
+                format!("did you mean {{{meant}}}? for the text itself write {{{{{word}}}}}")
+            }
+            None => format!(
+                "write one of {{{}}}; for the text itself write {{{{{word}}}}}",
+                names.join("}, {")
+            ),
+        };
+        Mistake::with_advice(message, advice)
+    })
+}
+
+/// The text as it might be sent.
+fn sample(template: &[Piece]) -> String {
+    template
+        .iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => text,
+            Piece::RetryAfter => "1",
+            Piece::Limit | Piece::Route | Piece::RequestId => "a",
+        })
+        .collect()
+}
+
+/// Further fields, in the order written.
+fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let section = field.section()?;
+    let entries = section.entries();
+    if entries.len() > bounds::REFUSAL_FIELDS {
+        let message = format!("{} fields are too many for a refusal", entries.len());
+        return field.refuse(message, format!("keep at most {}", bounds::REFUSAL_FIELDS));
+    }
+    let mut seen = HeaderMap::new();
+    let read = entries.into_iter().map(|(key, span, value)| {
+        let place = field.place.inside(&step(key), Some(span));
+        let (name, value) = match header(key, value, &place) {
+            Ok(header) => header,
+            Err((place, mistake)) => {
+                let advice = mistake.advice.unwrap_or_else(|| field.advice());
+                field.report.error(&place, mistake.message, advice);
+                return None;
+            }
+        };
+        if seen.insert(name.clone(), value.clone()).is_some() {
+            let message = format!("{name} is named twice, since case does not matter");
+            field.report.error(&place, message, "write it once");
+            return None;
+        }
+        Some((name, value))
+    });
+    all(read.collect::<Vec<_>>())
+}
+
+fn header(
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    place: &Place,
+) -> Result<(HeaderName, HeaderValue), (Place, Mistake)> {
+    let name = header_name(key).map_err(|mistake| (place.clone(), mistake))?;
+    let of_value = |span: Range<usize>| Place {
+        span: Some(span),
+        ..place.clone()
+    };
+    let wrong = |message: String| {
+        let advice = format!("write {} = \"help@example.com\"", quoted(key));
+        (
+            of_value(value.span()),
+            Mistake::with_advice(message, advice),
+        )
+    };
+    let DeValue::String(text) = value.get_ref() else {
+        return Err(wrong(format!(
+            "expected a string, got {}",
+            describe(value.get_ref())
+        )));
+    };
+    let value = HeaderValue::from_str(text)
+        .map_err(|_| wrong(format!("{} cannot be the value of a header", quoted(text))))?;
+    Ok((name, value))
+}
+
+fn header_name(key: &str) -> Result<HeaderName, Mistake> {
+    let name = HeaderName::try_from(key).map_err(|_| {
+        let message = format!("{} is not the name of a header", quoted(key));
+        Mistake::with_advice(message, "write one such as x-support")
+    })?;
+    let text = name.as_str();
+    if name == header::CONTENT_TYPE {
+        return Err(Mistake::with_advice(
+            "the type of a body is said by a key of its own",
+            "write content_type beside the body",
+        ));
+    }
+    if OF_ONE_HOP.contains(&name) {
+        let message = format!("{name} speaks of a connection, which is the gateway's affair");
+        return Err(Mistake::with_advice(message, "leave it out"));
+    }
+    if OWN.contains(&name) || text.starts_with("ratelimit") || text.starts_with("x-ratelimit") {
+        let message = format!("{name} is written by the gateway");
+        return Err(Mistake::with_advice(message, "leave it out"));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.into())
+    }
+
+    /// Goal: only words in braces are placeholders. Method: JSON, style sheets, doubled and lone braces.
+    #[test]
+    fn braces_that_hold_no_word_are_text() {
+        let read = |text: &str| template(text).unwrap();
+        assert_eq!(
+            read("{\"wait\":{retry_after}}"),
+            [text("{\"wait\":"), Piece::RetryAfter, text("}")]
+        );
+        assert_eq!(read("p{color:red}"), [text("p{color:red}")]);
+        assert_eq!(
+            read("{{limit}} is {limit}"),
+            [text("{limit} is "), Piece::Limit]
+        );
+        assert_eq!(read("{{{limit}}}"), [text("{{limit}}")]);
+        assert_eq!(read("a { b } {"), [text("a { b } {")]);
+        assert_eq!(
+            read("{route}{request_id}"),
+            [Piece::Route, Piece::RequestId]
+        );
+        assert_eq!(read(""), []);
+    }
+
+    /// Goal: clients never read a misspelt placeholder. Method: a near miss and a far one.
+    #[test]
+    fn a_word_that_is_no_placeholder_is_answered() {
+        let mistake = template("wait {retry_afer} s").unwrap_err();
+        assert_eq!(mistake.message, "there is no placeholder {retry_afer}");
+        assert_eq!(
+            mistake.advice.unwrap(),
+            "did you mean {retry_after}? for the text itself write {{retry_afer}}"
+        );
+        let far = template("{client}").unwrap_err().advice.unwrap();
+        assert!(
+            far.starts_with("write one of {limit}, {retry_after}, {request_id}, {route};"),
+            "{far}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Decides how callers that speak gRPC are answered: by a status of gRPC in a head without a body, since their libraries read nothing
+//! else ("Trailers-Only", gRPC over HTTP/2).
+//!
+//! A refusal is `RESOURCE_EXHAUSTED`. Other statuses follow gRPC's document "HTTP to gRPC Status Code Mapping", by which clients guess
+//! what an answer without a gRPC status means. A gateway knows more than they in three cases: a limit or a size that is exceeded is
+//! `RESOURCE_EXHAUSTED`, a time that is over is `DEADLINE_EXCEEDED`, and a ban or block list is `PERMISSION_DENIED` as there.
+
+use std::fmt::Write;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+/// `grpc-status`
+pub(super) static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+/// `grpc-message`
+pub(super) static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// A dialect of gRPC, by the media type of its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grpc {
+    /// `application/grpc`
+    Http2,
+    /// `application/grpc-web`
+    Web,
+    /// `application/grpc-web-text`
+    WebText,
+}
+
+/// A status of gRPC, by the number in `grpc-status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrpcStatus(u8);
+
+impl GrpcStatus {
+    const UNKNOWN: Self = Self(2);
+    const DEADLINE_EXCEEDED: Self = Self(4);
+    const PERMISSION_DENIED: Self = Self(7);
+    const UNIMPLEMENTED: Self = Self(12);
+    const INTERNAL: Self = Self(13);
+    const UNAVAILABLE: Self = Self(14);
+    const UNAUTHENTICATED: Self = Self(16);
+    /// What a refusal is.
+    pub const RESOURCE_EXHAUSTED: Self = Self(8);
+
+    /// What an answer with the status `http` is.
+    #[must_use]
+    pub fn of(http: StatusCode) -> Self {
+        match http.as_u16() {
+            413 | 429 | 431 => Self::RESOURCE_EXHAUSTED,
+            504 => Self::DEADLINE_EXCEEDED,
+            // Below, as in the document.
+            400 => Self::INTERNAL,
+            401 => Self::UNAUTHENTICATED,
+            403 => Self::PERMISSION_DENIED,
+            404 => Self::UNIMPLEMENTED,
+            502 | 503 => Self::UNAVAILABLE,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl Grpc {
+    /// The dialect that a request with these fields speaks, if any.
+    #[must_use]
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        Self::named(headers.get(CONTENT_TYPE)?.as_bytes())
+    }
+
+    /// The dialect of a media type: `application/grpc+proto` is one of `application/grpc`.
+    #[must_use]
+    pub fn named(media_type: &[u8]) -> Option<Self> {
+        const COMMON: &[u8] = b"application/grpc";
+        let (common, rest) = media_type.split_at_checked(COMMON.len())?;
+        if !common.eq_ignore_ascii_case(COMMON) {
+            return None;
+        }
+        let end = rest
+            .iter()
+            .position(|byte| b"+; \t".contains(byte))
+            .unwrap_or(rest.len());
+        match &*rest[..end].to_ascii_lowercase() {
+            b"" => Some(Self::Http2),
+            b"-web" => Some(Self::Web),
+            b"-web-text" => Some(Self::WebText),
+            _ => None,
+        }
+    }
+
+    /// The fields of an answer that says no more than this.
+    #[must_use]
+    pub fn fields(self, status: GrpcStatus, message: &str) -> [(HeaderName, HeaderValue); 3] {
+        let content_type = HeaderValue::from_static(match self {
+            Self::Http2 => "application/grpc",
+            Self::Web => "application/grpc-web",
+            Self::WebText => "application/grpc-web-text",
+        });
+        [
+            (CONTENT_TYPE, content_type),
+            (GRPC_STATUS.clone(), HeaderValue::from(u16::from(status.0))),
+            (GRPC_MESSAGE.clone(), encoded(message)),
+        ]
+    }
+}
+
+/// gRPC over HTTP/2, "Responses": space to `~` but `%` as they are, every other byte as `%` with two hexadecimal digits.
+fn encoded(message: &str) -> HeaderValue {
+    let mut text = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        if (b' '..=b'~').contains(&byte) && byte != b'%' {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    HeaderValue::try_from(text).expect("only visible ASCII and spaces are left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whoever speaks gRPC is known, and nobody else. Method: the dialects with their formats, and types near them.
+    #[test]
+    fn dialects_are_told_by_their_media_type() {
+        for (text, expected) in [
+            ("application/grpc", Some(Grpc::Http2)),
+            ("application/grpc+proto", Some(Grpc::Http2)),
+            ("Application/GRPC; x=1", Some(Grpc::Http2)),
+            ("application/grpc-web+proto", Some(Grpc::Web)),
+            ("application/grpc-web-text", Some(Grpc::WebText)),
+            ("application/grpcx", None),
+            ("application/grpc-webx", None),
+            ("application/json", None),
+            ("", None),
+        ] {
+            assert_eq!(Grpc::named(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    /// Goal: messages survive the way. Method: text with a percent sign, a line feed and letters beyond ASCII.
+    #[test]
+    fn messages_are_percent_encoded() {
+        assert_eq!(encoded("50% of ä\n"), "50%25 of %C3%A4%0A");
+    }
+
+    /// Goal: each status that the gateway sends has its meaning. Method: all of them.
+    #[test]
+    fn statuses_are_mapped() {
+        let told = |http| GrpcStatus::of(StatusCode::from_u16(http).expect("a status")).0;
+        let statuses = [400, 403, 404, 413, 429, 431, 500, 502, 503, 504];
+        assert_eq!(statuses.map(told), [13, 7, 12, 8, 8, 8, 2, 14, 14, 4]);
+    }
+}

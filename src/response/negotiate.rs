@@ -1,0 +1,178 @@
+//! Chooses among several bodies by what the client's `Accept` prefers, RFC 9110 §12.5.1.
+//!
+//! The first candidate is the default: it is sent where nothing is asked for, everything is taken, or nothing that exists is
+//! acceptable, for a refusal in a type that the client did not ask for says more than none. Among what a client likes equally, a type
+//! that it names goes before one that it merely does not rule out: browsers name `text/html` and take `*/*`. Parameters other than
+//! `q` are not compared.
+//!
+//! # Limits
+//! [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) ranges are looked at.
+
+use std::cmp::Reverse;
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use crate::bounds;
+
+/// The index of the candidate to send; `candidates` are media types, the default first. 0 where there are none.
+pub(super) fn choose<'a>(
+    headers: &HeaderMap,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> usize {
+    let ranges = || {
+        let lines = headers.get_all(ACCEPT).iter();
+        let lines = lines.filter_map(|line| line.to_str().ok());
+        lines
+            .flat_map(|line| line.split(','))
+            .filter_map(Range::parse)
+            .take(bounds::ACCEPT_RANGES)
+    };
+    let candidates = candidates.into_iter().enumerate();
+    let liked = candidates.filter_map(|(index, media_type)| {
+        // The most specific range that fits decides, of equal ones the first.
+        let fit = ranges()
+            .filter_map(|range| Some((range.fits(media_type)?, Reverse(range.quality))))
+            .min()?;
+        let (specificity, Reverse(quality)) = fit;
+        (quality > 0).then_some((Reverse(quality), specificity, index))
+    });
+    liked.min().map_or(0, |(_, _, index)| index)
+}
+
+/// One media range with its weight.
+struct Range<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    /// Thousandths.
+    quality: u16,
+}
+
+/// How exactly a range names a type: the least is the most exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Specificity {
+    Type,
+    Kind,
+    Anything,
+}
+
+impl<'a> Range<'a> {
+    /// `None` for what is no range, which is as if it were not there.
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parameters = text.split(';').map(str::trim);
+        let (kind, subtype) = parameters.next()?.split_once('/')?;
+        let weight = parameters.find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("q")
+                .then_some(value.trim())
+        });
+        Some(Self {
+            kind,
+            subtype,
+            quality: weight.map_or(Some(1_000), thousandths)?,
+        })
+    }
+
+    fn fits(&self, media_type: &str) -> Option<Specificity> {
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        let (kind, subtype) = essence.split_once('/')?;
+        match (self.kind, self.subtype) {
+            ("*", "*") => Some(Specificity::Anything),
+            (own, "*") => own.eq_ignore_ascii_case(kind).then_some(Specificity::Kind),
+            (own, own_subtype) => (own.eq_ignore_ascii_case(kind)
+                && own_subtype.eq_ignore_ascii_case(subtype))
+            .then_some(Specificity::Type),
+        }
+    }
+}
+
+/// RFC 9110 §12.4.2: `0`, `0.`, up to three decimals, and no more than 1.
+fn thousandths(weight: &str) -> Option<u16> {
+    let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
+    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole: u16 = match whole {
+        "0" => 0,
+        "1" => 1_000,
+        _ => return None,
+    };
+    let decimals: u16 = format!("{decimals:0<3}").parse().ok()?;
+    Some(whole + decimals).filter(|weight| *weight <= 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    const CANDIDATES: [&str; 4] = [
+        "application/problem+json",
+        "application/json",
+        "text/html; charset=utf-8",
+        "text/plain; charset=utf-8",
+    ];
+
+    fn chosen(accept: &[&str]) -> &'static str {
+        let mut headers = HeaderMap::new();
+        for line in accept {
+            headers.append(ACCEPT, HeaderValue::from_str(line).expect("a value"));
+        }
+        CANDIDATES[choose(&headers, CANDIDATES)]
+            .split(';')
+            .next()
+            .expect("a type")
+    }
+
+    /// Goal: clients in use get what they expect. Method: what browsers, curl and libraries send.
+    #[test]
+    fn browsers_get_html_and_programs_the_default() {
+        let chrome =
+            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
+        assert_eq!(chosen(&[chrome]), "text/html");
+        assert_eq!(chosen(&[]), "application/problem+json");
+        assert_eq!(chosen(&["*/*"]), "application/problem+json");
+        assert_eq!(
+            chosen(&["application/json, text/plain, */*"]),
+            "application/json"
+        );
+        assert_eq!(chosen(&["application/json"]), "application/json");
+        assert_eq!(chosen(&["text/*"]), "text/html");
+    }
+
+    /// Goal: weights decide as the RFC says. Method: equal, lower, zero, malformed, over several lines, and in upper case.
+    #[test]
+    fn weights_decide_and_named_types_go_first() {
+        assert_eq!(
+            chosen(&["text/html;q=0.5, text/plain;q=0.501"]),
+            "text/plain"
+        );
+        assert_eq!(chosen(&["*/*, text/html"]), "text/html");
+        assert_eq!(chosen(&["text/*, text/html;q=0"]), "text/plain");
+        assert_eq!(
+            chosen(&["*/*;q=0.1, application/problem+json;q=0"]),
+            "application/json"
+        );
+        assert_eq!(chosen(&["text/html;q=0"]), "application/problem+json");
+        assert_eq!(chosen(&["image/png"]), "application/problem+json");
+        assert_eq!(chosen(&["text/html;q=2, TEXT/Plain; Q=0.1"]), "text/plain");
+        assert_eq!(
+            chosen(&["text/html;q=0.2", "text/plain;q=0.3"]),
+            "text/plain"
+        );
+    }
+
+    proptest! {
+        /// Goal: a client cannot make a refusal fall over. Method: any visible text, and lists longer than the bound.
+        #[test]
+        fn any_accept_has_an_answer(line in "[ -~]{0,80}", times in 1..40_usize) {
+            let mut headers = HeaderMap::new();
+            let line = vec![line; times].join(",");
+            headers.append(ACCEPT, HeaderValue::from_str(&line).expect("a value"));
+            prop_assert!(choose(&headers, CANDIDATES) < CANDIDATES.len());
+            prop_assert_eq!(choose(&headers, []), 0);
+        }
+    }
+}

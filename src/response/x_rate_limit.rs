@@ -1,0 +1,132 @@
+//! Decides what the `X-RateLimit` fields say: `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+//!
+//! They have room for one rate, and a request may face many: the one nearest to refusal speaks, since that is what a client must
+//! heed. Of a refused request it is the rate that refuses longest; else the one with the fewest requests left, and of several the
+//! one that takes longest to free one. No document defines the fields. Here `Reset` is in seconds from now, as `t` of `RateLimit`
+//! is: then at least one more request fits, so whoever waits that long is not refused for nothing.
+
+use std::cmp::Reverse;
+
+use http::HeaderName;
+use sluicegate_limiter::{Outcome, Standing, Verdict};
+
+use super::fields::{PolicyItems, whole_seconds};
+
+/// `X-RateLimit-Limit`
+pub(super) static X_RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+/// `X-RateLimit-Remaining`
+pub(super) static X_RATE_LIMIT_REMAINING: HeaderName =
+    HeaderName::from_static("x-ratelimit-remaining");
+/// `X-RateLimit-Reset`
+pub(super) static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// The values of the three fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XRateLimit {
+    /// The count of the rate.
+    pub limit: u32,
+    /// Requests that it would still admit.
+    pub remaining: u32,
+    /// Seconds until it admits one more, rounded up; 0 when nothing is used.
+    pub reset: u64,
+}
+
+impl XRateLimit {
+    /// What the rate nearest to refusal says, of the limits that are shown so; `limits` are in the verdict's order.
+    #[must_use]
+    pub fn nearest<'a>(
+        limits: impl IntoIterator<Item = &'a PolicyItems>,
+        verdict: &Verdict,
+    ) -> Option<Self> {
+        let decisive = match verdict.outcome() {
+            Outcome::Refused { ask, rate } => Some((ask, rate)),
+            Outcome::Admitted => None,
+        };
+        let shown = limits
+            .into_iter()
+            .zip(verdict.decisions())
+            .enumerate()
+            .filter(|(_, (limit, _))| limit.style().has_x_rate_limit());
+        let standings = shown.flat_map(|(ask, (_, decision))| {
+            let rates = decision.standings().into_iter().enumerate();
+            rates.map(move |(rate, standing)| (Some((ask, rate)) != decisive, standing))
+        });
+        standings
+            .min_by_key(|(second, standing)| {
+                (*second, standing.remaining, Reverse(standing.next_free))
+            })
+            .map(|(_, standing)| Self::of(&standing))
+    }
+
+    fn of(standing: &Standing) -> Self {
+        Self {
+            limit: standing.rate.count(),
+            remaining: standing.remaining,
+            reset: whole_seconds(standing.next_free),
+        }
+    }
+
+    /// The fields by name.
+    #[must_use]
+    pub fn named(self) -> [(&'static HeaderName, u64); 3] {
+        [
+            (&X_RATE_LIMIT_LIMIT, self.limit.into()),
+            (&X_RATE_LIMIT_REMAINING, self.remaining.into()),
+            (&X_RATE_LIMIT_RESET, self.reset),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::tests::{rules, verdict_after};
+    use super::*;
+    use crate::config::rules::FieldStyle;
+
+    const HOUR: u32 = 3_600;
+
+    fn told(limits: &[(&[(u32, u32)], FieldStyle)], requests: usize) -> Option<(u32, u32)> {
+        let limits: Vec<_> = limits
+            .iter()
+            .map(|(numbers, style)| rules(numbers, *style))
+            .collect();
+        let items: Vec<_> = limits
+            .iter()
+            .map(|rules| PolicyItems::new("a", rules))
+            .collect();
+        let verdict = verdict_after(&limits.iter().collect::<Vec<_>>(), requests);
+        XRateLimit::nearest(&items, &verdict).map(|x| (x.limit, x.remaining))
+    }
+
+    /// Goal: the rate that a client must heed speaks. Method: two limits, three rates, before and at the refusal.
+    #[test]
+    fn the_rate_nearest_to_refusal_speaks() {
+        let limits: &[(&[(u32, u32)], _)] = &[
+            (&[(9, HOUR)], FieldStyle::XRateLimit),
+            (&[(3, HOUR), (20, 2 * HOUR)], FieldStyle::Both),
+        ];
+        assert_eq!(told(limits, 1), Some((3, 2)));
+        assert_eq!(told(limits, 4), Some((3, 0)));
+    }
+
+    /// Goal: limits that are not shown so are not told. Method: the nearest is hidden; then all are.
+    #[test]
+    fn a_limit_that_is_shown_otherwise_does_not_speak() {
+        let hidden: (&[(u32, u32)], _) = (&[(3, HOUR)], FieldStyle::Ietf);
+        assert_eq!(
+            told(&[hidden, (&[(9, HOUR)], FieldStyle::Both)], 2),
+            Some((9, 7))
+        );
+        assert_eq!(told(&[hidden, (&[(9, HOUR)], FieldStyle::None)], 2), None);
+    }
+
+    /// Goal: seconds, never early. Method: a refused request; the wait of the fields is the verdict's, rounded up.
+    #[test]
+    fn reset_is_when_one_more_fits() {
+        let limit = rules(&[(2, 10)], FieldStyle::XRateLimit);
+        let verdict = verdict_after(&[&limit], 3);
+        let x = XRateLimit::nearest(&[PolicyItems::new("a", &limit)], &verdict).expect("fields");
+        let wait = verdict.retry_after().expect("a refusal");
+        assert_eq!((x.remaining, x.reset), (0, whole_seconds(wait)));
+    }
+}

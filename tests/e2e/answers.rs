@@ -1,0 +1,327 @@
+//! What clients are told about limits beside the draft's fields, how refusals are worded, and what callers that speak gRPC get.
+
+use crate::harness::*;
+
+/// One per hour at `/`, and the lines that say how it is told.
+fn one_per_hour(lines: &str) -> String {
+    format!(
+        "[limit.otp]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\n{lines}\n\
+         [[route]]\npath = \"/\"\nlimits = [\"otp\"]\nrespond = {{ status = 200 }}\n"
+    )
+}
+
+/// The answers to a request that passes, to one that is refused, and to one more on the same connection.
+async fn three_answers(gateway: &Gateway) -> [Response; 3] {
+    let mut client = gateway.client().await;
+    [
+        client.get("/").await,
+        client.get("/").await,
+        client.get("/").await,
+    ]
+}
+
+#[tokio::test]
+async fn a_limit_is_shown_in_the_fields_that_it_names() {
+    // Goal: each style writes its own fields and no others, on admitted, refused and repeatedly refused answers. Method: all four.
+    for (style, ietf, x) in [
+        ("ietf", true, false),
+        ("x-ratelimit", false, true),
+        ("both", true, true),
+        ("none", false, false),
+    ] {
+        let gateway = Gateway::start(&one_per_hour(&format!("headers = \"{style}\""))).await;
+        let answers = three_answers(&gateway).await;
+        assert_eq!(
+            answers.each_ref().map(|answer| answer.status),
+            [200, 429, 429]
+        );
+        for answer in &answers {
+            for name in ["ratelimit", "ratelimit-policy"] {
+                assert_eq!(answer.header(name).is_some(), ietf, "{style}: {answer:?}");
+            }
+            for name in [
+                "x-ratelimit-limit",
+                "x-ratelimit-remaining",
+                "x-ratelimit-reset",
+            ] {
+                assert_eq!(answer.header(name).is_some(), x, "{style}: {answer:?}");
+            }
+            assert_eq!(answer.header("retry-after").is_some(), answer.status == 429);
+            if x {
+                assert_eq!(answer.header("x-ratelimit-limit"), Some("1"));
+                assert_eq!(answer.header("x-ratelimit-remaining"), Some("0"));
+                let reset: u64 = answer.header("x-ratelimit-reset").unwrap().parse().unwrap();
+                assert!((1..=7200).contains(&reset), "{answer:?}");
+                if answer.status == 429 {
+                    assert_eq!(reset, answer.retry_after());
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_several_rates_the_one_nearest_to_refusal_is_told() {
+    // Goal: three fields tell about the rate that matters. Method: two limits, three rates; a hidden one is nearer still.
+    let gateway = Gateway::start(
+        r#"
+        [limit.a]
+        key = "client.ip"
+        rates = ["9 per 1h", "7 per 2h"]
+        headers = "x-ratelimit"
+        [limit.b]
+        key = "global"
+        rates = ["8 per 1h"]
+        headers = "both"
+        [limit.c]
+        key = "client.ip"
+        rates = ["6 per 1h"]
+        headers = "none"
+        [[route]]
+        path = "/"
+        limits = ["a", "b", "c"]
+        respond = { status = 200 }
+        "#,
+    )
+    .await;
+    let answer = gateway.get("/").await;
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("7"));
+    assert_eq!(answer.header("x-ratelimit-remaining"), Some("6"));
+    assert_eq!(answer.all("ratelimit-policy"), ["\"b\";q=8;w=3600"]);
+}
+
+#[tokio::test]
+async fn what_the_origin_tells_of_its_own_limits_is_never_loosened() {
+    // Goal: a client that heeds the fields heeds both sides. Method: an origin that is tighter, then looser, under our own name
+    // and in X-RateLimit, and one that speaks an older draft, which a further member would make unreadable.
+    let rules = r#"
+        [limit.otp]
+        key = "client.ip"
+        rates = ["100 per 1h"]
+        headers = "both"
+        [[route]]
+        path = "/*"
+        limits = ["otp"]
+        origin = "app"
+        "#;
+    let origin = Origin::answering(|request| {
+        let left = request.target.trim_start_matches('/').to_owned();
+        let mut answer = Answer::new(200).header("X-RateLimit-Remaining", &left);
+        answer = answer.header("X-RateLimit-Limit", "77");
+        if left == "50" {
+            return answer
+                .header("RateLimit", "limit=100, remaining=50, reset=9")
+                .into();
+        }
+        answer
+            .header("RateLimit-Policy", "\"otp\";q=77;w=9, \"app\";q=9;w=9")
+            .header(
+                "RateLimit",
+                &format!("\"otp\";r={left};t=9, \"app\";r=1;t=9"),
+            )
+            .into()
+    });
+    let gateway = Gateway::before(&origin, rules).await;
+    let tighter = gateway.get("/3").await;
+    assert_eq!((tighter.remaining("otp"), tighter.remaining("app")), (3, 1));
+    assert_eq!(
+        tighter.all("ratelimit-policy").join(", "),
+        "\"otp\";q=77;w=9, \"app\";q=9;w=9"
+    );
+    assert_eq!(tighter.all("x-ratelimit-remaining"), ["3"]);
+    assert_eq!(tighter.all("x-ratelimit-limit"), ["77"]);
+
+    let looser = gateway.get("/99999").await;
+    assert_eq!((looser.remaining("otp"), looser.remaining("app")), (98, 1));
+    let policy = looser.all("ratelimit-policy").join(", ");
+    assert!(
+        policy.contains("\"otp\";q=100;w=3600") && !policy.contains("q=77"),
+        "{policy}"
+    );
+    assert_eq!(looser.all("x-ratelimit-remaining"), ["98"]);
+    assert_eq!(looser.all("x-ratelimit-limit"), ["100"]);
+
+    let older = gateway.get("/50").await;
+    assert_eq!(older.all("ratelimit"), ["limit=100, remaining=50, reset=9"]);
+    assert_eq!(older.all("ratelimit-policy"), Vec::<&str>::new());
+}
+
+const WORDED: &str = r#"
+[limit.otp.refusal]
+status = 503
+content_type = "application/json"
+body = '{ "by": "{limit}", "on": "{route}", "wait": {retry_after}, "id": "{request_id}" }'
+headers = { X-Support = "help@example.com", set-cookie = "seen=1" }
+"#;
+
+#[tokio::test]
+async fn a_refusal_is_worded_as_the_limit_says() {
+    // Goal: status, type, body and fields are the operator's, values are filled in and escaped, and the log has the status. Method:
+    // refused twice on one connection, since two places write it, by HEAD, and over HTTP/2. The route is called by its header
+    // condition, which holds quotes.
+    let rules = one_per_hour(WORDED).replace(
+        "path = \"/\"",
+        "path = \"/\"\nheaders = { x-plan = 'a\"b' }",
+    );
+    let gateway = Gateway::start(&rules).await;
+    let ask = || get("/").header("x-plan", "a\"b");
+    let mut client = gateway.client().await;
+    assert_eq!(client.send(ask()).await.status, 200);
+    let first = client.send(ask()).await;
+    let second = client.send(ask()).await;
+    let over_h2 = gateway.h2c().await.send(ask()).await;
+    for refused in [&first, &second, &over_h2] {
+        assert_eq!(refused.status, 503);
+        assert_eq!(refused.header("content-type"), Some("application/json"));
+        assert_eq!(refused.header("x-support"), Some("help@example.com"));
+        assert_eq!(refused.all("set-cookie"), ["seen=1"]);
+        assert_eq!(refused.header("vary"), None);
+        assert_eq!(refused.remaining("otp"), 0);
+        let body = refused.json();
+        assert_eq!(
+            (&body["by"], &body["on"]),
+            (&"otp".into(), &"/ x-plan=a\\\"b".into())
+        );
+        assert_eq!(body["wait"], refused.retry_after());
+        assert_eq!(body["id"], refused.header("x-request-id").unwrap());
+    }
+    let head = client.send(head("/").header("x-plan", "a\"b")).await;
+    assert_eq!((head.status, &*head.body), (503, &b""[..]));
+    for line in gateway.lines_of(&[first, second]).await {
+        assert_eq!(
+            (&line["outcome"], &line["status"]),
+            (&"refused".into(), &503.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_routes_words_go_before_the_limits() {
+    // Goal: one limit on two routes, one of which has words of its own. Method: both refused; without a body the problem stays,
+    // with the status that is sent.
+    let rules = one_per_hour(WORDED)
+        + "[[route]]\npath = \"/own\"\nlimits = [\"otp\"]\nrespond = { status = 200 }\nrefusal = { status = 420 }\n";
+    let gateway = Gateway::start(&rules).await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    assert_eq!(gateway.get("/").await.status, 503);
+    let own = gateway.get("/own").await;
+    own.assert_problem(420);
+    assert_eq!(own.violated(), ["otp"]);
+}
+
+#[tokio::test]
+async fn the_client_chooses_among_bodies() {
+    // Goal: browsers get HTML, programs what they ask for, the others the default; caches are told. Method: one connection, so that
+    // repeated refusals are answered too, with a different Accept each time.
+    let gateway = Gateway::start(&one_per_hour(
+        r#"
+        [limit.otp.refusal]
+        html = "<p>Again in {retry_after} s"
+        json = '{ "wait": {retry_after} }'
+        "#,
+    ))
+    .await;
+    let mut client = gateway.client().await;
+    client.get("/").await;
+    for (accept, expected) in [
+        (
+            "text/html,application/xhtml+xml,*/*;q=0.8",
+            "text/html; charset=utf-8",
+        ),
+        ("application/json", "application/json"),
+        (
+            "application/json;q=0.1, text/*;q=0.2",
+            "text/html; charset=utf-8",
+        ),
+        ("*/*", "application/problem+json"),
+        ("image/png", "application/problem+json"),
+        ("text/html", "text/html; charset=utf-8"),
+    ] {
+        let answer = client.send(get("/").header("accept", accept)).await;
+        assert_eq!(answer.status, 429);
+        assert_eq!(answer.header("content-type"), Some(expected), "{accept}");
+        assert_eq!(answer.header("vary"), Some("accept"));
+        if expected.starts_with("text/html") {
+            assert_eq!(
+                answer.text(),
+                format!("<p>Again in {} s", answer.retry_after())
+            );
+        }
+    }
+    client.get("/").await.assert_problem(429);
+}
+
+#[tokio::test]
+async fn new_words_leave_the_counters_alone() {
+    // Goal: wording is no part of a counter. Method: use the limit up, reload with words and other fields, be refused in them.
+    let mut gateway = Gateway::start(&one_per_hour("")).await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    gateway
+        .reload(&one_per_hour(
+            "headers = \"none\"\nrefusal = { status = 420, body = \"no\" }",
+        ))
+        .await;
+    let answer = gateway.get("/").await;
+    assert_eq!((answer.status, answer.text()), (420, "no"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
+    assert_eq!(answer.header("ratelimit"), None);
+}
+
+#[tokio::test]
+async fn callers_that_speak_grpc_are_answered_in_it() {
+    // Goal: a status of gRPC in a head that ends the stream, whatever the wording; a call that passes is left alone. Method: over
+    // h2c, a refusal, an unknown method, an origin that is gone, and a call that the origin answers.
+    let origin = Origin::echo();
+    let gone = Origin::echo().stop();
+    let rules = one_per_hour(WORDED)
+        + "[[route]]\npath = \"/live/*\"\norigin = \"app\"\n[[route]]\npath = \"/gone/*\"\norigin = \"gone\"\n";
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .servers("gone", &[gone])
+        .rules(&rules)
+        .start()
+        .await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    let client = gateway.h2c().await;
+    let call = |target: &str| {
+        let call = post(target).header("content-type", "application/grpc+proto");
+        call.header("te", "trailers").body("\0\0\0\0\0")
+    };
+    for (target, status, words) in [
+        ("/", "8", "the limit otp refuses; retry after "),
+        ("/none.Service/Call", "12", "no route matches this request"),
+        ("/gone/Call", "14", "the origin could not be reached"),
+    ] {
+        let (answer, end) = client.send_to_the_end(call(target)).await;
+        assert_eq!((answer.status, end), (200, EndOfStream::Head), "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/grpc"));
+        assert_eq!(answer.header("grpc-status"), Some(status), "{answer:?}");
+        let message = answer.header("grpc-message").unwrap();
+        assert!(message.starts_with(words), "{message}");
+        if target == "/" {
+            assert_eq!(answer.remaining("otp"), 0);
+            assert!(answer.retry_after() > 0);
+        }
+    }
+    let (passed, _) = client.send_to_the_end(call("/live/Call")).await;
+    assert_eq!(passed.header("grpc-status"), None);
+    assert_eq!(passed.echo().target, "/live/Call");
+    let web = post("/").header("content-type", "application/grpc-web+proto");
+    let mut connection = gateway.client().await;
+    for _ in 0..2 {
+        let answer = connection.send(web.clone()).await;
+        assert_eq!(
+            (answer.status, answer.header("grpc-status")),
+            (200, Some("8"))
+        );
+        assert_eq!(answer.header("content-type"), Some("application/grpc-web"));
+    }
+    let refused = gateway.metrics().await;
+    assert_eq!(
+        refused.sum("sluicegate_limit_refused_total", &[("limit", "otp")]),
+        3.0
+    );
+}
