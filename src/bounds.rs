@@ -106,10 +106,10 @@ pub const REFUSAL_FIELDS: usize = 16;
 /// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
 pub const ACCEPT_RANGES: usize = 32;
 
-/// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and some 20 KiB; queues bound them
-/// by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
+/// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and what is known of its request;
+/// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
 pub const WAITERS: usize = 4096;
 
 /// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
-/// and with every waiter there may be 16,000 looks a second, which take some 1 % of a core.
+/// and with every waiter there may be it makes 16,000 looks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);

@@ -104,7 +104,20 @@ impl Judged {
         self.asked(limits).map(|limit| &limit.items)
     }
 
-    /// Adds what was found out later.
+    /// Adds the marks of limits that were exceeded.
+    pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        if let Some(beside) = &mut self.beside {
+            for mark in marks {
+                beside.notes.push(Note {
+                    limit: mark.limit,
+                    finding: Finding::Marked,
+                });
+                beside.marks.push(mark);
+            }
+        }
+    }
+
+    /// Adds what was found out.
     pub fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
         if let Some(beside) = &mut self.beside {
             beside.notes.extend(notes);
@@ -113,11 +126,6 @@ impl Judged {
 }
 
 impl Beside {
-    /// Adds something found out.
-    pub(super) fn note(&mut self, limit: u8, finding: Finding) {
-        self.notes.push(Note { limit, finding });
-    }
-
     /// The index on the route of the limit that the ask at `ask` is about.
     #[must_use]
     pub fn limit_of(&self, ask: usize) -> Option<usize> {

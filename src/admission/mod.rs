@@ -12,6 +12,8 @@ mod limit;
 mod pending;
 mod route;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod weighed;
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Judgement, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict};
 
-use super::judged::{Beside, Finding, Judged, Mark};
+use super::judged::{Beside, Finding, Judged, Mark, Note};
 use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
 use super::pending::{Admitted, Pending, Voice};
@@ -34,6 +34,10 @@ struct Seat<'a> {
 }
 
 type Seats<'a> = ArrayVec<Seat<'a>, MAX_ASKS>;
+/// The limits of the route, and those that stand in for some of them.
+type Faced<'a> = ArrayVec<Seat<'a>, { 2 * MAX_ASKS }>;
+/// The limits that are exceeded and mark.
+type Marks = ArrayVec<Mark, MAX_ASKS>;
 
 /// The limits that may refuse, and what they said together.
 struct Together<'a> {
@@ -55,75 +59,80 @@ pub(super) fn admit(
         Some(Seat { limit, active, ask })
     };
     let written: Seats<'_> = limits.written().filter_map(seat).collect();
-    let (shadowed, real): (Seats<'_>, Seats<'_>) =
-        written.iter().copied().partition(Seat::is_in_shadow);
+    let real: Seats<'_> = written
+        .iter()
+        .copied()
+        .filter(|seat| !seat.is_in_shadow())
+        .collect();
 
-    let mut marks = ArrayVec::<Mark, MAX_ASKS>::new();
-    for seat in real.iter().filter(|seat| seat.marks().is_some()) {
-        let decision = seat.active.limit.peek(seat.ask.key, seat.ask.cost, now);
-        if decision.outcome() != Judgement::Admitted {
-            marks.extend(seat.mark(&decision));
+    let second = |mark: &Mark| seat(limits.second(mark.limit)?);
+    let (together, marks) = Together::charge(&real, second, now);
+
+    // Limits that stand in for others may be in shadow too, and have rates in shadow.
+    let mut faced: Faced<'_> = written.iter().copied().collect();
+    for seat in marks.iter().filter_map(second) {
+        if faced.iter().all(|other| other.limit != seat.limit) {
+            // Each limit of the route names at most one.
+            let _ = faced.try_push(seat);
         }
     }
-    let together = loop {
-        let second = |mark: &Mark| seat(limits.second(mark.limit)?);
-        let together = Together::judge(&real, &marks, second, now);
-        let late = together.late_marks();
-        if late.is_empty() {
-            break together;
-        }
-        marks.extend(late);
-    };
-
-    let mut beside = Beside {
+    let beside = Box::new(Beside {
         asked: together.seats.iter().map(|seat| seat.limit).collect(),
         notes: Vec::new(),
         marks: Vec::new(),
+    });
+    let mut judged = Judged {
+        verdict: together.verdict,
+        beside: Some(beside),
     };
     let Some(reservation) = together.reservation else {
-        for seat in &written {
-            if only_refusal(&together.verdict, &together.seats, seat.limit) {
-                seat.try_shadow_rates(&mut beside, now);
+        for seat in &faced {
+            if only_refusal(&judged.verdict, &together.seats, seat.limit) {
+                judged.note(seat.try_shadow_rates(now));
             }
         }
-        return Admission::Refused(Refused::ByLimit(Judged {
-            verdict: together.verdict,
-            beside: Some(Box::new(beside)),
-        }));
+        return Admission::Refused(Refused::ByLimit(judged));
     };
-    let delay = together.verdict.delay();
-    let mut pending = Pending::before(delay);
+    let mut pending = Pending::before(judged.verdict.delay());
     let asked = together.seats.iter().map(Seat::owed).collect();
     pending.add(reservation, asked, Voice::Heard);
-    for mark in marks {
-        beside.note(mark.limit, Finding::Marked);
-        beside.marks.push(mark);
+    judged.mark(marks);
+    for seat in &faced {
+        judged.note(seat.charge_in_shadow(&mut pending, now));
+        judged.note(seat.charge_shadow_rates(&mut pending, now));
     }
-    for seat in &shadowed {
-        let outcome = seat.charge_beside(seat.ask, &mut pending, Voice::Heard, now);
-        beside.note(
-            seat.limit,
-            match outcome {
-                Outcome::Admitted => Finding::ShadowAdmitted,
-                Outcome::Refused { .. } => Finding::ShadowRefused,
-            },
-        );
-    }
-    for seat in &written {
-        seat.charge_shadow_rates(&mut beside, &mut pending, now);
-    }
-    let judged = Judged {
-        verdict: together.verdict,
-        beside: Some(Box::new(beside)),
-    };
     Admission::Admitted(Admitted::owing(pending), Some(judged))
 }
 
 impl<'a> Together<'a> {
+    /// Charges those of `real` that have room or may refuse, and what stands in for the others, all or none. The others are
+    /// told as marks.
+    fn charge(
+        real: &Seats<'a>,
+        second: impl Fn(&Mark) -> Option<Seat<'a>>,
+        now: Timestamp,
+    ) -> (Self, Marks) {
+        let mut marks = Marks::new();
+        for seat in real.iter().filter(|seat| seat.marks().is_some()) {
+            let decision = seat.active.limit.peek(seat.ask.key, seat.ask.cost, now);
+            if decision.outcome() != Judgement::Admitted {
+                marks.extend(seat.mark(&decision));
+            }
+        }
+        loop {
+            let together = Self::judge(real, &marks, &second, now);
+            let late = together.late_marks();
+            if late.is_empty() {
+                return (together, marks);
+            }
+            marks.extend(late);
+        }
+    }
+
     /// Judges `real` without those that are exceeded, and with what stands in for them.
     fn judge(
         real: &Seats<'a>,
-        exceeded: &[Mark],
+        exceeded: &Marks,
         second: impl Fn(&Mark) -> Option<Seat<'a>>,
         now: Timestamp,
     ) -> Self {
@@ -135,7 +144,7 @@ impl<'a> Together<'a> {
             .collect();
         for seat in exceeded.iter().filter_map(second) {
             // Two limits may name the same second one, which is asked once.
-            if seats.iter().all(|other| other.limit != seat.limit) {
+            if !seat.is_in_shadow() && seats.iter().all(|other| other.limit != seat.limit) {
                 // Each stands in for one that was left out, so there is room.
                 let _ = seats.try_push(seat);
             }
@@ -150,9 +159,9 @@ impl<'a> Together<'a> {
     }
 
     /// Marks that turn out to be exceeded only now.
-    fn late_marks(&self) -> ArrayVec<Mark, MAX_ASKS> {
+    fn late_marks(&self) -> Marks {
         if self.reservation.is_some() {
-            return ArrayVec::new();
+            return Marks::new();
         }
         let judged = self.seats.iter().zip(self.verdict.decisions());
         judged
@@ -219,22 +228,39 @@ impl<'a> Seat<'a> {
         verdict.outcome()
     }
 
-    fn charge_shadow_rates(&self, beside: &mut Beside, pending: &mut Pending, now: Timestamp) {
-        if let Some(ask) = self.shadow_rates() {
-            let outcome = self.charge_beside(ask, pending, Voice::Silent, now);
-            beside.note(self.limit, by_rates(outcome));
+    /// Charges the limit if it is in shadow.
+    fn charge_in_shadow(&self, pending: &mut Pending, now: Timestamp) -> Option<Note> {
+        if !self.is_in_shadow() {
+            return None;
         }
+        let finding = match self.charge_beside(self.ask, pending, Voice::Heard, now) {
+            Outcome::Admitted => Finding::ShadowAdmitted,
+            Outcome::Refused { .. } => Finding::ShadowRefused,
+        };
+        Some(self.found(finding))
+    }
+
+    /// Charges its rates in shadow, if there are any.
+    fn charge_shadow_rates(&self, pending: &mut Pending, now: Timestamp) -> Option<Note> {
+        let outcome = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
+        Some(self.found(by_rates(outcome)))
     }
 
     /// As [`charge_shadow_rates`](Self::charge_shadow_rates), for a request that the limit itself refuses. What would be settled by
     /// the answer is not charged, since there will be none.
-    fn try_shadow_rates(&self, beside: &mut Beside, now: Timestamp) {
-        if let Some(ask) = self.shadow_rates() {
-            let verdict = match self.active.terms {
-                None => sluicegate_limiter::decide(&[ask], now),
-                Some(_) => sluicegate_limiter::peek(&[ask], now),
-            };
-            beside.note(self.limit, by_rates(verdict.outcome()));
+    fn try_shadow_rates(&self, now: Timestamp) -> Option<Note> {
+        let ask = [self.shadow_rates()?];
+        let verdict = match self.active.terms {
+            None => sluicegate_limiter::decide(&ask, now),
+            Some(_) => sluicegate_limiter::peek(&ask, now),
+        };
+        Some(self.found(by_rates(verdict.outcome())))
+    }
+
+    fn found(&self, finding: Finding) -> Note {
+        Note {
+            limit: self.limit,
+            finding,
         }
     }
 }

@@ -270,19 +270,22 @@ fn share(text: &str) -> Result<Share, Mistake> {
     let digits = |digits: &str, most: usize| {
         let plain = (1..=most).contains(&digits.len())
             && digits.bytes().all(|digit| digit.is_ascii_digit());
-        plain.then(|| digits.parse::<u16>().ok()).flatten()
+        plain.then(|| digits.parse::<u32>().ok()).flatten()
     };
     let hundredths =
         digits(decimals, 2).map(|rest| if decimals.len() == 1 { rest * 10 } else { rest });
     let (whole, hundredths) = digits(whole, 3).zip(hundredths).ok_or_else(wrong)?;
-    match whole * 100 + hundredths {
-        0 => Err(Mistake::with_advice(
+    let share = match u16::try_from(whole * 100 + hundredths) {
+        Ok(ten_thousandths) if ten_thousandths <= 10_000 => Share { ten_thousandths },
+        _ => return Err(wrong()),
+    };
+    if share.ten_thousandths == 0 {
+        return Err(Mistake::with_advice(
             "a limit that is enforced for nobody refuses nobody",
             "write action = \"shadow\" if that is meant",
-        )),
-        ten_thousandths @ 1..=10_000 => Ok(Share { ten_thousandths }),
-        _ => Err(wrong()),
+        ));
     }
+    Ok(share)
 }
 
 #[cfg(test)]
@@ -297,7 +300,7 @@ mod tests {
         }
         for wrong in [
             "10", "0%", "0.00%", "100.01%", "101%", "1.234%", ".5%", "5.%", "-1%", "%", "1e1%",
-            "+1%", "999%",
+            "+1%", "999%", "656%",
         ] {
             assert!(share(wrong).is_err(), "{wrong}");
         }
