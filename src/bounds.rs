@@ -67,3 +67,11 @@ pub const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and what is known of its request;
+/// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
+pub const WAITERS: usize = 4096;
+
+/// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
+/// and with every waiter there may be it makes 16,000 looks a second, a system call each.
+pub const WAITER_LOOKS: Duration = Duration::from_millis(250);

@@ -17,6 +17,7 @@ use crate::clock;
 use crate::config::rules::{ListenerRules, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
+use crate::gateway::Waiting;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 
@@ -31,6 +32,8 @@ pub struct Live {
     /// The file as it was then.
     pub version_at_start: Version,
     file: PathBuf,
+    /// Requests that are held back.
+    pub waiting: Waiting,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -87,6 +90,7 @@ impl Live {
             started: now,
             version_at_start: Version::of(file),
             file: file.to_owned(),
+            waiting: Waiting::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),

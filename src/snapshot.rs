@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{ActiveLimit, RouteLimits};
+use crate::config::Action;
 use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
 use crate::origin::Pool;
 use crate::record::{Metrics, RouteMetrics};
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub pools: BTreeMap<Name, Arc<Pool>>,
     /// The request fields, other than `Host`, that any stage up to admission may read.
     fields: Vec<HeaderName>,
+    /// The request fields that only the gateway may write: marks of limits.
+    pub marks: Vec<HeaderName>,
 }
 
 /// A route in force.
@@ -42,7 +45,7 @@ pub struct ActiveRoute {
     pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where there are no limits.
+    /// `RateLimit-Policy`; `None` where there are no limits, or where it differs between requests.
     pub policy: Option<HeaderValue>,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
@@ -79,6 +82,7 @@ impl Snapshot {
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
             fields: fields_read(&rules),
+            marks: marks(&rules),
             routes,
             limits,
             pools,
@@ -109,6 +113,21 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
+}
+
+/// Whatever the route: an origin believes a mark wherever it comes from.
+fn marks(rules: &Rules) -> Vec<HeaderName> {
+    let fields = rules
+        .limits
+        .values()
+        .filter_map(|limit| match &limit.action {
+            Action::Mark { field, .. } => Some(field.clone()),
+            _ => None,
+        });
+    let mut marks: Vec<HeaderName> = fields.collect();
+    marks.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    marks.dedup();
+    marks
 }
 
 fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, Arc<Pool>> {
@@ -151,19 +170,24 @@ fn compile_route(
     pools: &BTreeMap<Name, Arc<Pool>>,
     metrics: &Metrics,
 ) -> ActiveRoute {
-    let limits: Vec<_> = route
+    let written = route
         .limits
         .iter()
         .map(|name| Arc::clone(&limits[name]))
         .collect();
+    let limits = RouteLimits::new(written, |name| limits.get(name).cloned());
+    let names: Vec<Name> = limits.iter().map(|limit| limit.name.clone()).collect();
     ActiveRoute {
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
-        policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
+        policy: limits
+            .are_together()
+            .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
+            .flatten(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
-        metrics: metrics.route(&route.name, &route.limits),
-        limits: RouteLimits::new(limits),
+        metrics: metrics.route(&route.name, &names),
+        limits,
     }
 }

@@ -131,6 +131,10 @@ fn the_reference_writes_the_defaults() {
     assert_eq!(said_limit.capacity, bare_limit.capacity);
     assert_eq!(said_limit.policy.algorithm(), bare_limit.policy.algorithm());
     assert_eq!(said_limit.cost, bare_limit.cost);
+    assert_eq!(
+        (said_limit.action, said_limit.enforce),
+        (bare_limit.action, bare_limit.enforce)
+    );
     assert_eq!((said.admin, said.log), (bare.admin, bare.log));
     let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
     assert_eq!(

@@ -50,8 +50,14 @@ impl AdminView for Live {
         self.snapshot()
             .limits
             .values()
-            .map(|active| {
-                LimitView::sample(&active.name, active.key.to_string(), &active.limit, now)
+            .map(|active| LimitView {
+                action: active.action.name(),
+                enforce: active.enforce.to_string(),
+                shadow_rates: active
+                    .shadow_rates
+                    .as_ref()
+                    .map(|limit| limit.rates().clone()),
+                ..LimitView::sample(&active.name, active.key.to_string(), &active.limit, now)
             })
             .collect()
     }

@@ -76,6 +76,9 @@ struct Limit {
     key: String,
     algorithm: &'static str,
     rates: Vec<String>,
+    action: &'static str,
+    enforce: String,
+    shadow_rates: Vec<String>,
     capacity: u64,
     keys: u64,
     slots: u64,
@@ -141,6 +144,12 @@ impl Limit {
             name: view.name.to_string(),
             algorithm: view.algorithm,
             rates: view.rates.iter().map(ToString::to_string).collect(),
+            action: view.action,
+            shadow_rates: view
+                .shadow_rates
+                .iter()
+                .flat_map(|rates| rates.iter().map(ToString::to_string))
+                .collect(),
             capacity: view.capacity.keys(),
             keys: view.keys,
             slots: view.slots,
@@ -154,6 +163,7 @@ impl Limit {
                 advice: advice::capacity(&view),
             },
             key: view.key,
+            enforce: view.enforce,
         }
     }
 }

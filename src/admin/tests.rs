@@ -101,6 +101,9 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         key: "client.ip".to_owned(),
         algorithm: "sliding-window",
         rates: Rates::new([rate(5, 3), rate(20, 60)]).expect("two rates"),
+        action: "reject",
+        enforce: "10%".to_owned(),
+        shadow_rates: None,
         capacity: Capacity::new(1_024).expect("a capacity"),
         keys: 512,
         slots: 1_536,
@@ -190,7 +193,7 @@ fn the_status_has_the_documented_shape() {
             "routes": 2, "requests_in_flight": 0,
             "limits": [{
                 "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
-                "rates": null, "capacity": 1024, "keys": 512, "slots": 1536,
+                "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
                 "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
             }],

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Capacity, Limit, Rates, Timestamp};
 
-use crate::config::algorithm_name;
 use crate::config::rules::Name;
+use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
@@ -88,6 +88,12 @@ pub struct LimitView {
     pub algorithm: &'static str,
     /// Its rates.
     pub rates: Rates,
+    /// What happens to a request that it has no room for, as one would write it in the configuration.
+    pub action: &'static str,
+    /// The share of keys that it is enforced for, as one would write it in the configuration.
+    pub enforce: String,
+    /// Rates that are judged beside and only reported; `None` where there are none.
+    pub shadow_rates: Option<Rates>,
     /// Keys that it is made for.
     pub capacity: Capacity,
     /// Keys that owe something.
@@ -107,7 +113,8 @@ pub struct LimitView {
 }
 
 impl LimitView {
-    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration.
+    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects, unless the caller adds
+    /// otherwise.
     #[must_use]
     pub fn sample(name: &Name, key: String, limit: &Limit, now: Timestamp) -> Self {
         let occupancy = limit.occupancy(now);
@@ -117,6 +124,9 @@ impl LimitView {
             key,
             algorithm: algorithm_name(limit.policy().algorithm()),
             rates: limit.rates().clone(),
+            action: Action::Reject.name(),
+            enforce: Share::ALL.to_string(),
+            shadow_rates: None,
             capacity: limit.capacity(),
             keys: occupancy.live,
             slots: occupancy.slots,

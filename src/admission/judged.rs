@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::{MAX_ASKS, Verdict};
 
 use super::limit::ActiveLimit;
@@ -27,6 +28,19 @@ pub struct Beside {
     pub asked: ArrayVec<u8, MAX_ASKS>,
     /// What was found out about limits, at most a few for each limit of the route.
     pub notes: Vec<Note>,
+    /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
+    pub marks: Vec<Mark>,
+}
+
+/// What tells the origin of a limit that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The index of the limit on the route.
+    pub limit: u8,
+    /// The field to write.
+    pub field: HeaderName,
+    /// Its value: the limit's standing, as in `RateLimit`.
+    pub value: HeaderValue,
 }
 
 /// Something found out about a limit.
@@ -41,12 +55,22 @@ pub struct Note {
 /// What can be found out about a limit beside the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Its charge was given back: the response does not count, or there was none.
+    /// Its charge was given back: the response does not count, there was none, or the request was not let in after all.
     Released,
     /// The origin told the cost, so many units as charged.
     Cost(u32),
     /// What the origin wrote is no cost; the request cost 1.
     CostMalformed,
+    /// It is exceeded, and the request passes with a mark.
+    Marked,
+    /// It is in shadow and has room.
+    ShadowAdmitted,
+    /// It is in shadow and has none.
+    ShadowRefused,
+    /// Its rates in shadow have room.
+    ShadowRatesAdmitted,
+    /// Its rates in shadow have none.
+    ShadowRatesRefused,
 }
 
 impl Judged {
@@ -71,7 +95,20 @@ impl Judged {
         })
     }
 
-    /// Adds what was found out later.
+    /// Adds the marks of limits that were exceeded.
+    pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = Mark>) {
+        if let Some(beside) = &mut self.beside {
+            for mark in marks {
+                beside.notes.push(Note {
+                    limit: mark.limit,
+                    finding: Finding::Marked,
+                });
+                beside.marks.push(mark);
+            }
+        }
+    }
+
+    /// Adds what was found out.
     pub fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
         if let Some(beside) = &mut self.beside {
             beside.notes.extend(notes);

@@ -6,7 +6,11 @@ use sluicegate_limiter::{Cost, Limit, Timestamp};
 
 use super::terms::Terms;
 use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
+use crate::config::{Action, Share};
 use crate::response::PolicyItems;
+
+/// What clients see of a limit that does not refuse.
+static HIDDEN: PolicyItems = PolicyItems::NONE;
 
 /// One limit of a snapshot.
 #[derive(Debug)]
@@ -23,6 +27,12 @@ pub struct ActiveLimit {
     pub cost: Cost,
     /// How that is settled at the answer; `None` where it stands.
     pub terms: Option<Terms>,
+    /// What happens when it has no room.
+    pub action: Action,
+    /// The keys that it is enforced for; for the others it is in shadow.
+    pub enforce: Share,
+    /// Counters of the rates that are judged beside, and only reported.
+    pub shadow_rates: Option<Limit>,
     overflow_announced: AtomicBool,
 }
 
@@ -53,6 +63,15 @@ impl ActiveLimit {
                 CostRules::Told { .. } => Cost::ONE,
             },
             terms: Terms::of(rules),
+            action: rules.action.clone(),
+            enforce: rules.enforce,
+            shadow_rates: rules.shadow_rates.as_ref().map(|policy| {
+                let before = kept.and_then(|before| before.shadow_rates.as_ref());
+                match before {
+                    Some(before) => before.edited(policy.clone(), rules.capacity, now),
+                    None => Limit::new(policy.clone(), rules.capacity),
+                }
+            }),
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),
@@ -62,7 +81,33 @@ impl ActiveLimit {
     /// Whether a verdict over it is all there is to know: nothing waits for the answer.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.terms.is_none()
+        // A leaky bucket's charge is given back when its client leaves before its turn.
+        self.terms.is_none() && self.action == Action::Reject && self.always_may_refuse()
+    }
+
+    /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
+    #[must_use]
+    pub fn always_may_refuse(&self) -> bool {
+        matches!(self.action, Action::Reject | Action::Delay)
+            && self.enforce == Share::ALL
+            && self.shadow_rates.is_none()
+    }
+
+    /// The name of the limit that stands in for it when it is exceeded.
+    pub(super) fn second(&self) -> Option<&str> {
+        match &self.action {
+            Action::Mark { then, .. } => then.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What clients see of it: nothing of a limit that does not refuse.
+    #[must_use]
+    pub fn shown(&self) -> &PolicyItems {
+        match self.action {
+            Action::Reject | Action::Delay => &self.items,
+            Action::Mark { .. } | Action::Shadow => &HIDDEN,
+        }
     }
 
     /// Whether the caller is the first to notice that newcomers of this limit share counters (contract C3: logged once).

@@ -12,6 +12,8 @@ mod limit;
 mod pending;
 mod route;
 mod terms;
+#[cfg(test)]
+mod tests;
 mod weighed;
 
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, MAX_ASKS, Outcome, Timestamp};
 
-pub use judged::{Beside, Finding, Judged, Note};
+pub use judged::{Beside, Finding, Judged, Mark, Note};
 pub use key::{KeySeed, RequestFacts};
 pub use limit::{ActiveLimit, OverflowNews};
 pub use pending::Admitted;
@@ -71,7 +73,7 @@ pub fn foresee_refusal(
     seed: &KeySeed,
     now: Timestamp,
 ) -> Option<Judged> {
-    if limits.is_empty() || !limits.refuse_plainly() {
+    if limits.is_empty() || !limits.are_together() {
         return None;
     }
     let verdict = sluicegate_limiter::peek(&asks(limits, facts, seed), now);

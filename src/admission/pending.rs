@@ -1,10 +1,11 @@
 //! Owns what a request that passed still owes its limits, and sees to it that it is paid however the request ends.
 //!
-//! [`Admitted`] is the evidence that a request passed. Where a limit waits for the answer it also holds the charges, and dropping it
-//! settles them as for a request without one. So an error, a client that leaves, a panic or a cancelled task leaks nothing: whatever
-//! ends a request drops this.
+//! [`Admitted`] is the evidence that a request passed. Where a limit waits for the answer, or holds the request back, it also holds the
+//! charges. Dropping it gives them back while the request waits, and afterwards settles them as for a request without an answer. So
+//! an error, a client that leaves, a panic or a cancelled task leaks nothing: whatever ends a request drops this.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Due, MAX_ASKS, Reservation, Timestamp};
@@ -18,15 +19,40 @@ use crate::clock;
 #[derive(Debug)]
 pub struct Admitted(Option<Box<Pending>>);
 
-/// Charges that wait for the answer; one reservation a verdict.
-#[derive(Debug, Default)]
-pub(super) struct Pending(Vec<Charge>);
+/// Charges that are not settled; one reservation a verdict.
+#[derive(Debug)]
+pub(super) struct Pending {
+    charges: Vec<Charge>,
+    stage: Stage,
+}
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its limits hold it back; until it goes on nothing was used.
+    HeldBack,
+    /// It is on its way to its answer.
+    UnderWay,
+}
 
 /// One reservation and the limits that it is of, by ask, with their index on the route.
 #[derive(Debug)]
 pub(super) struct Charge {
     reservation: Reservation,
-    asked: ArrayVec<(u8, Arc<ActiveLimit>), MAX_ASKS>,
+    asked: Asked,
+    voice: Voice,
+}
+
+/// Limits with their index on the route, by ask.
+pub(super) type Asked = ArrayVec<(u8, Arc<ActiveLimit>), MAX_ASKS>;
+
+/// Whether what comes of a charge is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// It is.
+    Heard,
+    /// It is not: it is told of the limit's own charge already.
+    Silent,
 }
 
 impl Admitted {
@@ -37,13 +63,25 @@ impl Admitted {
 
     /// A request that owes what is in `pending`.
     pub(super) fn owing(pending: Pending) -> Self {
-        Self((!pending.0.is_empty()).then(|| Box::new(pending)))
+        Self((!pending.charges.is_empty()).then(|| Box::new(pending)))
     }
 
-    /// Whether some limit still waits for the answer.
+    /// Whether some charge is not settled.
     #[must_use]
-    pub fn waits_for_answer(&self) -> bool {
+    pub fn owes(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The request was held back and goes on: its place is used now.
+    pub fn go_on(&mut self) {
+        if let Some(pending) = &mut self.0 {
+            pending.stage = Stage::UnderWay;
+            // Dropped, a reservation stays charged.
+            pending.charges.retain(Charge::waits_for_answer);
+            if pending.charges.is_empty() {
+                self.0 = None;
+            }
+        }
     }
 
     /// Settles what is owed by the answer, or without one, and says what came of it. What was settled stays so.
@@ -56,41 +94,79 @@ impl Admitted {
 }
 
 impl Pending {
-    /// Adds a reservation, unless none of its limits waits for anything.
-    pub(super) fn add(
-        &mut self,
-        reservation: Reservation,
-        asked: ArrayVec<(u8, Arc<ActiveLimit>), MAX_ASKS>,
-    ) {
-        if asked.iter().any(|(_, limit)| limit.terms.is_some()) {
-            self.0.push(Charge { reservation, asked });
+    /// Nothing yet, of a request that its limits hold back for so long.
+    pub(super) fn before(delay: Duration) -> Self {
+        Self {
+            charges: Vec::new(),
+            stage: if delay.is_zero() {
+                Stage::UnderWay
+            } else {
+                Stage::HeldBack
+            },
+        }
+    }
+
+    /// Whether the request goes on at once.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.stage == Stage::UnderWay
+    }
+
+    /// Adds a reservation, unless it stands as it was made.
+    pub(super) fn add(&mut self, reservation: Reservation, asked: Asked, voice: Voice) {
+        let charge = Charge {
+            reservation,
+            asked,
+            voice,
+        };
+        if !self.is_under_way() || charge.waits_for_answer() {
+            self.charges.push(charge);
         }
     }
 
     fn settle(&mut self, answer: Option<Answer<'_>>, now: Timestamp) -> Vec<Note> {
         let mut notes = Vec::new();
-        for Charge { reservation, asked } in self.0.drain(..) {
-            let found = |(limit, active): &(u8, Arc<ActiveLimit>)| {
-                let (due, finding) = match &active.terms {
-                    Some(terms) => terms.due(answer),
-                    None => (Due::AsReserved, None),
-                };
-                notes.extend(finding.map(|finding: Finding| Note {
-                    limit: *limit,
-                    finding,
-                }));
-                due
-            };
-            let dues: ArrayVec<Due, MAX_ASKS> = asked.iter().map(found).collect();
-            reservation.settle_each(now, |ask| dues.get(ask).copied().unwrap_or(Due::AsReserved));
+        for charge in self.charges.drain(..) {
+            charge.settle(self.stage, answer, now, &mut notes);
         }
         notes
     }
 }
 
+impl Charge {
+    fn waits_for_answer(&self) -> bool {
+        self.asked.iter().any(|(_, limit)| limit.terms.is_some())
+    }
+
+    fn settle(
+        self,
+        stage: Stage,
+        answer: Option<Answer<'_>>,
+        now: Timestamp,
+        notes: &mut Vec<Note>,
+    ) {
+        let come_to = |(limit, active): &(u8, Arc<ActiveLimit>)| {
+            let (due, finding) = match (stage, &active.terms) {
+                (Stage::HeldBack, _) => (Due::Nothing, Some(Finding::Released)),
+                (Stage::UnderWay, Some(terms)) => terms.due(answer),
+                (Stage::UnderWay, None) => (Due::AsReserved, None),
+            };
+            if self.voice == Voice::Heard {
+                notes.extend(finding.map(|finding| Note {
+                    limit: *limit,
+                    finding,
+                }));
+            }
+            due
+        };
+        let dues: ArrayVec<Due, MAX_ASKS> = self.asked.iter().map(come_to).collect();
+        let due = |ask: usize| dues.get(ask).copied().unwrap_or(Due::AsReserved);
+        self.reservation.settle_each(now, due);
+    }
+}
+
 impl Drop for Pending {
     fn drop(&mut self) {
-        if !self.0.is_empty() {
+        if !self.charges.is_empty() {
             self.settle(None, clock::now());
         }
     }

@@ -8,10 +8,12 @@ use http::HeaderName;
 use super::limit::ActiveLimit;
 use super::terms::Terms;
 
-/// The limits of a route, in the order written.
+/// The limits of a route: those written, in their order, then those that only stand in for others.
 #[derive(Debug)]
 pub struct RouteLimits {
     limits: Box<[Arc<ActiveLimit>]>,
+    /// For each limit that is written the index of the one that stands in for it; as many as are written.
+    seconds: Box<[Option<u8>]>,
     course: Course,
     /// Fields in which the origin speaks to the gateway alone.
     confidential: Box<[HeaderName]>,
@@ -22,27 +24,58 @@ pub struct RouteLimits {
 enum Course {
     /// All together, and that is all.
     Plain,
-    /// By their parts.
-    Weighed,
+    /// All together, and then something is left to be done.
+    Together,
+    /// Not all of them together.
+    Apart,
 }
 
 impl RouteLimits {
-    /// These limits, in the order written.
+    /// These limits, in the order written; `named` finds the second limits that some of them name.
     #[must_use]
-    pub fn new(limits: Vec<Arc<ActiveLimit>>) -> Self {
-        let plain = limits.iter().all(|limit| limit.is_plain());
+    pub fn new(
+        written: Vec<Arc<ActiveLimit>>,
+        named: impl Fn(&str) -> Option<Arc<ActiveLimit>>,
+    ) -> Self {
+        let course = if written.iter().all(|limit| limit.is_plain()) {
+            Course::Plain
+        } else if written.iter().all(|limit| limit.always_may_refuse()) {
+            Course::Together
+        } else {
+            Course::Apart
+        };
+        let mut limits = written.clone();
+        let second = |limit: &Arc<ActiveLimit>| {
+            let second = named(limit.second()?)?;
+            let known = limits.iter().position(|other| Arc::ptr_eq(other, &second));
+            let index = known.unwrap_or_else(|| {
+                limits.push(second);
+                limits.len() - 1
+            });
+            // A route has at most MAX_ASKS limits, and each of them names at most one more.
+            u8::try_from(index).ok()
+        };
+        let seconds = written.iter().map(second).collect();
         let told = limits.iter().filter_map(|limit| limit.terms.as_ref());
         let mut confidential: Vec<_> = told.filter_map(Terms::told_by).cloned().collect();
         confidential.dedup();
         Self {
             limits: limits.into(),
-            course: if plain {
-                Course::Plain
-            } else {
-                Course::Weighed
-            },
+            seconds,
+            course,
             confidential: confidential.into(),
         }
+    }
+
+    /// The indexes of the limits that are written.
+    pub(super) fn written(&self) -> impl Iterator<Item = u8> + use<> {
+        // As above.
+        0..u8::try_from(self.seconds.len()).unwrap_or(u8::MAX)
+    }
+
+    /// The index of the limit that stands in for the one at `limit` when that is exceeded.
+    pub(super) fn second(&self, limit: u8) -> Option<u8> {
+        *self.seconds.get(usize::from(limit))?
     }
 
     /// Whether one verdict over all limits says everything.
@@ -50,9 +83,10 @@ impl RouteLimits {
         self.course == Course::Plain
     }
 
-    /// Whether a refusal leaves nothing to be done but to answer.
-    pub(super) fn refuse_plainly(&self) -> bool {
-        true
+    /// Whether every request faces all limits, so that what they say together can be foreseen, and written down before.
+    #[must_use]
+    pub fn are_together(&self) -> bool {
+        self.course != Course::Apart
     }
 
     /// The fields of the origin's answer that clients do not get to see.

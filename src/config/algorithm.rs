@@ -12,13 +12,18 @@ use super::field::{Field, quoted};
 use super::section::Section;
 use super::{suggest, zone};
 
+/// What judges a limit that does not say otherwise.
+pub(super) const SLIDING_WINDOW: &str = "sliding-window";
+/// What holds requests back.
+pub(super) const LEAKY_BUCKET: &str = "leaky-bucket";
+
 const NAMES: [&str; 6] = [
-    "sliding-window",
+    SLIDING_WINDOW,
     "exact",
     "fixed-window",
     "token-bucket",
     "gcra",
-    "leaky-bucket",
+    LEAKY_BUCKET,
 ];
 
 /// How long a request may wait in a leaky bucket when the file does not say.
@@ -26,10 +31,14 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Longest `max_wait`: clients and proxies in front give up long before.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// The algorithm that `[limit.NAME]` names, with the rates that it judges.
-pub(super) fn policy(section: &Section<'_>, rates: Option<Rates>) -> Option<Policy> {
+/// The algorithm that `[limit.NAME]` names, or else the `usual` one, with the rates that it judges.
+pub(super) fn policy(
+    section: &Section<'_>,
+    rates: Option<Rates>,
+    usual: &'static str,
+) -> Option<Policy> {
     let written = section.field("algorithm", "\"sliding-window\"");
-    let name = written.as_ref().map_or(Some(NAMES[0]), name);
+    let name = written.as_ref().map_or(Some(usual), name);
     let keys = Keys::of(section);
     let (name, rates) = (name?, rates?);
     let algorithm = keys.algorithm(name, &rates)?;

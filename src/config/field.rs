@@ -65,6 +65,14 @@ impl<'d> Field<'d> {
         }
     }
 
+    /// A string, if it is one; for a second look at what was reported at the first.
+    pub(super) fn written_text(&self) -> Option<&'d str> {
+        match self.value {
+            DeValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// What `parse` makes of a string.
     pub(super) fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Result<T, Mistake>) -> Option<T> {
         match parse(self.text()?) {

@@ -13,6 +13,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::report::{Place, Report};
 use super::rules::Rules;
+use super::second::Seconds;
 use super::section::Section;
 use super::source::Source;
 use super::surroundings::{Surroundings, System};
@@ -156,9 +157,14 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .into_iter()
         .filter_map(|(name, section)| Some((name, origin::read(section)?)))
         .collect();
+    let mut seconds = Seconds::default();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
-        .filter_map(|(name, section)| Some((name, limit::read(section)?)))
+        .filter_map(|(name, section)| {
+            let read = limit::read(section)?;
+            seconds.add(&name, read.then);
+            Some((name, read.rules))
+        })
         .collect();
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
@@ -185,6 +191,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         admin::check_apart(admin, &listeners, report);
     }
     references::check_defined(&routes, &defined, report);
+    seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     overlap::check(&routes, report);
     if let Some(client) = &client {
@@ -195,7 +202,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, &defined, report);
+    references::check_used(&routes, &seconds, &defined, report);
     Some(Rules {
         server: server?,
         listeners: listeners

@@ -9,6 +9,7 @@
 //! All problems of a file are reported at once, each with its place, its reason and what to write instead; see [`Problems`].
 //! A bad value never becomes a default.
 
+mod action;
 mod algorithm;
 mod condition;
 mod cost;
@@ -23,6 +24,7 @@ mod rates;
 mod references;
 mod report;
 pub mod rules;
+mod second;
 mod section;
 mod source;
 mod suggest;
@@ -33,6 +35,7 @@ mod units;
 pub mod watch;
 mod zone;
 
+pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
 pub use self::file::{Loaded, known_keys, load, parse, parse_in};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::field::quoted;
 use super::report::{Place, Placed, Report};
 use super::rules::{KeyPart, LimitRules, Name};
+use super::second::Seconds;
 use super::section::is_name;
 use super::suggest;
 use super::tables::client::Client;
@@ -51,10 +52,16 @@ pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report
 }
 
 /// Warns about definitions that no route uses.
-pub(super) fn check_used(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+pub(super) fn check_used(
+    routes: &[Route],
+    seconds: &Seconds,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
     let limits = routes
         .iter()
-        .flat_map(|route| route.limits.iter().flatten());
+        .flat_map(|route| route.limits.iter().flatten())
+        .flat_map(|limit| std::iter::once(limit).chain(seconds.of(&limit.value)));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
     let names = |names: &mut dyn Iterator<Item = &Placed<Name>>| -> BTreeSet<Name> {
         names.map(|name| name.value.clone()).collect()

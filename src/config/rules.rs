@@ -13,6 +13,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Cost, Policy};
 
+use super::action::{Action, Share};
 use super::condition::Condition;
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
@@ -214,6 +215,12 @@ pub struct LimitRules {
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
     pub count_if: Option<Condition>,
+    /// What happens to a request that it has no room for.
+    pub action: Action,
+    /// The keys that it is enforced for; for the others it is in shadow.
+    pub enforce: Share,
+    /// Rates that are judged beside, by the same algorithm, and only reported.
+    pub shadow_rates: Option<Policy>,
 }
 
 /// `cost`: what a request takes from a limit.

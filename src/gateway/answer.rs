@@ -15,9 +15,12 @@ use pingora::proxy::Session;
 use pingora::{Error, Result};
 
 use super::context::Context;
+use crate::admission::ActiveLimit;
 use crate::bounds;
 use crate::origin::Fields;
-use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit};
+use crate::response::{
+    PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit, rate_limit_policy,
+};
 use crate::snapshot::ActiveAction;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -32,11 +35,7 @@ pub(super) async fn refuse(
 ) -> Result<()> {
     let mut header = own_header(TOO_MANY_REQUESTS, context)?;
     header.insert_header(RETRY_AFTER, HeaderValue::from(refusal.retry_after))?;
-    if let Some(policy) = context
-        .route
-        .as_ref()
-        .and_then(|route| route.policy.clone())
-    {
+    if let Some(policy) = policy(context) {
         header.insert_header(RATE_LIMIT_POLICY, policy)?;
     }
     header.insert_header(RATE_LIMIT, refusal.rate_limit.clone())?;
@@ -107,11 +106,22 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
         return Ok(());
     };
-    if let Some(policy) = &route.policy {
-        fields.append(RATE_LIMIT_POLICY, policy.clone())?;
-    }
-    let items = judged.asked(&route.limits).map(|limit| &limit.items);
+    let Some(policy) = policy(context) else {
+        // No limit that this request faced is any of the client's business.
+        return Ok(());
+    };
+    fields.append(RATE_LIMIT_POLICY, policy)?;
+    let items = judged.asked(&route.limits).map(ActiveLimit::shown);
     fields.append(RATE_LIMIT, rate_limit(items, &judged.verdict))
+}
+
+/// The policies of the limits that the client may know of: on most routes the same for every request.
+fn policy(context: &Context) -> Option<HeaderValue> {
+    let (route, judged) = (context.route.as_ref()?, context.judged.as_ref()?);
+    if route.limits.are_together() {
+        return route.policy.clone();
+    }
+    rate_limit_policy(judged.asked(&route.limits).map(ActiveLimit::shown))
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {

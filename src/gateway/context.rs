@@ -88,7 +88,7 @@ impl Context {
 
     fn settle_by(&mut self, answer: Option<Answer<'_>>) {
         if let Some(admitted) = &mut self.admitted
-            && admitted.waits_for_answer()
+            && admitted.owes()
         {
             let notes = admitted.settle(answer, clock::now());
             if let Some(judged) = &mut self.judged {

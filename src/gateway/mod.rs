@@ -6,6 +6,7 @@ mod answer;
 mod context;
 mod error;
 mod locate;
+mod wait;
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use pingora::ErrorType::ConnectionClosed;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
@@ -25,15 +27,19 @@ use crate::admission::{Admission, Refused, admit};
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
-use crate::origin::{Introduction, edit_request, edit_response, introduce, strip_hop_by_hop};
+use crate::origin::{
+    Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
+};
 use crate::record::{Disposition, OriginUse, Outcome};
 use crate::response::{Problem, Refusal};
 use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
+pub use wait::Waiting;
 
 use error::{Fault, error_for};
+use wait::Waited;
 
 /// The proxy's logic, one for all connections.
 pub struct Gateway(pub Arc<Live>);
@@ -55,10 +61,10 @@ impl ProxyHttp for Gateway {
 
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
         set_patience(session, &context.snapshot.rules.server);
-        let step = self.decide(session, context);
+        let mut step = self.decide(session, context);
         if !context.delay.is_zero() {
             // A leaky bucket lets its requests go one by one.
-            Box::pin(tokio::time::sleep(context.delay)).await;
+            step = Box::pin(self.hold_back(step, session, context)).await?;
         }
         if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
             return Ok(false);
@@ -148,7 +154,8 @@ impl ProxyHttp for Gateway {
             host: &pool.rules.host,
         };
         edit_request(request, pool.rules.header_case, |fields| {
-            introduce(fields, &introduction)
+            introduce(fields, &introduction)?;
+            mark(fields, context)
         })
     }
 
@@ -258,6 +265,19 @@ impl ProxyHttp for Gateway {
     }
 }
 
+/// Tells the origin which limits are exceeded. Nobody else may write these fields.
+fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    for name in &context.snapshot.marks {
+        fields.remove(name);
+    }
+    let judged = context.judged.as_ref();
+    let marks = judged.and_then(|judged| Some(&judged.beside.as_ref()?.marks));
+    for mark in marks.into_iter().flatten() {
+        fields.append(mark.field.clone(), mark.value.clone())?;
+    }
+    Ok(())
+}
+
 /// How long the client may be silent, and leave an answer unread.
 fn set_patience(session: &mut Session, server: &ServerRules) {
     if session.get_keepalive().is_some() {
@@ -344,11 +364,38 @@ impl Gateway {
             }
             Admission::Refused(Refused::ByLimit(judged)) => {
                 self.0.notice_overflow(limits, &judged);
-                let items = judged.asked(limits).map(|limit| &limit.items);
+                let items = judged.asked(limits).map(|limit| limit.shown());
                 let refusal = Refusal::new(items, &judged.verdict);
                 context.judged = Some(Box::new(judged));
                 Step::Refuse(refusal)
             }
+        }
+    }
+
+    /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
+    async fn hold_back(
+        &self,
+        step: Step,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<Step> {
+        match self.0.waiting.hold(session, context.delay).await {
+            Waited::Over => {
+                if let Some(admitted) = &mut context.admitted {
+                    admitted.go_on();
+                }
+                Ok(step)
+            }
+            Waited::Crowded => {
+                context.settle_unanswered();
+                context.admitted = None;
+                // Nothing is charged, so there is nothing to report of its limits.
+                context.judged = None;
+                context.delay = Duration::ZERO;
+                Ok(Step::Reject(Problem::Crowded))
+            }
+            Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
+                .map_err(|error: Box<Error>| error.into_down()),
         }
     }
 

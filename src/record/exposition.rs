@@ -220,6 +220,26 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_cost_malformed_total",
         "Answers whose cost could not be read; the request cost 1.",
     );
+    let mut marked = Family::counter(
+        "sluicegate_limit_marked_total",
+        "Requests that exceeded a limit on a route and passed with its mark.",
+    );
+    let mut shadow_admitted = Family::counter(
+        "sluicegate_limit_shadow_admitted_total",
+        "Requests that a limit in shadow would have admitted.",
+    );
+    let mut shadow_refused = Family::counter(
+        "sluicegate_limit_shadow_refused_total",
+        "Requests that a limit in shadow would have refused.",
+    );
+    let mut rates_admitted = Family::counter(
+        "sluicegate_limit_shadow_rates_admitted_total",
+        "Requests that the shadow_rates of a limit would have admitted.",
+    );
+    let mut rates_refused = Family::counter(
+        "sluicegate_limit_shadow_rates_refused_total",
+        "Requests that the shadow_rates of a limit would have refused.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
         // These belong to few limits, and appear with their first count.
@@ -227,6 +247,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut released, reading.released),
             (&mut told_cost, reading.told_cost),
             (&mut cost_malformed, reading.cost_malformed),
+            (&mut marked, reading.marked),
+            (&mut shadow_admitted, reading.shadow.admitted),
+            (&mut shadow_refused, reading.shadow.refused),
+            (&mut rates_admitted, reading.shadow_rates.admitted),
+            (&mut rates_refused, reading.shadow_rates.refused),
         ] {
             if count > 0 {
                 family.push(&labels, count);
@@ -258,6 +283,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         released,
         told_cost,
         cost_malformed,
+        marked,
+        shadow_admitted,
+        shadow_refused,
+        rates_admitted,
+        rates_refused,
         in_flight,
         reloads,
     ]

@@ -104,7 +104,15 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
         return;
     }
-    list(into, b",\"released\":[", outcome, Finding::Released);
+    for (before, finding) in [
+        (&b",\"marked\":["[..], Finding::Marked),
+        (b",\"shadow_refused\":[", Finding::ShadowRefused),
+        (b",\"shadow_rates_refused\":[", Finding::ShadowRatesRefused),
+        (b",\"released\":[", Finding::Released),
+        (b",\"cost_malformed\":[", Finding::CostMalformed),
+    ] {
+        list(into, before, outcome, finding);
+    }
     list(
         into,
         b",\"cost_malformed\":[",

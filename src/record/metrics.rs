@@ -94,6 +94,11 @@ pub(super) struct LimitCells {
     released: AtomicU64,
     told_cost: AtomicU64,
     cost_malformed: AtomicU64,
+    marked: AtomicU64,
+    shadow_admitted: AtomicU64,
+    shadow_refused: AtomicU64,
+    shadow_rates_admitted: AtomicU64,
+    shadow_rates_refused: AtomicU64,
 }
 
 /// What one route counted.
@@ -118,6 +123,18 @@ pub(super) struct LimitReading {
     pub(super) told_cost: u64,
     /// Answers whose cost could not be read.
     pub(super) cost_malformed: u64,
+    /// Requests that passed with a mark.
+    pub(super) marked: u64,
+    /// Requests that it would have admitted or refused, were it not in shadow.
+    pub(super) shadow: ShadowReading,
+    /// The same of its rates in shadow.
+    pub(super) shadow_rates: ShadowReading,
+}
+
+/// What was judged and not enforced.
+pub(super) struct ShadowReading {
+    pub(super) admitted: u64,
+    pub(super) refused: u64,
 }
 
 impl Metrics {
@@ -261,6 +278,15 @@ impl Metrics {
                 released: sum(cells, |cells| &cells.released),
                 told_cost: sum(cells, |cells| &cells.told_cost),
                 cost_malformed: sum(cells, |cells| &cells.cost_malformed),
+                marked: sum(cells, |cells| &cells.marked),
+                shadow: ShadowReading {
+                    admitted: sum(cells, |cells| &cells.shadow_admitted),
+                    refused: sum(cells, |cells| &cells.shadow_refused),
+                },
+                shadow_rates: ShadowReading {
+                    admitted: sum(cells, |cells| &cells.shadow_rates_admitted),
+                    refused: sum(cells, |cells| &cells.shadow_rates_refused),
+                },
             })
             .collect()
     }
@@ -291,6 +317,11 @@ impl LimitCells {
             Finding::Released => (&self.released, 1),
             Finding::Cost(units) => (&self.told_cost, units.into()),
             Finding::CostMalformed => (&self.cost_malformed, 1),
+            Finding::Marked => (&self.marked, 1),
+            Finding::ShadowAdmitted => (&self.shadow_admitted, 1),
+            Finding::ShadowRefused => (&self.shadow_refused, 1),
+            Finding::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),
+            Finding::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
         };
         cell.fetch_add(units, Ordering::Relaxed);
     }

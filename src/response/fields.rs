@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use bytes::Bytes;
 use http::HeaderValue;
-use sluicegate_limiter::{MAX_RATES, Rate, Rates, Verdict};
+use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
 
 use super::problem::quota_exceeded;
 
@@ -31,6 +31,11 @@ struct PolicyItem {
 }
 
 impl PolicyItems {
+    /// Those of a limit that clients do not get to see.
+    pub const NONE: Self = Self {
+        items: ArrayVec::new_const(),
+    };
+
     /// The items of the limit `name` with `rates`, in their order.
     #[must_use]
     pub fn new(name: &str, rates: &Rates) -> Self {
@@ -39,6 +44,29 @@ impl PolicyItems {
             .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate))
             .collect();
         Self { items }
+    }
+
+    /// How the limit stands, in the syntax of `RateLimit`.
+    #[must_use]
+    pub fn standing(&self, decision: &Decision) -> HeaderValue {
+        let mut value = Vec::new();
+        self.write(decision, &mut value);
+        HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
+    }
+
+    /// Appends how the limit stands, behind a comma where something stands before it.
+    fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
+        let mut number = itoa::Buffer::new();
+        for (item, standing) in self.items.iter().zip(decision.standings()) {
+            if !into.is_empty() {
+                into.extend_from_slice(b", ");
+            }
+            into.extend_from_slice(item.quoted.as_bytes());
+            into.extend_from_slice(b";r=");
+            into.extend_from_slice(number.format(standing.remaining).as_bytes());
+            into.extend_from_slice(b";t=");
+            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
+        }
     }
 
     /// The problem body of a refusal by the rate at `index`.
@@ -84,7 +112,7 @@ pub fn rate_limit_policy<'a>(
     })
 }
 
-/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order.
+/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order; empty where none of them is shown.
 #[must_use]
 pub fn rate_limit<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
@@ -96,29 +124,11 @@ pub fn rate_limit<'a>(
     }
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
-        write_rate_limit(limits, verdict, draft);
+        for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
+            limit.write(decision, draft);
+        }
         HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII")
     })
-}
-
-fn write_rate_limit<'a>(
-    limits: impl IntoIterator<Item = &'a PolicyItems>,
-    verdict: &Verdict,
-    into: &mut Vec<u8>,
-) {
-    let mut number = itoa::Buffer::new();
-    let mut separator = "";
-    for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
-        for (item, standing) in limit.items.iter().zip(decision.standings()) {
-            into.extend_from_slice(separator.as_bytes());
-            into.extend_from_slice(item.quoted.as_bytes());
-            into.extend_from_slice(b";r=");
-            into.extend_from_slice(number.format(standing.remaining).as_bytes());
-            into.extend_from_slice(b";t=");
-            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
-            separator = ", ";
-        }
-    }
 }
 
 /// Seconds, rounded up, so that a client that waits as told is never early.

@@ -30,6 +30,8 @@ pub enum Problem {
     NoServer,
     /// The origin did not answer in time.
     OriginTimeout,
+    /// Too many requests are held back already.
+    Crowded,
     /// The gateway failed.
     Internal,
 }
@@ -46,7 +48,7 @@ impl Problem {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -83,6 +85,7 @@ impl Problem {
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
             Self::OriginTimeout => "the origin did not answer in time",
+            Self::Crowded => "too many requests wait for their turn already",
             Self::Internal => "the gateway failed",
         }
     }

@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod actions;
 mod algorithms;
 mod caps;
 mod clients;

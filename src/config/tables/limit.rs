@@ -2,13 +2,15 @@
 
 use sluicegate_limiter::{Capacity, Limit};
 
+use crate::config::action;
 use crate::config::algorithm;
 use crate::config::condition;
 use crate::config::cost;
 use crate::config::field::Field;
 use crate::config::key;
 use crate::config::rates;
-use crate::config::rules::LimitRules;
+use crate::config::report::Placed;
+use crate::config::rules::{LimitRules, Name};
 use crate::config::section::Section;
 
 /// Bytes beyond which the memory of a limit is worth a warning.
@@ -16,7 +18,13 @@ const LARGE: u64 = 3 << 30;
 
 pub(in crate::config) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
+/// A limit, and the place where it names a second one.
+pub(in crate::config) struct Limited {
+    pub(in crate::config) rules: LimitRules,
+    pub(in crate::config) then: Option<Placed<Name>>,
+}
+
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
@@ -27,7 +35,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
     let capacity = capacity_field
         .as_ref()
         .map_or(Some(Capacity::DEFAULT), capacity);
-    let policy = algorithm::policy(&section, rates.clone());
+    let actions = action::Keys::of(&section);
+    let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
+    let said = policy.as_ref().and_then(|policy| actions.read(policy));
     let cost = cost::Keys::of(&section);
     let cost = policy.as_ref().and_then(|policy| cost.read(policy));
     let count_if = section.optional(
@@ -36,7 +46,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         condition::condition,
     );
     if let (Some(policy), Some(capacity)) = (&policy, capacity) {
-        let bytes = Limit::bytes_for(policy, capacity);
+        let shadow = said.as_ref().and_then(|said| said.shadow_rates.as_ref());
+        let shadow = shadow.map_or(0, |policy| Limit::bytes_for(policy, capacity));
+        let bytes = Limit::bytes_for(policy, capacity).saturating_add(shadow);
         if bytes > LARGE {
             let place = capacity_field
                 .as_ref()
@@ -56,12 +68,20 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
         }
     }
     section.finish();
-    Some(LimitRules {
+    let said = said?;
+    let rules = LimitRules {
         key: key?,
         policy: policy?,
         capacity: capacity?,
         cost: cost?,
         count_if: count_if?,
+        action: said.action,
+        enforce: said.enforce,
+        shadow_rates: said.shadow_rates,
+    };
+    Some(Limited {
+        rules,
+        then: said.then,
     })
 }
 

@@ -17,7 +17,7 @@ pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};
 pub use nginx::Nginx;
-pub use origin::{Answer, Origin, Reply};
+pub use origin::{Answer, Origin, Received, Reply};
 pub use raw::RawConnection;
 pub use setup::{Setup, Writing};
 pub use wrk::Wrk;

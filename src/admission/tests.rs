@@ -1,0 +1,212 @@
+//! What a request owes is paid however it ends, and limits play their parts.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode};
+use sluicegate_limiter::{Cost, Timestamp};
+
+use super::*;
+use crate::clock;
+use crate::config::parse;
+
+/// The limits of a file, and the route of those that are named.
+struct Bench {
+    limits: Vec<Arc<ActiveLimit>>,
+    route: RouteLimits,
+    seed: KeySeed,
+    now: Timestamp,
+}
+
+impl Bench {
+    /// Limits by client with these lines each, of which `written` stand on the route.
+    fn new(limits: &[(&str, &str)], written: &[&str]) -> Self {
+        let tables = limits
+            .iter()
+            .map(|(name, lines)| format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n"));
+        let text = format!(
+            "[[listener]]\naddress = \"127.0.0.1:80\"\n[[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n{}",
+            tables.collect::<String>()
+        );
+        let rules = parse("gateway.toml", &text).expect("a configuration").rules;
+        // Charges that are dropped are settled by the clock.
+        let now = clock::now();
+        let limits: Vec<_> = rules
+            .limits
+            .iter()
+            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, now)))
+            .collect();
+        let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();
+        let route = written.iter().filter_map(|name| named(name)).collect();
+        let route = RouteLimits::new(route, named);
+        Self {
+            limits,
+            route,
+            seed: KeySeed::random().expect("a random source"),
+            now,
+        }
+    }
+
+    fn facts(&self) -> RequestFacts<'_> {
+        RequestFacts {
+            client: std::net::Ipv4Addr::LOCALHOST.into(),
+            host: "",
+            path: "/",
+            method: &Method::GET,
+        }
+    }
+
+    fn admit(&self) -> (Admitted, Judged) {
+        match admit(&self.route, &self.facts(), &self.seed, self.now) {
+            Admission::Admitted(admitted, Some(judged)) => (admitted, judged),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(
+            admit(&self.route, &self.facts(), &self.seed, self.now),
+            Admission::Refused(_)
+        )
+    }
+
+    /// What is left of each limit's first rate, by name.
+    fn left(&self) -> Vec<u32> {
+        let left = |limit: &Arc<ActiveLimit>| {
+            let key = self.seed.hash(&limit.key, &self.facts());
+            let decision = limit.limit.peek(key, Cost::ONE, self.now);
+            decision.standings()[0].remaining
+        };
+        self.limits.iter().map(left).collect()
+    }
+}
+
+const FIVE: &str = "rates = [\"5 per 30d\"]";
+
+fn failures() -> String {
+    format!("{FIVE}\ncount_if = \"response.status == 401\"")
+}
+
+fn answer(status: StatusCode, fields: &HeaderMap) -> Option<Answer<'_>> {
+    Some(Answer { status, fields })
+}
+
+/// Goal: whatever drops a request settles it. Method: drop it, drop it while a panic unwinds, answer it in two ways; beside it a
+/// limit that counts at once.
+#[test]
+fn what_is_owed_is_paid_by_being_dropped() {
+    let bench = Bench::new(&[("a", FIVE), ("b", &failures())], &["a", "b"]);
+    drop(bench.admit());
+    assert_eq!(bench.left(), [4, 5]);
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _admitted = bench.admit();
+        std::panic::resume_unwind(Box::new("a bug elsewhere"));
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(bench.left(), [3, 5]);
+    let none = HeaderMap::new();
+    for (status, left) in [(StatusCode::OK, [2, 5]), (StatusCode::UNAUTHORIZED, [1, 4])] {
+        let (mut admitted, _) = bench.admit();
+        assert_eq!(bench.left()[1], 4, "it is reserved meanwhile");
+        admitted.settle(answer(status, &none), bench.now);
+        assert!(!admitted.owes() && admitted.settle(None, bench.now).is_empty());
+        assert_eq!(bench.left(), left);
+    }
+}
+
+/// Goal: a request that is held back and leaves was never there; one that goes on stays charged. Method: a second request of a leaky
+/// bucket, beside a limit that counts at once and one in shadow.
+#[test]
+fn a_place_is_given_back_until_the_request_goes_on() {
+    let queue = "rates = [\"60 per 1h\"]\naction = \"delay\"\nqueue = 2\nmax_wait = \"10m\"";
+    let shadow = format!("{FIVE}\naction = \"shadow\"");
+    let bench = Bench::new(
+        &[("a", FIVE), ("b", queue), ("c", &shadow)],
+        &["a", "b", "c"],
+    );
+    let (first, judged) = bench.admit();
+    assert!(judged.verdict.delay().is_zero() && !first.owes());
+    let before = bench.left();
+    let (second, judged) = bench.admit();
+    assert!(!judged.verdict.delay().is_zero());
+    drop(second);
+    assert_eq!(bench.left(), before);
+    let (mut third, _) = bench.admit();
+    third.go_on();
+    drop(third);
+    let taken: Vec<u32> = (before.iter().zip(bench.left()))
+        .map(|(before, now)| before - now)
+        .collect();
+    assert_eq!(taken, [1, 1, 1], "{before:?}");
+}
+
+/// Goal: two limits that name the same second one ask it once. Method: both exceeded; the second has one unit a request.
+#[test]
+fn a_second_limit_of_two_is_asked_once() {
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let bench = Bench::new(&[("a", mark), ("b", mark), ("slow", FIVE)], &["a", "b"]);
+    assert!(
+        bench
+            .admit()
+            .1
+            .beside
+            .is_some_and(|beside| beside.marks.is_empty())
+    );
+    for left in (0..5).rev() {
+        let beside = bench.admit().1.beside.expect("it is not plain");
+        let marks: Vec<_> = beside.marks.iter().map(|mark| mark.limit).collect();
+        assert_eq!((marks, &beside.asked[..]), (vec![0, 1], &[2][..]));
+        assert_eq!(bench.left(), [0, 0, left]);
+    }
+    assert!(bench.is_refused());
+    assert_eq!(bench.left(), [0, 0, 0]);
+}
+
+/// Goal: a second limit may be in shadow for a key, and then lets it pass. Method: one that is enforced for hardly anybody.
+#[test]
+fn a_second_limit_in_shadow_refuses_nobody() {
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let slow = "rates = [\"1 per 30d\"]\nenforce = \"0.01%\"";
+    let left_out = |bench: &Bench| {
+        let slow = &bench.limits[1];
+        !slow
+            .enforce
+            .takes(bench.seed.hash(&slow.key, &bench.facts()))
+    };
+    let benches = || Bench::new(&[("a", mark), ("slow", slow)], &["a"]);
+    let bench = std::iter::repeat_with(benches).find(left_out);
+    let bench = bench.expect("seeds without end");
+    let _ = bench.admit();
+    let refused: Vec<bool> = (0..3)
+        .map(|_| {
+            let beside = bench.admit().1.beside.expect("it is not plain");
+            let refused = Note {
+                limit: 1,
+                finding: Finding::ShadowRefused,
+            };
+            beside.notes.contains(&refused)
+        })
+        .collect();
+    assert_eq!(refused, [false, true, true]);
+}
+
+/// Goal: routes whose limits are plain are judged straight, and owe nothing. Method: a constant cost is plain, the rest is not.
+#[test]
+fn only_limits_that_need_it_are_weighed() {
+    let cost = format!("{FIVE}\ncost = 3");
+    let bench = Bench::new(&[("a", FIVE), ("b", &cost)], &["a", "b"]);
+    let (admitted, judged) = bench.admit();
+    assert!(!admitted.owes() && judged.beside.is_none());
+    assert_eq!(bench.left(), [4, 2]);
+    for lines in [
+        "action = \"shadow\"",
+        "enforce = \"1%\"",
+        "shadow_rates = [\"1 per 1d\"]",
+        "action = \"mark\"",
+    ] {
+        let bench = Bench::new(&[("a", &format!("{FIVE}\n{lines}"))], &["a"]);
+        assert!(
+            !bench.route.are_plain() && !bench.route.are_together(),
+            "{lines}"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! Judges what limits say about each other: `then`, the limit that is asked when another is exceeded.
+//!
+//! A second limit must be able to refuse, and has no second one itself: a chain of marks would let everything pass, and a circle of them
+//! would have no end.
+
+use std::collections::BTreeMap;
+
+use super::action::Action;
+use super::field::quoted;
+use super::references::Defined;
+use super::report::{Placed, Report};
+use super::rules::{LimitRules, Name};
+use super::suggest;
+use super::tables::route::Route;
+
+/// The second limit of each limit that names one.
+#[derive(Default)]
+pub(super) struct Seconds(BTreeMap<Name, Placed<Name>>);
+
+impl Seconds {
+    /// `limit` names this one.
+    pub(super) fn add(&mut self, limit: &Name, then: Option<Placed<Name>>) {
+        if let Some(then) = then {
+            self.0.insert(limit.clone(), then);
+        }
+    }
+
+    /// The second limit of `limit`.
+    pub(super) fn of(&self, limit: &Name) -> Option<&Placed<Name>> {
+        self.0.get(limit)
+    }
+
+    /// Reports those that nobody defines, that cannot refuse, and that a route asks anyway.
+    pub(super) fn check(
+        &self,
+        limits: &BTreeMap<Name, LimitRules>,
+        defined: &Defined,
+        routes: &[Route],
+        report: &Report<'_>,
+    ) {
+        for then in self.0.values() {
+            let name = &then.value;
+            if !defined.limits.contains_key(name) {
+                let advice = match suggest::nearest(name, defined.limits.keys().map(|name| &**name))
+                {
+                    Some(meant) => format!("did you mean \"{meant}\"?"),
+                    None => format!("define it with [limit.{name}], or leave it out"),
+                };
+                let message = format!("there is no limit {}", quoted(name));
+                report.absent(&then.place, message, advice);
+            } else if let Some(rules) = limits.get(name)
+                && !matches!(rules.action, Action::Reject | Action::Delay)
+            {
+                report.error(
+                    &then.place,
+                    format!(
+                        "the action of {} is \"{}\", so it never refuses",
+                        quoted(name),
+                        rules.action.name()
+                    ),
+                    "name a limit that rejects or delays",
+                );
+            }
+        }
+        for route in routes {
+            let limits = route.limits.as_deref().unwrap_or_default();
+            for limit in limits {
+                let Some(then) = self.of(&limit.value) else {
+                    continue;
+                };
+                if let Some(both) = limits.iter().find(|other| other.value == then.value) {
+                    report.error(
+                        &both.place,
+                        format!(
+                            "{} is also the second limit of {}, which would ask it again",
+                            quoted(&both.value),
+                            quoted(&limit.value)
+                        ),
+                        "leave it out here, or name another one with `then`",
+                    );
+                }
+            }
+        }
+    }
+}
