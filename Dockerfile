@@ -23,12 +23,15 @@ COPY src src
 COPY conf conf
 RUN find src limiter/src -name '*.rs' -exec touch {} + \
  && cargo build --release --locked --bin sluicegate \
- && strip target/release/sluicegate
+ && strip target/release/sluicegate \
+ && mkdir /state
 
 # ── The image: libc, libgcc, certificates, an ordinary user; no shell ───────────────────────────────────────────────
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /build/target/release/sluicegate /usr/local/bin/sluicegate
 COPY conf/gateway.toml /etc/sluicegate/gateway.toml
+# Where a volume goes if counters are to outlive the container: [server] state_dir = "/var/lib/sluicegate/state".
+COPY --from=build --chown=nonroot:nonroot /state /var/lib/sluicegate
 
 # 8080 serves. 9180 is the operator's: it listens on the container's loopback until [admin] address says otherwise.
 EXPOSE 8080 9180

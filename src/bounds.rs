@@ -75,3 +75,6 @@ pub const WAITERS: usize = 4096;
 /// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
 /// and with every waiter there may be it makes 16,000 looks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
+
+/// Keys that `/limits/NAME/top` shows at most; a question for more is refused. Each is some 300 bytes of JSON.
+pub const TOP_KEYS: usize = 1000;

@@ -1,36 +1,68 @@
 //! Reads the clock; no other file of the gateway does.
 //!
-//! Time is the wall clock at the start of the process plus the monotonic time since: windows are aligned to the Unix epoch,
-//! yet a step of the wall clock (NTP, an operator) neither refills nor blocks anybody while the process lives.
+//! Without a state directory time is the wall clock at the start of the process plus the monotonic time since: windows are
+//! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anybody while the
+//! process lives. With one, time is the directory's [`Clock`], which goes on from process to process and from boot to boot; it
+//! runs by the time since boot, and meets a wall clock that was stepped little by little.
+//!
+//! There is one time for limits, durations and the log, so that nobody can take one for another. The price: while a step of
+//! the wall clock is caught up, durations are up to 1/16 off, and the rare leap (see [`Clock`]) shows in those that span it.
+//! Timers are set by [`deadline`], which neither touches.
+//!
+//! # Concurrency
+//! [`now`] goes back, if it does at all, by no more than an eighth of the time between a tick's reading and its publishing,
+//! some microseconds; all arithmetic on moments saturates.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use sluicegate_limiter::Timestamp;
+use arc_swap::ArcSwap;
+use sluicegate_limiter::{BootId, Boottime, Clock, Reading, Timestamp, Wall};
 
 /// The anchor: one reading of both clocks, taken at the first call.
-static ANCHOR: LazyLock<(Instant, u64)> = LazyLock::new(|| {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    (
-        Instant::now(),
-        u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX),
-    )
+static ANCHOR: LazyLock<(Instant, Timestamp)> =
+    LazyLock::new(|| (Instant::now(), since_epoch(SystemTime::now())));
+
+/// The clock of the state directory, once there is one.
+static FOLLOWED: OnceLock<ArcSwap<Clock>> = OnceLock::new();
+
+/// Which boot of the machine this is. Where the system does not tell, every process counts as a boot: the wall clock says then
+/// how long it was away.
+static BOOT: LazyLock<BootId> = LazyLock::new(|| {
+    let named = std::fs::read("/proc/sys/kernel/random/boot_id");
+    let named = named.ok().filter(|name| !name.is_empty());
+    BootId::from_bytes(&named.unwrap_or_else(|| {
+        let (_, started) = &*ANCHOR;
+        format!("{} {}", std::process::id(), started.as_nanos()).into_bytes()
+    }))
 });
 
-/// Now, in nanoseconds since the Unix epoch; never goes backwards.
+/// Touched by systemd-timesyncd whenever it has synchronised (systemd-timesyncd.service(8), "Files"). Other daemons tell the
+/// kernel only, and no safe interface asks that: their clocks count as unconfirmed, which is the careful side.
+const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
+/// How long that vouches for the clock: twice the longest pause between two of them (timesyncd.conf(5), `PollIntervalMaxSec`).
+const VOUCHED_FOR: Duration = Duration::from_secs(2 * 2048);
+
+/// Now, in nanoseconds since the Unix epoch.
 #[must_use]
 pub fn now() -> Timestamp {
-    let (start, epoch_nanos) = &*ANCHOR;
-    let elapsed = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Timestamp::from_nanos(epoch_nanos.saturating_add(elapsed))
+    match FOLLOWED.get() {
+        None => {
+            let (start, at) = &*ANCHOR;
+            at.saturating_add(start.elapsed())
+        }
+        // The clock first: a later one would be asked about a moment before it begins, an older one never is.
+        Some(followed) => {
+            let clock = followed.load();
+            clock.now(boottime())
+        }
+    }
 }
 
 /// The time from `earlier` to `later`, zero if they are the other way round.
 #[must_use]
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
-    Duration::from_nanos(later.as_nanos().saturating_sub(earlier.as_nanos()))
+    later.saturating_since(earlier)
 }
 
 /// The time since `earlier`.
@@ -39,11 +71,106 @@ pub fn since(earlier: Timestamp) -> Duration {
     between(earlier, now())
 }
 
-/// The moment `at` as tokio's timers name it.
+/// The moment `patience` from now, as tokio's timers name it.
 #[must_use]
-pub fn instant(at: Timestamp) -> tokio::time::Instant {
-    let (start, epoch_nanos) = &*ANCHOR;
-    let since_start = Duration::from_nanos(at.as_nanos().saturating_sub(*epoch_nanos));
+pub fn deadline(patience: Duration) -> tokio::time::Instant {
+    let now = tokio::time::Instant::now();
     // A moment that the clock cannot name is as good as now: a wait ends early rather than never.
-    tokio::time::Instant::from_std(start.checked_add(since_start).unwrap_or(*start))
+    now.checked_add(patience).unwrap_or(now)
+}
+
+/// Makes `clock` the time of this process.
+pub fn follow(clock: Clock) {
+    FOLLOWED
+        .get_or_init(|| ArcSwap::from_pointee(clock))
+        .store(Arc::new(clock));
+}
+
+/// The clock that is followed; `None` before the first.
+#[must_use]
+pub fn followed() -> Option<Clock> {
+    FOLLOWED.get().map(|followed| **followed.load())
+}
+
+/// What the wall clock says, right or wrong.
+#[must_use]
+pub fn wall() -> Timestamp {
+    since_epoch(SystemTime::now())
+}
+
+/// The machine's clocks at one moment. Asks the file system: for a tick, not for a request.
+#[must_use]
+pub fn reading() -> Reading {
+    let now = SystemTime::now();
+    let time = since_epoch(now);
+    let touched = std::fs::metadata(SYNCHRONISED).and_then(|file| file.modified());
+    Reading {
+        boot: *BOOT,
+        boottime: boottime(),
+        wall: match touched {
+            Ok(touched) if is_near(now, touched) => Wall::Synchronised(time),
+            _ => Wall::Unconfirmed(time),
+        },
+    }
+}
+
+/// Whether the clock was vouched for at about this time: not if somebody has set it since.
+fn is_near(now: SystemTime, vouched: SystemTime) -> bool {
+    let apart = match now.duration_since(vouched) {
+        Ok(ago) => ago,
+        Err(ahead) => ahead.duration(),
+    };
+    apart <= VOUCHED_FOR
+}
+
+fn since_epoch(time: SystemTime) -> Timestamp {
+    Timestamp::default().saturating_add(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Time since boot, suspends included; no system call where the kernel maps its clock.
+#[cfg(target_os = "linux")]
+fn boottime() -> Boottime {
+    let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // Neither is ever negative.
+    let seconds = u64::try_from(read.tv_sec).unwrap_or_default();
+    let nanos = u32::try_from(read.tv_nsec).unwrap_or_default();
+    Boottime(Duration::new(seconds, nanos))
+}
+
+/// Time since the start: elsewhere every process counts as a boot.
+#[cfg(not(target_os = "linux"))]
+fn boottime() -> Boottime {
+    let (start, _) = &*ANCHOR;
+    Boottime(start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a clock that was set by hand is not confirmed by a synchronisation before that. Method: distances both ways.
+    #[test]
+    fn a_synchronisation_vouches_for_times_near_it_only() {
+        let at = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let near = VOUCHED_FOR;
+        let far = VOUCHED_FOR + Duration::from_nanos(1);
+        assert!(is_near(at, at) && is_near(at + near, at) && is_near(at - near, at));
+        assert!(!is_near(at + far, at) && !is_near(at - far, at));
+    }
+
+    /// Goal: readings of one boot can be counted from. Method: two of them, and the wall clock beside.
+    #[test]
+    fn readings_go_on() {
+        let (first, second) = (reading(), reading());
+        assert_eq!(first.boot, second.boot);
+        assert!(first.boottime <= second.boottime && first.boottime.0 > Duration::ZERO);
+        let clock = Clock::started(first);
+        assert!(clock.now(second.boottime).saturating_since(wall()) < Duration::from_secs(1));
+    }
+
+    /// Goal: no wait is without end by overflow. Method: the longest patience there is.
+    #[test]
+    fn a_deadline_that_no_clock_can_name_is_now() {
+        assert!(deadline(Duration::MAX) <= tokio::time::Instant::now());
+    }
 }

@@ -26,5 +26,6 @@ pub mod route;
 pub mod config;
 pub mod live;
 pub mod snapshot;
+pub mod state;
 
 pub mod admin;

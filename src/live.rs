@@ -20,11 +20,14 @@ use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
+use crate::state::Home;
 
 /// Shared by all requests of the process.
 pub struct Live {
     /// The secret of the limits' keys.
     pub seed: KeySeed,
+    /// Where their counters live.
+    pub home: Home,
     /// Access log and metrics.
     pub recorder: Recorder,
     /// When the process started.
@@ -59,6 +62,7 @@ struct Bound {
     threads: usize,
     /// Of HTTP/2 connections.
     keepalive: Duration,
+    state_dir: Option<PathBuf>,
 }
 
 /// How the last reload went.
@@ -73,19 +77,21 @@ pub struct ReloadReport {
 }
 
 impl Live {
-    /// The state of a process that starts with `rules` from `file`.
+    /// The state of a process that starts with `rules` from `file`; keys are hashed under the seed of their counters' home.
     #[must_use]
-    pub fn new(file: &Path, rules: Rules, recorder: Recorder, seed: KeySeed) -> Self {
+    pub fn new(file: &Path, rules: Rules, recorder: Recorder, home: Home, seed: KeySeed) -> Self {
         let now = clock::now();
         let bound = Bound {
             listeners: rules.listeners.clone(),
             admin: rules.admin.address,
             threads: rules.server.threads,
             keepalive: rules.server.keepalive_timeout,
+            state_dir: rules.server.state_dir.clone(),
         };
-        let snapshot = Snapshot::compile(rules, None, &recorder.metrics, now);
+        let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, now);
         Self {
             seed,
+            home,
             recorder,
             started: now,
             version_at_start: Version::of(file),
@@ -173,7 +179,8 @@ impl Live {
         }
         let changed = previous.rules != rules;
         if changed {
-            let next = Snapshot::compile(rules, Some(&previous), &self.recorder.metrics, now);
+            let metrics = &self.recorder.metrics;
+            let next = Snapshot::compile(rules, Some(&previous), &self.home, metrics, now);
             let routes = next.routes.iter().map(|route| &route.metrics);
             self.recorder.metrics.retain_routes(routes);
             info!("configuration {} is in force", next.generation);
@@ -231,6 +238,9 @@ impl Bound {
         }
         if self.threads != rules.server.threads {
             pending.push("server.threads".to_owned());
+        }
+        if self.state_dir != rules.server.state_dir {
+            pending.push("server.state_dir".to_owned());
         }
         pending
     }

@@ -28,6 +28,7 @@ use crate::listener::{AdminDesk, Intake, reachable};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 use crate::record::{AccessLog, Metrics, Recorder};
+use crate::state::{Home, HomeError, Keeper};
 
 /// Why the gateway could not start.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub enum StartError {
     Bind(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
-    /// The system has no random source.
-    Random(getrandom::Error),
+    /// There is no home for counters.
+    Home(HomeError),
 }
 
 impl std::fmt::Display for StartError {
@@ -45,7 +46,7 @@ impl std::fmt::Display for StartError {
         match self {
             Self::Bind(address, cause) => write!(f, "cannot listen on {address}: {cause}"),
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
-            Self::Random(cause) => write!(f, "no random source for the keys' seed: {cause}"),
+            Self::Home(cause) => cause.fmt(f),
         }
     }
 }
@@ -77,8 +78,10 @@ pub fn serve(
     for address in addresses.chain([rules.admin.address]) {
         probe(address)?;
     }
-    let seed = KeySeed::random().map_err(StartError::Random)?;
-    let live = Arc::new(Live::new(file, rules, recorder, seed));
+    // Before anything asks what time it is: a state directory has a clock of its own.
+    let (home, seed) = Home::open(rules.server.state_dir.as_deref()).map_err(StartError::Home)?;
+    let seed = KeySeed::from_seed(seed);
+    let live = Arc::new(Live::new(file, rules, recorder, home, seed));
     let snapshot = live.snapshot();
     let rules = &snapshot.rules;
 
@@ -104,6 +107,7 @@ pub fn serve(
         "health",
         HealthChecks(Arc::clone(&live)),
     ));
+    server.add_service(background_service("state", Keeper(Arc::clone(&live))));
 
     add_services(&mut server);
 

@@ -16,6 +16,7 @@ use crate::origin::Pool;
 use crate::record::{Metrics, RouteMetrics};
 use crate::response::rate_limit_policy;
 use crate::route::Routes;
+use crate::state::Home;
 
 /// One compiled configuration.
 pub struct Snapshot {
@@ -62,16 +63,17 @@ pub enum ActiveAction {
 }
 
 impl Snapshot {
-    /// Compiles `rules`; `previous` is the snapshot in force, if any.
+    /// Compiles `rules`; `previous` is the snapshot in force, if any, and `home` where counters live.
     #[must_use]
     pub fn compile(
         rules: Rules,
         previous: Option<&Snapshot>,
+        home: &Home,
         metrics: &Metrics,
         now: Timestamp,
     ) -> Self {
         let pools = compile_pools(&rules, previous);
-        let limits = compile_limits(&rules, previous, now);
+        let limits = compile_limits(&rules, previous, home, now);
         let routes = rules
             .routes
             .iter()
@@ -148,6 +150,7 @@ fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, A
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
+    home: &Home,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
     rules
@@ -157,7 +160,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, now);
+            let active = ActiveLimit::new(name, limit, before, home, now);
             (name.clone(), Arc::new(active))
         })
         .collect()

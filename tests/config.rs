@@ -82,8 +82,12 @@ fn reference() -> String {
 
 /// The reference with the keys that are commented out in it.
 fn whole_reference() -> String {
-    let whole = reference().replace("\n#token_file", "\ntoken_file");
-    assert_ne!(whole, reference());
+    let mut whole = reference();
+    for key in ["state_dir", "token_file"] {
+        let written = whole.replace(&format!("\n#{key}"), &format!("\n{key}"));
+        assert_ne!(written, whole, "{key}");
+        whole = written;
+    }
     whole
 }
 

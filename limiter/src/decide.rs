@@ -49,16 +49,9 @@ impl Ask<'_> {
 #[inline]
 pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     match asks {
-        [ask] => decide_one(ask, now),
+        [ask] => ask.limit.charge(ask.key, ask.cost, now),
         asks => decide_together(asks, now),
     }
-}
-
-/// Decides over one ask. Not inlined, and what it returns is put together where it is returned: so the verdict is written
-/// where the caller wants it and not copied there.
-#[inline(never)]
-fn decide_one(ask: &Ask<'_>, now: Timestamp) -> Verdict {
-    Verdict::over_one(ask.limit.charge(ask.key, ask.cost, now))
 }
 
 /// As [`decide`], for a cost that is not known yet: what was charged can still be settled or released.

@@ -235,10 +235,10 @@ impl Reading {
 
     #[inline]
     fn outcome(&self) -> Judgement {
-        match self.finding.refusing.count_ones() {
+        match self.finding.refusing {
             0 => Judgement::Admitted,
-            1 => Judgement::Refused {
-                rate: self.finding.refusing.trailing_zeros() as usize,
+            one if one.is_power_of_two() => Judgement::Refused {
+                rate: one.trailing_zeros() as usize,
             },
             _ => Judgement::Refused {
                 rate: self.refusal().map_or(0, |(rate, _)| rate),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Asked, Counted, Decision, Finding};
+use crate::decision::{Asked, Counted, Decision, Finding, Verdict};
 use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
@@ -216,42 +216,56 @@ impl Limit {
         with_table!(&self.counters.table, table => table.tallies(), logs => logs.tallies())
     }
 
-    /// Whether both count in the same table.
-    pub(crate) fn shares_counters_with(&self, other: &Self) -> bool {
+    /// Whether both count in the same table. An edit that needs another table leaves two limits that do not.
+    #[must_use]
+    pub fn shares_counters_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
 
-    /// Takes `cost` from all rates of `key`, or from none.
+    /// Takes `cost` from all rates of `key`, or from none. The verdict is put together by the function that has found it, so
+    /// that it is written where the caller wants it and not copied there.
     #[inline(always)]
-    pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        if let Meter::Sliding(_) = self.meters[0] {
+    pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
+        match self.meters[0] {
             // What most limits use is compiled for itself: that these judges are of one kind is known here.
-            let finding = with_table!(&self.counters.table, table => {
-                let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
-                self.charge_in(table, &judges, key, cost)
-            }, logs => return self.charge_log(logs, key, cost, now));
-            let rates = self.policy.rates().len();
-            return Decision::new(now, finding, rates, &self.meters);
+            Meter::Sliding(_) => with_table!(
+                &self.counters.table,
+                table => self.charge_sliding(table, key, cost, now),
+                logs => self.charge_log(logs, key, cost, now),
+            ),
+            _ => self.charge_otherwise(key, cost, now),
         }
-        self.charge_otherwise(key, cost, now)
     }
 
     #[inline(never)]
-    fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+    fn charge_sliding<const K: usize>(
+        &self,
+        table: &Table<K>,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Verdict {
+        let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
+        let finding = self.charge_in(table, &judges, key, cost);
+        Verdict::over_one(Decision::new(now, finding, K, &self.meters))
+    }
+
+    #[inline(never)]
+    fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
             self.charge_in(table, &self.judges(now), key, cost)
         }, logs => return self.charge_log(logs, key, cost, now));
-        self.decision(finding, now)
+        Verdict::over_one(self.decision(finding, now))
     }
 
     #[inline(never)]
-    fn charge_log(&self, logs: &LogTable, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
+    fn charge_log(&self, logs: &LogTable, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
         // Apart from `reserve_log`, whose pair would be one more copy of the decision.
         match logs.charge(key, self.rates(), cost, now) {
-            exact::Charged::Refused(answer) => Decision::of_log(answer),
+            exact::Charged::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
             exact::Charged::Admitted(answer, _) => {
                 self.counters.forward(key, answer.counted(), cost, now);
-                Decision::of_log(answer)
+                Verdict::over_one(Decision::of_log(answer))
             }
         }
     }
@@ -326,6 +340,18 @@ impl Limit {
     /// The judges of all rates; behind the last, the last again.
     fn judges_of_four(&self, now: Timestamp) -> [Judge; MAX_RATES] {
         self.judges(now)
+    }
+
+    /// Makes a charge here and in all that came after, which was made in the counters before these.
+    #[cold]
+    fn follow(&self, key: KeyHash, counted: Counted, cost: Cost, now: Timestamp) {
+        // Where it was counted there is what matters to the one after.
+        let mut counted = self.take_over(key, counted, cost, now);
+        let mut from = &self.counters;
+        while let Some(next) = from.successor() {
+            counted = next.take_over(key, counted, cost, now);
+            from = &next.counters;
+        }
     }
 
     #[inline(always)]
@@ -423,6 +449,7 @@ impl Counters {
     }
 
     /// The counters that took over from these.
+    #[inline(always)]
     fn successor(&self) -> Option<&Limit> {
         // SeqCst: see `edit`. One load of a line that is written once in its life.
         if self.moved.load(Ordering::SeqCst) {
@@ -433,13 +460,10 @@ impl Counters {
     }
 
     /// Tells the successor, if there is one, of a charge that was made here.
-    #[inline]
+    #[inline(always)]
     fn forward(&self, key: KeyHash, counted: Counted, cost: Cost, now: Timestamp) {
-        let (mut from, mut counted) = (self, counted);
-        while let Some(next) = from.successor() {
-            // Where it was counted there is what matters to the one after.
-            counted = next.take_over(key, counted, cost, now);
-            from = &next.counters;
+        if let Some(next) = self.successor() {
+            next.follow(key, counted, cost, now);
         }
     }
 }

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use sluicegate_limiter::Timestamp;
+
 use super::view::{
     AdminView, ConfigurationView, Health, LimitView, OriginView, Readiness, ReloadView, ServerView,
-    Times,
+    Times, TopView,
 };
+use crate::admission::ActiveLimit;
 use crate::clock;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::Pool;
 use crate::record::Recorder;
+use crate::state::Condition;
 
 impl AdminView for Live {
     fn token(&self) -> Option<Arc<str>> {
@@ -28,6 +32,7 @@ impl AdminView for Live {
         Times {
             started: self.started,
             now: clock::now(),
+            wall: clock::wall(),
         }
     }
 
@@ -50,16 +55,22 @@ impl AdminView for Live {
         self.snapshot()
             .limits
             .values()
-            .map(|active| LimitView {
-                action: active.action.name(),
-                enforce: active.enforce.to_string(),
-                shadow_rates: active
-                    .shadow_rates
-                    .as_ref()
-                    .map(|limit| limit.rates().clone()),
-                ..LimitView::sample(&active.name, active.key.to_string(), &active.limit, now)
-            })
+            .map(|active| sample(active, now))
             .collect()
+    }
+
+    fn top(&self, limit: &str, most: usize) -> Option<TopView> {
+        let now = clock::now();
+        // Its own handle: the walk may outlast a reload and keeps no snapshot alive.
+        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        Some(TopView {
+            limit: sample(&active, now),
+            fullest: active.limit.top(most, now),
+        })
+    }
+
+    fn state(&self) -> Option<Condition> {
+        self.home.condition()
     }
 
     fn origins(&self) -> Vec<OriginView> {
@@ -85,6 +96,17 @@ impl From<ReloadReport> for ReloadView {
             at: report.at,
             result: report.error.map_or(Ok(()), Err),
         }
+    }
+}
+
+fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
+    let counters = (&active.limit, &active.survival);
+    let shadow_rates = active.shadow_rates.as_ref();
+    LimitView {
+        action: active.action.name(),
+        enforce: active.enforce.to_string(),
+        shadow_rates: shadow_rates.map(|limit| limit.rates().clone()),
+        ..LimitView::sample(&active.name, active.key.to_string(), counters, now)
     }
 }
 

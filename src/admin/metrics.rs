@@ -8,11 +8,12 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     let mut families = exposition::families(view.recorder());
     families.extend(limits(&view.limits()));
     families.extend(configuration(view));
+    families.extend(state(view));
     families.push(origins(view));
     exposition::text(families)
 }
 
-fn limits(limits: &[LimitView]) -> [Family; 6] {
+fn limits(limits: &[LimitView]) -> [Family; 7] {
     let each = |mut family: Family, value: fn(&LimitView) -> u64| {
         for limit in limits {
             family.push(&[("limit", &*limit.name)], value(limit));
@@ -59,6 +60,13 @@ fn limits(limits: &[LimitView]) -> [Family; 6] {
             ),
             |limit| limit.slots_reused,
         ),
+        each(
+            Family::gauge(
+                "sluicegate_limit_survives",
+                "Whether the limit's counters outlive the process.",
+            ),
+            |limit| u64::from(limit.survival.file().is_some()),
+        ),
     ]
 }
 
@@ -78,6 +86,26 @@ fn configuration(view: &dyn AdminView) -> [Family; 2] {
             "0 after a reload that was refused, else 1.",
         )
         .series(&[], success),
+    ]
+}
+
+fn state(view: &dyn AdminView) -> [Family; 2] {
+    let times = view.times();
+    let ahead = times.now.as_nanos() as f64 - times.wall.as_nanos() as f64;
+    let errors = Family::counter(
+        "sluicegate_state_errors_total",
+        "Failed attempts to keep the time, or to sweep, in the state directory.",
+    );
+    [
+        Family::gauge(
+            "sluicegate_clock_ahead_seconds",
+            "How far the limits' time is ahead of the wall clock; behind where negative.",
+        )
+        .series(&[], ahead / 1e9),
+        match view.state() {
+            Some(condition) => errors.series(&[], condition.troubles),
+            None => errors,
+        },
     ]
 }
 

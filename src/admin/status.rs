@@ -2,14 +2,14 @@
 //!
 //! The shape is documented in `docs/operations.md`; fields are added, never renamed.
 
-use http::StatusCode;
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
 use super::view::{AdminView, ConfigurationView, Health, LimitView, OriginView};
-use super::{JSON, Page, advice};
+use super::{Page, advice};
 use crate::record::access_log::Tallies;
 use crate::record::rfc3339;
+use crate::state::{Condition, Survival};
 
 /// The page of `/status`.
 pub(super) fn page(view: &dyn AdminView) -> Page {
@@ -22,23 +22,11 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         routes: view.routes(),
         requests_in_flight: view.recorder().metrics.requests_in_flight(),
         limits: view.limits().into_iter().map(Limit::of).collect(),
+        state: view.state().map(State::of),
         origins: view.origins().into_iter().map(Origin::of).collect(),
         access_log: AccessLog::of(view.recorder().log.tallies()),
     };
-    match serde_json::to_vec_pretty(&status) {
-        Ok(mut body) => {
-            body.push(b'\n');
-            Page::new(StatusCode::OK, JSON, body)
-        }
-        Err(error) => {
-            log::error!("admin: the status cannot be written: {error}");
-            Page::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                JSON,
-                &br#"{"error":"the status cannot be written"}"#[..],
-            )
-        }
-    }
+    Page::json(&status)
 }
 
 #[derive(Serialize)]
@@ -50,6 +38,7 @@ struct Status {
     routes: usize,
     requests_in_flight: u64,
     limits: Vec<Limit>,
+    state: Option<State>,
     origins: Vec<Origin>,
     access_log: AccessLog,
 }
@@ -85,11 +74,20 @@ struct Limit {
     bytes: u64,
     load: f64,
     slots_reused: u64,
+    survives: bool,
+    counters: String,
     overflow: Overflow,
 }
 
 #[derive(Serialize)]
-struct Overflow {
+struct State {
+    directory: String,
+    errors: u64,
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Overflow {
     active: bool,
     decisions: u64,
     refused: u64,
@@ -140,6 +138,11 @@ impl Limit {
     fn of(view: LimitView) -> Self {
         // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
         let load = view.keys as f64 / view.capacity.keys() as f64;
+        let overflow = Overflow::of(&view);
+        let (survives, counters) = match view.survival {
+            Survival::InFile { found, .. } => (true, found),
+            Survival::InMemory { reason } => (false, format!("in memory only: {reason}")),
+        };
         Self {
             name: view.name.to_string(),
             algorithm: view.algorithm,
@@ -156,14 +159,32 @@ impl Limit {
             bytes: view.bytes,
             load: (load * 1_000.0).round() / 1_000.0,
             slots_reused: view.slots_reused,
-            overflow: Overflow {
-                active: view.overflow_active,
-                decisions: view.overflow_decisions,
-                refused: view.overflow_refused,
-                advice: advice::capacity(&view),
-            },
+            survives,
+            counters,
+            overflow,
             key: view.key,
             enforce: view.enforce,
+        }
+    }
+}
+
+impl Overflow {
+    pub(super) fn of(view: &LimitView) -> Self {
+        Self {
+            active: view.overflow_active,
+            decisions: view.overflow_decisions,
+            refused: view.overflow_refused,
+            advice: advice::capacity(view),
+        }
+    }
+}
+
+impl State {
+    fn of(condition: Condition) -> Self {
+        Self {
+            directory: condition.path.display().to_string(),
+            errors: condition.troubles,
+            error: condition.trouble,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::config::rules::AccessLogTarget;
 use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
+use crate::state::{Condition, Survival};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
@@ -55,6 +56,7 @@ impl AdminView for Gateway {
         Times {
             started: STARTED,
             now: STARTED.saturating_add(Duration::from_secs(90)),
+            wall: STARTED.saturating_add(Duration::from_millis(92_500)),
         }
     }
 
@@ -70,6 +72,21 @@ impl AdminView for Gateway {
 
     fn limits(&self) -> Vec<LimitView> {
         vec![limit_view("otp")]
+    }
+
+    fn top(&self, limit: &str, most: usize) -> Option<TopView> {
+        (limit == "otp").then(|| TopView {
+            limit: limit_view("otp"),
+            fullest: used_limit().top(most, STARTED),
+        })
+    }
+
+    fn state(&self) -> Option<Condition> {
+        Some(Condition {
+            path: "/var/lib/sluicegate/state".into(),
+            trouble: None,
+            troubles: 3,
+        })
     }
 
     fn origins(&self) -> Vec<OriginView> {
@@ -112,7 +129,26 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_decisions: 9,
         overflow_refused: 4,
         slots_reused: 77,
+        survival: Survival::unasked(),
     }
+}
+
+/// A limit that one client has used twice, another once.
+fn used_limit() -> Limit {
+    let limit = Limit::new(limit_view("otp").rates, limit_view("otp").capacity);
+    for client in ["greedy", "modest", "greedy"] {
+        let key = Seed::from_bytes([1; 16])
+            .hasher()
+            .part(client.as_bytes())
+            .finish();
+        let ask = Ask {
+            limit: &limit,
+            key,
+            cost: Cost::ONE,
+        };
+        assert_eq!(decide(&[ask], STARTED).outcome(), Outcome::Admitted);
+    }
+    limit
 }
 
 fn send(
@@ -126,7 +162,11 @@ fn send(
         request = request.header(AUTHORIZATION, value);
     }
     let (parts, ()) = request.body(()).expect("a request").into_parts();
-    let (head, body) = answer(&parts, gateway).into_parts();
+    let response = match answer(&parts, gateway) {
+        Answer::Ready(response) => response,
+        Answer::Walk(walk) => walk.run(gateway),
+    };
+    let (head, body) = response.into_parts();
     (
         head.status,
         head.headers,
@@ -195,8 +235,10 @@ fn the_status_has_the_documented_shape() {
                 "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
                 "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
+                "survives": false, "counters": "in memory only: [server] state_dir is not set",
                 "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
             }],
+            "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
             "origins": [{ "name": "app", "servers": [
                 { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
             ] }],
@@ -220,6 +262,9 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_limit_overflow_refused_total{limit=\"otp\"} 4",
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
         "sluicegate_config_generation 3",
+        "sluicegate_limit_survives{limit=\"otp\"} 0",
+        "sluicegate_clock_ahead_seconds -2.5",
+        "sluicegate_state_errors_total 3",
         "sluicegate_config_last_reload_success 1",
     ] {
         assert!(
@@ -246,7 +291,7 @@ fn only_the_probes_are_open_without_the_token() {
         token: Some(Arc::from("s3cret")),
         ..Gateway::new()
     };
-    for path in ["/metrics", "/status", "/absent"] {
+    for path in ["/metrics", "/status", "/limits/otp/top", "/absent"] {
         for wrong in [None, Some("Bearer wrong")] {
             let (status, headers, _) = send(&gateway, "GET", path, wrong);
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
@@ -273,7 +318,13 @@ fn other_paths_and_methods_are_told_what_there_is() {
         (status, &object["paths"]),
         (
             StatusCode::NOT_FOUND,
-            &json!(["/metrics", "/healthz", "/readyz", "/status"])
+            &json!([
+                "/metrics",
+                "/healthz",
+                "/readyz",
+                "/status",
+                "/limits/NAME/top"
+            ])
         )
     );
     let (status, headers, _) = send(&gateway, "POST", "/status", None);
@@ -291,30 +342,94 @@ fn other_paths_and_methods_are_told_what_there_is() {
     );
 }
 
-/// Goal: a sample reads the limit itself. Method: a table of 1,024 keys that one client has used.
+/// Goal: a sample reads the limit itself. Method: a table of 1,024 keys that two clients have used.
 #[test]
 fn a_sample_shows_what_the_limit_holds() {
-    let limit = Limit::new(limit_view("otp").rates, limit_view("otp").capacity);
-    let key = Seed::from_bytes([1; 16]).hasher().part(b"client").finish();
-    assert_eq!(
-        decide(
-            &[Ask {
-                limit: &limit,
-                key,
-                cost: Cost::ONE
-            }],
-            STARTED
-        )
-        .outcome(),
-        Outcome::Admitted
+    let limit = used_limit();
+    let view = LimitView::sample(
+        &Arc::from("otp"),
+        "client.ip".to_owned(),
+        (&limit, &Survival::unasked()),
+        STARTED,
     );
-    let view = LimitView::sample(&Arc::from("otp"), "client.ip".to_owned(), &limit, STARTED);
     assert_eq!(
         (view.keys, view.capacity.keys(), view.overflow_active),
-        (1, 1_024, false)
+        (2, 1_024, false)
     );
     assert!(
         view.slots >= 1_024 && view.bytes >= view.slots * 16,
         "{view:?}"
     );
+}
+
+/// Goal: an operator sees who is nearest to a limit, and nobody's address. Method: two clients; the whole of the object, then one key.
+#[test]
+fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
+    let gateway = Gateway::new();
+    let (status, body) = get(&gateway, "/limits/otp/top");
+    assert_eq!(status, StatusCode::OK);
+    let mut object: Value = serde_json::from_str(&body).expect("the top is JSON");
+    let keys = object["top"].take();
+    assert_eq!(
+        object,
+        json!({
+            "limit": "otp", "at": "2026-11-21T07:12:08.000Z", "capacity": 1024, "keys": 512,
+            "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
+            "top": null,
+        })
+    );
+    let used: Vec<_> = keys
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|key| &key["used"])
+        .collect();
+    assert_eq!(used, [&json!(0.4), &json!(0.2)], "{keys}");
+    assert_eq!(keys[0]["key"].as_str().map(str::len), Some(16));
+    assert_eq!(keys[0]["refused"], json!(false));
+    assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
+    assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
+    let (_, body) = get(&gateway, "/limits/otp/top?n=1");
+    let one: Value = serde_json::from_str(&body).expect("the top is JSON");
+    assert_eq!(one["top"].as_array().map(Vec::len), Some(1));
+}
+
+/// Goal: a question that cannot be answered says why. Method: another limit, another number, another method.
+#[test]
+fn a_wrong_question_about_a_limit_is_told_what_is_right() {
+    let gateway = Gateway::new();
+    for (method, path, status, says) in [
+        (
+            "GET",
+            "/limits/api/top",
+            404,
+            "no such limit; /status names them",
+        ),
+        (
+            "GET",
+            "/limits/otp/top?n=5000",
+            400,
+            "a number from 1 to 1000",
+        ),
+        ("DELETE", "/limits/otp/top", 405, "GET or HEAD"),
+    ] {
+        let (got, _, body) = send(&gateway, method, path, None);
+        assert_eq!(got.as_u16(), status, "{path}");
+        assert!(body.contains(says), "{body}");
+    }
+}
+
+/// Goal: a question that has to wait says so, and for how long. Method: the answer when another walk is under way.
+#[test]
+fn a_second_walk_is_put_off() {
+    let (parts, ()) = Request::get("/limits/otp/top")
+        .body(())
+        .expect("a request")
+        .into_parts();
+    let Answer::Walk(walk) = answer(&parts, &Gateway::new()) else {
+        panic!("the top is read by a walk");
+    };
+    let response = walk.put_off();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[RETRY_AFTER], "1");
 }

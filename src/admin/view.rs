@@ -7,11 +7,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sluicegate_limiter::{Capacity, Limit, Rates, Timestamp};
+use sluicegate_limiter::{Capacity, Limit, Occupant, Rates, Timestamp};
 
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
+use crate::state::{Condition, Survival};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
 pub trait AdminView: Send + Sync {
@@ -25,6 +26,10 @@ pub trait AdminView: Send + Sync {
     fn configuration(&self) -> ConfigurationView;
     /// Every limit, sampled now.
     fn limits(&self) -> Vec<LimitView>;
+    /// The limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
+    fn top(&self, limit: &str, most: usize) -> Option<TopView>;
+    /// How the state directory does; `None` without one.
+    fn state(&self) -> Option<Condition>;
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// How many routes there are.
@@ -44,13 +49,15 @@ pub enum Readiness {
     Draining,
 }
 
-/// Two moments of the process.
+/// The moments of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// When it started.
     pub started: Timestamp,
     /// Now.
     pub now: Timestamp,
+    /// What the wall clock says now.
+    pub wall: Timestamp,
 }
 
 /// The configuration in use.
@@ -110,13 +117,20 @@ pub struct LimitView {
     pub overflow_refused: u64,
     /// Slots given to another key after their own owed nothing any more.
     pub slots_reused: u64,
+    /// Whether its counters outlive the process.
+    pub survival: Survival,
 }
 
 impl LimitView {
     /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects, unless the caller adds
     /// otherwise.
     #[must_use]
-    pub fn sample(name: &Name, key: String, limit: &Limit, now: Timestamp) -> Self {
+    pub fn sample(
+        name: &Name,
+        key: String,
+        (limit, survival): (&Limit, &Survival),
+        now: Timestamp,
+    ) -> Self {
         let occupancy = limit.occupancy(now);
         let tallies = limit.tallies();
         Self {
@@ -137,8 +151,18 @@ impl LimitView {
                 .saturating_add(tallies.refused_in_overflow),
             overflow_refused: tallies.refused_in_overflow,
             slots_reused: tallies.slots_reused,
+            survival: survival.clone(),
         }
     }
+}
+
+/// A limit with the keys that are nearest to it or over.
+#[derive(Clone, Debug)]
+pub struct TopView {
+    /// The limit.
+    pub limit: LimitView,
+    /// The keys, fullest first.
+    pub fullest: Vec<Occupant>,
 }
 
 /// An origin.

@@ -26,14 +26,10 @@ pub struct RequestFacts<'a> {
 pub struct KeySeed(Seed);
 
 impl KeySeed {
-    /// A seed from the operating system's random source.
-    ///
-    /// # Errors
-    /// When the system has no random source.
-    pub fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
-        Ok(Self(Seed::from_bytes(bytes)))
+    /// This seed, which came from the operating system's random source, now or when a state directory was made.
+    #[must_use]
+    pub fn from_seed(seed: Seed) -> Self {
+        Self(seed)
     }
 
     /// The key of `facts` under `template`.

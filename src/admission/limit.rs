@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Cost, Limit, Timestamp};
+use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
 
 use super::terms::Terms;
 use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
+use crate::state::{Home, Survival};
 
 /// What clients see of a limit that does not refuse.
 static HIDDEN: PolicyItems = PolicyItems::NONE;
@@ -21,6 +22,8 @@ pub struct ActiveLimit {
     pub key: KeyTemplate,
     /// Its counters.
     pub limit: Limit,
+    /// Whether these outlive the process.
+    pub survival: Survival,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
     /// What a request takes at once.
@@ -37,7 +40,8 @@ pub struct ActiveLimit {
 }
 
 impl ActiveLimit {
-    /// A limit as the rules have it, with the counters of `previous` where these still mean the same.
+    /// A limit as the rules have it, with the counters of `previous` where these still mean the same, else with those that `home` has
+    /// kept under this name and meaning.
     ///
     /// Counters survive any edit that leaves the key alone (contract C4).
     #[must_use]
@@ -45,18 +49,21 @@ impl ActiveLimit {
         name: &Name,
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
+        home: &Home,
         now: Timestamp,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
+        let meaning = Meaning {
+            name,
+            key: &rules.key.to_string(),
+        };
+        let before = kept.map(|before| (&before.limit, &before.survival));
+        let (limit, survival) = home.limit(meaning, &rules.policy, rules.capacity, before, now);
         Self {
             name: name.clone(),
             key: rules.key.clone(),
-            limit: match kept {
-                Some(before) => before
-                    .limit
-                    .edited(rules.policy.clone(), rules.capacity, now),
-                None => Limit::new(rules.policy.clone(), rules.capacity),
-            },
+            limit,
+            survival,
             items: PolicyItems::new(name, rules.policy.rates()),
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,

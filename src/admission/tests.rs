@@ -8,6 +8,7 @@ use sluicegate_limiter::{Cost, Timestamp};
 use super::*;
 use crate::clock;
 use crate::config::parse;
+use crate::state::Home;
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -30,10 +31,11 @@ impl Bench {
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
+        let (home, seed) = Home::open(None).expect("a random source");
         let limits: Vec<_> = rules
             .limits
             .iter()
-            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, now)))
+            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, &home, now)))
             .collect();
         let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();
         let route = written.iter().filter_map(|name| named(name)).collect();
@@ -41,7 +43,7 @@ impl Bench {
         Self {
             limits,
             route,
-            seed: KeySeed::random().expect("a random source"),
+            seed: KeySeed::from_seed(seed),
             now,
         }
     }

@@ -137,7 +137,7 @@ pub fn known_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<Strin
 fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rules> {
     let base = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let root = Section::root(report, table);
-    let server = server::read(root.section("server", "{ threads = 4 }"));
+    let server = server::read(root.section("server", "{ threads = 4 }"), base);
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
     let listeners = listener::read(listener_sections);

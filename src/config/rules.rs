@@ -59,6 +59,8 @@ pub struct ServerRules {
     pub max_headers: usize,
     /// Largest request body accepted, in bytes; default 100 MiB; a route may say otherwise.
     pub max_body_bytes: u64,
+    /// Where counters survive the process; default none.
+    pub state_dir: Option<PathBuf>,
 }
 
 /// `[[listener]]`: one address to accept on.

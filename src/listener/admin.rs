@@ -8,18 +8,27 @@ use http::Response;
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::services::listening::Service;
+use tokio::sync::Semaphore;
 
-use crate::admin::answer;
+use crate::admin::{Answer, answer};
 use crate::live::Live;
 
 /// The application of the admin listener.
-pub struct AdminDesk(Arc<Live>);
+pub struct AdminDesk {
+    live: Arc<Live>,
+    /// One walk through a table at a time, so that no number of questions takes more than a core; others are told to ask again.
+    walks: Arc<Semaphore>,
+}
 
 impl AdminDesk {
     /// The service that listens on `address`, with one thread so that a scrape never takes one from requests.
     #[must_use]
     pub fn service(live: &Arc<Live>, address: SocketAddr) -> Service<Self> {
-        let mut service = Service::new("admin".to_owned(), Self(Arc::clone(live)));
+        let desk = Self {
+            live: Arc::clone(live),
+            walks: Arc::new(Semaphore::new(1)),
+        };
+        let mut service = Service::new("admin".to_owned(), desk);
         service.add_tcp(&address.to_string());
         service.threads = Some(1);
         service
@@ -29,6 +38,21 @@ impl AdminDesk {
 #[async_trait]
 impl ServeHttp for AdminDesk {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
-        answer(session.req_header(), &*self.0)
+        let walk = match answer(session.req_header(), &*self.live) {
+            Answer::Ready(response) => return response,
+            Answer::Walk(walk) => Arc::new(walk),
+        };
+        let Ok(turn) = Arc::clone(&self.walks).try_acquire_owned() else {
+            return walk.put_off();
+        };
+        // Not on this service's only thread, on which probes and scrapes wait. The turn goes along: when the client leaves, the walk
+        // goes on to its end, and no other begins before that.
+        let (live, walking) = (Arc::clone(&self.live), Arc::clone(&walk));
+        let response = tokio::task::spawn_blocking(move || {
+            let response = walking.run(&*live);
+            drop(turn);
+            response
+        });
+        response.await.unwrap_or_else(|_| walk.put_off())
     }
 }

@@ -7,8 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sluicegate_limiter::Timestamp;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 
@@ -31,7 +30,7 @@ impl Vigil {
                 return Poll::Ready(Some(output));
             }
             // The clock is read only where there is something to wait for.
-            let deadline = *deadline.get_or_insert_with(|| clock::now().saturating_add(patience));
+            let deadline = *deadline.get_or_insert_with(|| clock::deadline(patience));
             if self.is_over(deadline, context) {
                 return Poll::Ready(None);
             }
@@ -40,8 +39,7 @@ impl Vigil {
         .await
     }
 
-    fn is_over(&mut self, deadline: Timestamp, context: &mut Context<'_>) -> bool {
-        let deadline = clock::instant(deadline);
+    fn is_over(&mut self, deadline: Instant, context: &mut Context<'_>) -> bool {
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));

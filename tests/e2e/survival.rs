@@ -1,4 +1,4 @@
-//! Counters survive every edit that leaves the limit's key alone: C4, as far as a reload goes.
+//! Counters survive every edit that leaves the limit's key alone: C4, as far as a reload goes. `restart` has the rest.
 
 use crate::harness::*;
 

@@ -1,7 +1,9 @@
 //! `[server]`: the process.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::config::field::Field;
 use crate::config::rules::ServerRules;
 use crate::config::section::Section;
 
@@ -10,7 +12,8 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 /// Largest body limit in bytes: 1 TiB.
 pub(super) const LARGEST_BODY: u64 = 1 << 40;
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ServerRules> {
     let short = Duration::from_millis(1)..=LONGEST;
     let seconds = |secs| Duration::from_secs(secs);
     let cores = section.report.surroundings.cores();
@@ -46,6 +49,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
     let max_body_bytes = section.or("max_body_bytes", "\"100MiB\"", 100 << 20, |field| {
         field.size(0..=LARGEST_BODY)
     });
+    let state_dir = section.optional("state_dir", "\"/var/lib/sluicegate/state\"", |field| {
+        state_dir(field, base)
+    });
     section.finish();
     Some(ServerRules {
         threads: threads?,
@@ -56,5 +62,17 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
         max_header_bytes: max_header_bytes?,
         max_headers: max_headers?,
         max_body_bytes: max_body_bytes?,
+        state_dir: state_dir?,
     })
+}
+
+/// A directory. Whether it can be used is found out at the start, not by `check`, which may run elsewhere.
+fn state_dir(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
+    match field.text()? {
+        path if path.is_empty() || path.contains('\0') => field.refuse(
+            "this is not the path of a directory",
+            "write one of its own, such as \"/var/lib/sluicegate/state\", or leave it out: counters then end with the process",
+        ),
+        path => Some(base.join(path)),
+    }
 }

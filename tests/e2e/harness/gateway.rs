@@ -99,6 +99,12 @@ impl Process {
             .unwrap_or_else(|| panic!("no exit code: {status}"))
     }
 
+    /// Ends it without notice, as a crash does, and waits until it is gone.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     fn id(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
@@ -283,6 +289,31 @@ impl Gateway {
     /// Waits for the end of the process; its exit code.
     pub async fn exit_code(&mut self) -> i32 {
         self.process.exit_code().await
+    }
+
+    /// Kills the process with SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Runs the binary again after the end of the process: in the same directory, with the same rules, on other ports, since the old
+    /// ones may be lost by now. Waits until it is ready.
+    pub async fn start_again(&mut self) {
+        for attempt in 1.. {
+            (self.listener, self.admin) = free_addresses();
+            self.write_setup(self.setup.clone(), Writing::InPlace);
+            let file = self.config_path();
+            let arguments = ["run", "--config", file.to_str().unwrap()];
+            self.process = Process::run_in(self.directory.path(), &arguments);
+            if self.becomes_ready().await {
+                return;
+            }
+            let lost_port = self.stderr().to_lowercase().contains("in use");
+            assert!(
+                lost_port && attempt < START_ATTEMPTS,
+                "the gateway does not start again"
+            );
+        }
     }
 
     /// One request to the admin listener.

@@ -1,0 +1,122 @@
+//! Owns who asks: how many clients there are, how often each comes, how many threads ask, and what they are told.
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand_distr::{Distribution, Uniform, Zipf};
+
+/// Clients that ask a limiter.
+#[derive(Debug)]
+pub struct Load {
+    /// As the tables call it.
+    pub name: &'static str,
+    /// How many there are.
+    pub clients: u32,
+    /// How often each comes.
+    pub spread: Spread,
+    /// Whether a decision may overlap with the one before.
+    pub pace: Pace,
+}
+
+/// How often each client comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Spread {
+    /// All alike.
+    Even,
+    /// As Zipf's law has it, with an exponent of 1: the first comes twice as often as the second.
+    Zipf,
+}
+
+/// Whether a decision may overlap with the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It may: the figure is that of a core which does nothing else.
+    BackToBack,
+    /// It waits for it, with a fence between: nobody hides a cache miss behind the next. That is what a request sees.
+    OneAtATime,
+}
+
+/// The rows of the tables. Those that fit into the cache go back to back: a fence would be most of what one sees of them.
+pub const ROWS: [Load; 5] = [
+    Load {
+        name: "hot",
+        clients: 1,
+        spread: Spread::Even,
+        pace: Pace::BackToBack,
+    },
+    Load {
+        name: "1k",
+        clients: 1_000,
+        spread: Spread::Even,
+        pace: Pace::BackToBack,
+    },
+    Load {
+        name: "1M",
+        clients: 1_000_000,
+        spread: Spread::Even,
+        pace: Pace::OneAtATime,
+    },
+    Load {
+        name: "zipf",
+        clients: 1_000_000,
+        spread: Spread::Zipf,
+        pace: Pace::OneAtATime,
+    },
+    Load {
+        name: "10M",
+        clients: 10_000_000,
+        spread: Spread::Even,
+        pace: Pace::OneAtATime,
+    },
+];
+
+/// What every request is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It passes, and is charged.
+    Admit,
+    /// It does not.
+    Refuse,
+}
+
+/// How many threads ask at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    One = 1,
+    Two = 2,
+}
+
+/// Draws made ahead for each thread: read in order, so that drawing costs next to nothing and no line that a limiter wants.
+const DRAWS: usize = 1 << 20;
+
+impl Load {
+    /// Nanoseconds of the bench's own time from one request to the next: slow enough that one client never uses up a million a
+    /// second, and fast enough that each of ten million still owes something when it comes again.
+    pub fn step(&self) -> u64 {
+        (10_000 / u64::from(self.clients)).max(100)
+    }
+
+    /// What one thread asks, in order: the same for every peer.
+    pub fn draws(&self, thread: u64) -> Vec<u32> {
+        let random = SmallRng::seed_from_u64(thread);
+        match self.spread {
+            Spread::Even => {
+                let even = Uniform::new(0, self.clients).expect("there is a client");
+                even.sample_iter(random).take(DRAWS).collect()
+            }
+            Spread::Zipf => {
+                let zipf = Zipf::new(f64::from(self.clients), 1.0).expect("there is a client");
+                // The distribution counts from one; who comes often lies anywhere.
+                zipf.sample_iter(random)
+                    .take(DRAWS)
+                    .map(|rank| scattered(rank as u32 - 1, self.clients))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// A permutation of `0..clients` for a number of clients that is no multiple of this prime.
+fn scattered(rank: u32, clients: u32) -> u32 {
+    const PRIME: u64 = 2_654_435_761;
+    (u64::from(rank) * PRIME % u64::from(clients)) as u32
+}

@@ -1,0 +1,105 @@
+//! Takes the time of all peers in turns: a slice each, round after round.
+//!
+//! A figure is the median over the rounds. A ratio is formed inside a round, between neighbours in time, and its median is
+//! taken then: what slows the machine down for a second slows down both.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::load::{Load, Threads};
+use crate::peer::{Moment, Peer, Turn};
+
+/// How often everybody has a turn.
+const ROUNDS: usize = 15;
+/// How long a turn takes, about.
+const SLICE: Duration = Duration::from_millis(12);
+/// Decisions between two looks at the clock.
+const BATCH: usize = 4096;
+
+/// What was measured of one row: a time a round, of each peer that took part.
+#[derive(Debug)]
+pub struct Figures(Vec<Option<Vec<f64>>>);
+
+impl Figures {
+    /// Nanoseconds a decision, as each thread sees it; `None` for a peer that took no part.
+    pub fn nanos(&self, peer: usize) -> Option<f64> {
+        self.0[peer].as_ref().map(|rounds| median(rounds.clone()))
+    }
+
+    /// How many times what `other` takes this one takes.
+    pub fn ratio(&self, peer: usize, other: usize) -> Option<f64> {
+        let (these, those) = (self.0[peer].as_ref()?, self.0[other].as_ref()?);
+        Some(median(
+            these.iter().zip(those).map(|(a, b)| a / b).collect(),
+        ))
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Lets all peers decide under this load.
+pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load, threads: Threads) -> Figures {
+    let draws: Vec<Vec<u32>> = (0..threads as u64)
+        .map(|thread| load.draws(thread))
+        .collect();
+    let mut figures: Vec<_> = peers
+        .iter()
+        .map(|peer| peer.as_ref().map(|_| Vec::with_capacity(ROUNDS)))
+        .collect();
+    let time = AtomicU64::new(0);
+    // The first round only warms.
+    for round in 0..=ROUNDS {
+        for (peer, figures) in peers.iter().zip(&mut figures) {
+            let (Some(peer), Some(figures)) = (peer, figures) else {
+                continue;
+            };
+            let nanos = turn(&**peer, load, &draws, &time);
+            if round > 0 {
+                figures.push(nanos);
+            }
+        }
+    }
+    Figures(figures)
+}
+
+/// One turn of one peer: every thread decides about its draws; returns what the slower one took for each.
+fn turn(peer: &dyn Peer, load: &Load, draws: &[Vec<u32>], time: &AtomicU64) -> f64 {
+    let step = load.step();
+    let start = Barrier::new(draws.len());
+    thread::scope(|scope| {
+        let threads: Vec<_> = draws
+            .iter()
+            .map(|draws| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    let (mut decided, started) = (0, Instant::now());
+                    for clients in draws.chunks_exact(BATCH).cycle() {
+                        // Relaxed: who takes which span does not matter.
+                        let span = BATCH as u64 * step;
+                        peer.decide(Turn {
+                            clients,
+                            moment: Moment(time.fetch_add(span, Ordering::Relaxed)),
+                            step,
+                            pace: load.pace,
+                        });
+                        decided += clients.len();
+                        if started.elapsed() >= SLICE {
+                            break;
+                        }
+                    }
+                    started.elapsed().as_nanos() as f64 / decided as f64
+                })
+            })
+            .collect();
+        let times = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no limiter panics"));
+        times.fold(0.0, f64::max)
+    })
+}

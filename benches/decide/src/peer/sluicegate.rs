@@ -1,0 +1,86 @@
+//! The crate of this repository: once as it is used, once without hash and clock.
+//!
+//! Both decide at a time of the bench's own, so that a limit can be made which never refuses at any speed.
+
+use std::hint::black_box;
+
+use quanta::Clock;
+use sluicegate_limiter::{
+    Ask, Capacity, Cost, KeyHash, Limit, MAX_COUNT, MAX_PERIOD, Outcome, Period, Rate, Rates, Seed,
+    Timestamp, decide,
+};
+
+use super::{Brief, Limiter, Moment};
+use crate::load::Answer;
+
+/// A limit that admits always, or never, and has as many keys as there are clients.
+pub fn limit(brief: Brief) -> Limit {
+    // A million in a second or a little more, or one in a month.
+    let rates = brief.answers().zip(1..).map(|(answer, seconds)| {
+        let (count, period) = match answer {
+            Answer::Admit => (MAX_COUNT, seconds),
+            Answer::Refuse => (1, MAX_PERIOD),
+        };
+        let period = Period::from_secs(period).expect("within the limiter's range");
+        Rate::new(count, period).expect("within the limiter's range")
+    });
+    let rates = Rates::new(rates).expect("their periods differ");
+    let capacity = Capacity::new(u64::from(brief.clients)).expect("within the limiter's range");
+    Limit::new(rates, capacity)
+}
+
+/// Given the time and the hash.
+pub struct Decision {
+    limit: Limit,
+}
+
+impl Decision {
+    pub fn new(brief: Brief) -> Self {
+        Self {
+            limit: limit(brief),
+        }
+    }
+}
+
+impl Limiter for Decision {
+    #[inline]
+    fn admits(&self, client: u32, moment: Moment) -> bool {
+        // A permutation that makes neighbours strangers: what a hash does, for next to nothing.
+        let mut bits = (u64::from(client) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ (bits >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ask(&self.limit, KeyHash::from_bits(bits ^ (bits >> 32)), moment)
+    }
+}
+
+/// As one uses it: a clock is read and the address hashed under the secret seed.
+pub struct Sluicegate {
+    limit: Limit,
+    seed: Seed,
+    clock: Clock,
+}
+
+impl Sluicegate {
+    pub fn new(brief: Brief) -> Self {
+        Self {
+            limit: limit(brief),
+            seed: Seed::from_bytes([7; 16]),
+            clock: Clock::new(),
+        }
+    }
+}
+
+impl Limiter for Sluicegate {
+    #[inline]
+    fn admits(&self, client: u32, moment: Moment) -> bool {
+        black_box(self.clock.now());
+        let key = self.seed.hasher().part(&client.to_be_bytes()).finish();
+        ask(&self.limit, key, moment)
+    }
+}
+
+#[inline]
+fn ask(limit: &Limit, key: KeyHash, moment: Moment) -> bool {
+    let cost = Cost::ONE;
+    let now = Timestamp::from_nanos(1_800_000_000_000_000_000 + moment.0);
+    decide(&[Ask { limit, key, cost }], now).outcome() == Outcome::Admitted
+}

@@ -1,0 +1,192 @@
+//! Writes `/limits/NAME/top`: the keys of a limit that are nearest to it, or over, as hashes.
+//!
+//! A key is shown as the limiter knows it, by its keyed hash: nobody reads an address out of it, and it is the same for as long as
+//! the state directory's seed is, or without one the process lives. To find the keys the whole table is read, some 100 ns for each
+//! that owes something, so this is not done where other answers wait.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde::Serialize;
+use sluicegate_limiter::{Occupant, Standing};
+
+use super::status::Overflow;
+use super::view::{AdminView, TopView};
+use super::{JSON, Page};
+use crate::bounds;
+use crate::record::rfc3339;
+
+/// Keys that are shown unless told.
+const USUAL: usize = 20;
+
+/// What was asked: the limit's name, and how many keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    limit: String,
+    most: usize,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Misasked;
+
+impl Question {
+    /// The question that a path asks; `None` when it is another path.
+    pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, Misasked>> {
+        let limit = path.strip_prefix("/limits/")?.strip_suffix("/top")?;
+        if limit.is_empty() || limit.contains('/') {
+            return None;
+        }
+        let most = match query {
+            None | Some("") => Some(USUAL),
+            Some(query) => query
+                .strip_prefix("n=")
+                .and_then(|number| number.parse().ok())
+                .filter(|most| (1..=bounds::TOP_KEYS).contains(most)),
+        };
+        let question = most.map(|most| Self {
+            limit: limit.to_owned(),
+            most,
+        });
+        Some(question.ok_or(Misasked))
+    }
+
+    /// The page; walks the table.
+    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let at = rfc3339::format(view.times().now);
+        match view.top(&self.limit, self.most) {
+            Some(top) => Page::json(&Top::of(at, top)),
+            None => Page::new(
+                StatusCode::NOT_FOUND,
+                JSON,
+                &br#"{"error":"no such limit; /status names them"}"#[..],
+            ),
+        }
+    }
+}
+
+impl Misasked {
+    pub(super) fn page(self) -> Page {
+        let error = format!(
+            r#"{{"error":"what may follow the question mark is n= and a number from 1 to {}"}}"#,
+            bounds::TOP_KEYS
+        );
+        Page::new(StatusCode::BAD_REQUEST, JSON, error.into_bytes())
+    }
+}
+
+#[derive(Serialize)]
+struct Top {
+    limit: String,
+    at: String,
+    capacity: u64,
+    keys: u64,
+    overflow: Overflow,
+    top: Vec<Key>,
+}
+
+#[derive(Serialize)]
+struct Key {
+    key: String,
+    used: f64,
+    refused: bool,
+    rates: Vec<Rate>,
+}
+
+#[derive(Serialize)]
+struct Rate {
+    rate: String,
+    remaining: u32,
+    next: f64,
+    reset: f64,
+}
+
+impl Top {
+    fn of(at: String, TopView { limit, fullest }: TopView) -> Self {
+        Self {
+            limit: limit.name.to_string(),
+            at,
+            capacity: limit.capacity.keys(),
+            keys: limit.keys,
+            overflow: Overflow::of(&limit),
+            top: fullest.iter().map(Key::of).collect(),
+        }
+    }
+}
+
+impl Key {
+    fn of(occupant: &Occupant) -> Self {
+        let standings = occupant.standings();
+        Self {
+            key: format!("{:016x}", occupant.key.bits()),
+            used: occupant.fullness() as f64 / 1000.0,
+            refused: standings.iter().any(|rate| rate.remaining == 0),
+            rates: standings.iter().map(Rate::of).collect(),
+        }
+    }
+}
+
+impl Rate {
+    fn of(standing: &Standing) -> Self {
+        Self {
+            rate: standing.rate.to_string(),
+            remaining: standing.remaining,
+            next: seconds(standing.next_free),
+            reset: seconds(standing.reset),
+        }
+    }
+}
+
+/// To the millisecond.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.
+    #[test]
+    fn a_question_names_a_limit_and_at_most_so_many_keys() {
+        let asked = |path, query| Question::of(path, query);
+        let right = |most| {
+            let limit = "otp".to_owned();
+            Some(Ok(Question { limit, most }))
+        };
+        for (query, most) in [
+            (None, 20),
+            (Some(""), 20),
+            (Some("n=1"), 1),
+            (Some("n=1000"), 1000),
+        ] {
+            assert_eq!(asked("/limits/otp/top", query), right(most), "{query:?}");
+        }
+        for query in [
+            "n=0",
+            "n=1001",
+            "n=-1",
+            "n=",
+            "n",
+            "m=5",
+            "n=5&n=6",
+            "n=99999999999999999999",
+        ] {
+            assert_eq!(
+                asked("/limits/otp/top", Some(query)),
+                Some(Err(Misasked)),
+                "{query}"
+            );
+        }
+        for path in [
+            "/limits",
+            "/limits/otp",
+            "/limits//top",
+            "/limits/top",
+            "/limits/a/b/top",
+            "/limit/otp/top",
+        ] {
+            assert_eq!(asked(path, None), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Keeps the state directory in the background: its time once a second, its files once a day.
+//!
+//! On a runtime of its own and in threads that may block, since a disk may be slow and another process may hold the directory's
+//! lock; requests never wait for either.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use log::{info, warn};
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use sluicegate_limiter::Drift;
+use tokio::time::MissedTickBehavior;
+
+use crate::live::Live;
+
+/// How often time is kept. After a restart on the same boot any mark is exact; after a reboot this is what may be missing.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks from one sweep to the next: a day. The first tick sweeps too, so that a process that is restarted daily says which files
+/// it uses.
+const SWEEP: u64 = 24 * 60 * 60;
+
+/// The background service.
+pub struct Keeper(pub Arc<Live>);
+
+#[async_trait]
+impl BackgroundService for Keeper {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        if self.0.home.condition().is_none() {
+            return;
+        }
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks: u64 = 0;
+        let mut far = None;
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                _ = shutdown.changed() => return,
+            }
+            let live = Arc::clone(&self.0);
+            let sweep = ticks.is_multiple_of(SWEEP);
+            let kept = tokio::task::spawn_blocking(move || {
+                if sweep {
+                    let snapshot = live.snapshot();
+                    live.home
+                        .sweep(snapshot.limits.values().map(|limit| &limit.survival));
+                }
+                live.home.keep_time()
+            });
+            let drift = kept.await.ok().flatten();
+            announce(drift, &mut far);
+            ticks += 1;
+        }
+    }
+}
+
+/// Whether the clocks are far apart, and which is ahead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Far {
+    Ahead,
+    Behind,
+}
+
+/// Says once when the clocks have come apart, and once when they are together again.
+fn announce(drift: Option<Drift>, far: &mut Option<Far>) {
+    let (now, apart) = match drift {
+        None => return,
+        Some(Drift::Near) => (None, Duration::ZERO),
+        Some(Drift::Ahead(apart)) => (Some(Far::Ahead), apart),
+        Some(Drift::Behind(apart)) => (Some(Far::Behind), apart),
+    };
+    if now == *far {
+        return;
+    }
+    *far = now;
+    let hours = apart.as_secs() / 3600;
+    match now {
+        None => info!("the limits' time and the wall clock are together again"),
+        Some(Far::Ahead) => warn!(
+            "the wall clock is {hours} hours behind the limits' time, which goes on as before; set the clock right, or if it is, see \
+             docs/operations.md on how to reset the state directory"
+        ),
+        Some(Far::Behind) => warn!(
+            "the wall clock is {hours} hours ahead of the limits' time, which goes on as before, since nothing confirms the clock; if it \
+             is right, see docs/operations.md on how to reset the state directory"
+        ),
+    }
+}

@@ -1,0 +1,495 @@
+//! Owns where counters live: in the memory of this process, or in the files of `[server] state_dir`, which outlive it (contract C4).
+//!
+//! The limiter knows how a file is trusted, healed, edited and shared by two processes; here is only what the gateway does about it. It
+//! opens the directory before anything listens: counters that an operator wants kept and that cannot be are an error then. Later
+//! nothing of this may stop the gateway: a limit whose file fails goes on in memory, and log, `/status` and metrics say so.
+//!
+//! # Concurrency
+//! Limits are opened and edited by the start and by the reload service, time is kept by [`Keeper`]; requests call nothing here.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use log::{info, warn};
+use sluicegate_limiter::{
+    Adopted, Capacity, Drift, Identity, Limit, Meaning, Policy, Seed, StateDir, StateError, Swept,
+    Timestamp,
+};
+
+use crate::clock;
+
+mod keeper;
+
+pub use keeper::Keeper;
+
+/// Where counters live.
+pub struct Home {
+    directory: Option<Directory>,
+}
+
+struct Directory {
+    files: StateDir,
+    /// Why the latest tick failed; `None` when it did not.
+    trouble: Mutex<Option<String>>,
+    troubles: AtomicU64,
+}
+
+/// Whether the counters of a limit outlive the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// They lie in a file.
+    InFile {
+        /// Which.
+        file: Identity,
+        /// How it was found, for the operator.
+        found: String,
+    },
+    /// They end with the process.
+    InMemory {
+        /// Why, for the operator.
+        reason: String,
+    },
+}
+
+/// How the state directory does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why the latest tick failed; `None` when it did not.
+    pub trouble: Option<String>,
+    /// Ticks and sweeps that failed since the start.
+    pub troubles: u64,
+}
+
+/// Why there is no home for counters.
+#[derive(Debug)]
+pub enum HomeError {
+    /// The system has no random source.
+    Random(getrandom::Error),
+    /// The state directory cannot be used.
+    Directory(StateError),
+}
+
+impl Home {
+    /// The home of limits: `directory`, opened or made, whose clock is the process's from now on, or without one its memory. With it
+    /// comes the seed that keys must be hashed under.
+    ///
+    /// # Errors
+    /// When there is no random source, or the directory cannot be used.
+    pub fn open(directory: Option<&Path>) -> Result<(Self, Seed), HomeError> {
+        let mut fresh = [0; 16];
+        getrandom::fill(&mut fresh).map_err(HomeError::Random)?;
+        let fresh = Seed::from_bytes(fresh);
+        let Some(path) = directory else {
+            return Ok((Self { directory: None }, fresh));
+        };
+        let files = StateDir::open(path, fresh).map_err(HomeError::Directory)?;
+        let (clock, clock_found) = files
+            .clock(clock::reading())
+            .map_err(HomeError::Directory)?;
+        clock::follow(clock);
+        announce(
+            &format_args!("{}: seed", path.display()),
+            files.seed_found(),
+        );
+        announce(&format_args!("{}: clock", path.display()), &clock_found);
+        let seed = files.seed();
+        let directory = Some(Directory {
+            files,
+            trouble: Mutex::new(None),
+            troubles: AtomicU64::new(0),
+        });
+        Ok((Self { directory }, seed))
+    }
+
+    /// A limit that counts here; it goes on from `before`, the same limit ahead of an edit, or without one from its file.
+    ///
+    /// A limit is always made: where its file fails, in memory, and the failure is logged once.
+    #[must_use]
+    pub fn limit(
+        &self,
+        meaning: Meaning<'_>,
+        policy: &Policy,
+        capacity: Capacity,
+        before: Option<(&Limit, &Survival)>,
+        now: Timestamp,
+    ) -> (Limit, Survival) {
+        match (&self.directory, before) {
+            (Some(directory), None) => directory.open(meaning, policy, capacity, now),
+            (Some(directory), Some(before)) => {
+                directory.edit(meaning, policy, capacity, before, now)
+            }
+            (None, None) => (Limit::new(policy.clone(), capacity), Survival::unasked()),
+            (None, Some((before, survival))) => {
+                let edited = before.edited(policy.clone(), capacity, now);
+                (edited, survival.clone())
+            }
+        }
+    }
+
+    /// Takes a new look at the wall clock and keeps what time it is; `None` without a directory. For a tick, once a second.
+    pub(crate) fn keep_time(&self) -> Option<Drift> {
+        let directory = self.directory.as_ref()?;
+        let reading = clock::reading();
+        let clock = clock::followed()?.retuned(reading);
+        clock::follow(clock);
+        directory.note(directory.files.tick(&clock, reading));
+        Some(clock.drift(reading))
+    }
+
+    /// Removes files that none of these limits uses and none has used for 30 days. Once a day.
+    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Survival>) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        let in_use: Vec<Identity> = limits.filter_map(Survival::file).cloned().collect();
+        let path = directory.files.path().display();
+        match directory.files.sweep(&in_use, clock::wall()) {
+            Ok(Swept { removed: 0, .. }) => {}
+            Ok(Swept { removed, .. }) => {
+                info!("{path}: {removed} files that no limit used for long were removed");
+            }
+            Err(error) => {
+                // Relaxed: a number to show, publishes nothing.
+                directory.troubles.fetch_add(1, Ordering::Relaxed);
+                warn!("{path}: cannot sweep: {error}");
+            }
+        }
+    }
+
+    /// How the state directory does; `None` without one.
+    #[must_use]
+    pub fn condition(&self) -> Option<Condition> {
+        let directory = self.directory.as_ref()?;
+        Some(Condition {
+            path: directory.files.path().to_owned(),
+            trouble: directory.lock_trouble().clone(),
+            troubles: directory.troubles.load(Ordering::Relaxed),
+        })
+    }
+}
+
+impl Directory {
+    fn open(
+        &self,
+        meaning: Meaning<'_>,
+        policy: &Policy,
+        capacity: Capacity,
+        now: Timestamp,
+    ) -> (Limit, Survival) {
+        match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
+            Ok((limit, adopted)) => {
+                announce(&format_args!("limit {}: counters", meaning.name), &adopted);
+                let file = meaning.identity(policy, capacity);
+                (limit, Survival::of(&adopted, file))
+            }
+            Err(error) => {
+                let limit = Limit::new(policy.clone(), capacity);
+                (limit, Survival::failed(meaning.name, &error))
+            }
+        }
+    }
+
+    fn edit(
+        &self,
+        meaning: Meaning<'_>,
+        policy: &Policy,
+        capacity: Capacity,
+        (before, survival): (&Limit, &Survival),
+        now: Timestamp,
+    ) -> (Limit, Survival) {
+        let (edited, kept) = before.edited_in(&self.files, meaning, policy.clone(), capacity, now);
+        // The same table lies where it lay, and what was said of it then still holds.
+        if edited.shares_counters_with(before) {
+            return (edited, survival.clone());
+        }
+        let survival = match kept {
+            Ok(()) => Survival::InFile {
+                file: meaning.identity(policy, capacity),
+                found: "carried over from before an edit".to_owned(),
+            },
+            Err(error) => Survival::failed(meaning.name, &error),
+        };
+        (edited, survival)
+    }
+
+    /// Remembers how a tick ended; the log hears when trouble begins, and when it is over.
+    fn note(&self, result: Result<(), StateError>) {
+        let mut trouble = self.lock_trouble();
+        match result {
+            Ok(()) if trouble.take().is_some() => {
+                info!("{}: in order again", self.files.path().display());
+            }
+            Ok(()) => {}
+            Err(error) => {
+                // Relaxed: a number to show, publishes nothing.
+                self.troubles.fetch_add(1, Ordering::Relaxed);
+                let error = format!("the time is not kept: {error}");
+                if trouble.is_none() {
+                    warn!("{}: {error}", self.files.path().display());
+                }
+                *trouble = Some(error);
+            }
+        }
+    }
+
+    fn lock_trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        // It is replaced whole, so a poisoned lock still holds one.
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Survival {
+    /// Of counters that nobody wants kept.
+    #[must_use]
+    pub fn unasked() -> Self {
+        Self::InMemory {
+            reason: "[server] state_dir is not set".to_owned(),
+        }
+    }
+
+    /// The file, if there is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Identity> {
+        match self {
+            Self::InFile { file, .. } => Some(file),
+            Self::InMemory { .. } => None,
+        }
+    }
+
+    fn of(adopted: &Adopted, file: Identity) -> Self {
+        let found = adopted.to_string();
+        if lies_in_file(adopted) {
+            Self::InFile { file, found }
+        } else {
+            Self::InMemory { reason: found }
+        }
+    }
+
+    fn failed(limit: &str, error: &StateError) -> Self {
+        warn!("limit {limit}: its counters will not survive this process: {error}");
+        Self::InMemory {
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// Says how something was found; a surprise is a warning.
+fn announce(what: &fmt::Arguments<'_>, adopted: &Adopted) {
+    if lies_in_file(adopted) && !matches!(adopted, Adopted::SetAside { .. }) {
+        info!("{what} {adopted}");
+    } else {
+        warn!("{what} {adopted}");
+    }
+}
+
+fn lies_in_file(adopted: &Adopted) -> bool {
+    matches!(
+        adopted,
+        Adopted::Fresh | Adopted::Continued | Adopted::Joined | Adopted::SetAside { .. }
+    )
+}
+
+impl fmt::Display for HomeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random(cause) => write!(f, "no random source for the keys' seed: {cause}"),
+            Self::Directory(cause) => {
+                write!(f, "[server] state_dir: {cause}; {}", advice(cause))
+            }
+        }
+    }
+}
+
+impl std::error::Error for HomeError {}
+
+/// What to do about a directory that cannot be used.
+fn advice(error: &StateError) -> &'static str {
+    match error {
+        StateError::NotADirectory { .. } => "name a directory of its own",
+        StateError::Exposed { .. } => "or name one below it: it will be made for this user alone",
+        StateError::Owner { .. } => "run as that user, or name a directory of this one",
+        StateError::Busy { .. } => "end that process, or name another directory",
+        StateError::NoSpace { .. } => "make room, or name a directory on another file system",
+        StateError::Io { source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => "make the directory that it is to lie in",
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "name a directory that this user may write to"
+            }
+            _ => "name another directory, or leave state_dir out to count in memory",
+        },
+        _ => "name another directory, or leave state_dir out to count in memory",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sluicegate_limiter::{Clock, Period, Rate, Rates};
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+    const MEANING: Meaning<'static> = Meaning {
+        name: "otp",
+        key: "client.ip/32,/64",
+    };
+
+    fn policy(count: u32, secs: u32) -> Policy {
+        let period = Period::from_secs(secs).expect("a period");
+        let rate = Rate::new(count, period).expect("a rate");
+        Rates::new([rate]).expect("rates").into()
+    }
+
+    fn capacity() -> Capacity {
+        Capacity::new(100).expect("a capacity")
+    }
+
+    /// A home that keeps no time, so that the tests of this process keep theirs.
+    fn home(path: &Path) -> Home {
+        let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
+        Home {
+            directory: Some(Directory {
+                files,
+                trouble: Mutex::new(None),
+                troubles: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// 31 days before `now`, since the epoch.
+    fn long_before(now: Timestamp) -> Duration {
+        Duration::from_nanos(now.as_nanos()) - Duration::from_secs(31 * 24 * 60 * 60)
+    }
+
+    fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
+        home.limit(MEANING, policy, capacity(), None, NOW)
+    }
+
+    fn edit(home: &Home, (limit, survival): &(Limit, Survival), policy: &Policy) -> Survival {
+        let before = Some((limit, survival));
+        home.limit(MEANING, policy, capacity(), before, NOW).1
+    }
+
+    fn found(survival: &Survival) -> &str {
+        match survival {
+            Survival::InFile { found, .. } => found,
+            Survival::InMemory { reason } => reason,
+        }
+    }
+
+    /// Goal: an operator can tell what became of the counters. Method: a file that is new, shared, kept by an edit of the count,
+    /// replaced by one of the period, and found again.
+    #[test]
+    fn a_limit_says_where_its_counters_come_from() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state");
+        let home = home(&path);
+        let first = open(&home, &policy(5, 60));
+        assert_eq!(found(&first.1), "made");
+        assert_eq!(
+            found(&open(&home, &policy(5, 60)).1),
+            "shared with another process"
+        );
+        assert_eq!(edit(&home, &first, &policy(8, 60)), first.1);
+        let moved = edit(&home, &first, &policy(8, 90));
+        assert_eq!(found(&moved), "carried over from before an edit");
+        assert_ne!(moved.file(), first.1.file());
+        drop(first);
+        assert_eq!(found(&open(&home, &policy(9, 60)).1), "continued");
+    }
+
+    /// Goal: a limit outlives its files. Method: the directory vanishes; a new limit and an edited one count in memory and say so,
+    /// one whose table stays does not, and time that cannot be kept is noted until it can.
+    #[test]
+    fn a_limit_whose_file_fails_goes_on_in_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state");
+        let home = home(&path);
+        let before = open(&home, &policy(5, 60));
+        std::fs::remove_dir_all(&path).expect("it is ours");
+        for survival in [
+            open(&home, &policy(5, 30)).1,
+            edit(&home, &before, &policy(5, 90)),
+        ] {
+            assert_eq!(survival.file(), None);
+            assert!(found(&survival).starts_with("cannot open "), "{survival:?}");
+        }
+        let kept = open(&home, &policy(5, 60));
+        assert_eq!(kept.1.file(), None);
+
+        home.sweep(std::iter::empty());
+        let there = home.directory.as_ref().expect("a directory");
+        let clock = Clock::started(clock::reading());
+        there.note(there.files.tick(&clock, clock::reading()));
+        let condition = home.condition().expect("a directory");
+        assert_eq!(condition.troubles, 2);
+        let trouble = condition.trouble.expect("time cannot be kept");
+        assert!(trouble.starts_with("the time is not kept: "), "{trouble}");
+        there.note(Ok(()));
+        let condition = home.condition().expect("a directory");
+        assert_eq!((condition.trouble, condition.troubles), (None, 2));
+    }
+
+    /// Goal: a directory does not grow with the history of its configuration. Method: two files that nobody has open, both dated 31 days
+    /// ago, of which one belongs to a limit in force, and a third of today.
+    #[test]
+    fn a_sweep_removes_what_no_limit_has_used_for_long() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state");
+        let home = home(&path);
+        let [used, old, young] = [60, 90, 120].map(|secs| open(&home, &policy(5, secs)).1);
+        let place = |survival: &Survival| path.join(survival.file().expect("a file").file_name());
+        let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
+        for survival in [&used, &old] {
+            let file = std::fs::File::options().write(true).open(place(survival));
+            file.and_then(|file| file.set_modified(long_ago))
+                .expect("it is ours");
+        }
+        home.sweep([&used, &Survival::unasked()].into_iter());
+        let there = [&used, &old, &young].map(|survival| place(survival).exists());
+        assert_eq!(there, [true, false, true]);
+        assert_eq!(
+            home.condition().map(|condition| condition.troubles),
+            Some(0)
+        );
+    }
+
+    /// Goal: who does not ask for files gets none. Method: a home without a directory, opened and edited.
+    #[test]
+    fn without_a_directory_counters_are_in_memory() {
+        let (home, _) = Home::open(None).expect("a random source");
+        let before = open(&home, &policy(5, 60));
+        assert_eq!(before.1, Survival::unasked());
+        assert_eq!(edit(&home, &before, &policy(5, 90)), Survival::unasked());
+        assert_eq!((home.keep_time(), home.condition()), (None, None));
+    }
+
+    /// Goal: whoever reads the error knows what to do. Method: a file in the way, a missing parent, a directory open to others.
+    #[test]
+    fn a_directory_that_cannot_be_used_says_what_to_do() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("file"), "").expect("room");
+        std::fs::create_dir(path("open")).expect("room");
+        let everybody = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(path("open"), everybody).expect("it is ours");
+        for (name, advice) in [
+            ("file", "is not a directory; name a directory of its own"),
+            ("absent/state", "make the directory that it is to lie in"),
+            ("open", "chmod 700 it; or name one below it"),
+        ] {
+            let error = match Home::open(Some(&path(name))) {
+                Ok(_) => panic!("{name} was opened"),
+                Err(error) => error.to_string(),
+            };
+            assert!(error.starts_with("[server] state_dir: "), "{error}");
+            assert!(error.contains(advice), "{error}");
+        }
+    }
+}
