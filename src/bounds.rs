@@ -33,6 +33,12 @@ pub const PATH_SEGMENTS: usize = 128;
 /// RFC 1035 §2.3.4 gives names 255 bytes. A longer one is malformed: the request is answered with 400.
 pub const HOST_BYTES: usize = 255;
 
+/// Bytes of a value that a key counts by.
+///
+/// A cookie has at most 4 KiB, a token in a header mostly less. Of a longer value the beginning counts, so that what is behind it
+/// gives nobody a fresh counter.
+pub const KEY_VALUE_BYTES: usize = 8 * 1024;
+
 /// Bytes of a request body that are read after a refusal so that the connection stays usable. What is larger is left unread and the
 /// connection closed: reading a 10 MB upload only to refuse it would make a refusal dear.
 pub const DRAIN_BYTES: usize = 16 * 1024;

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp, Verdict};
 
-use crate::admission::{ActiveLimit, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, Asked, KeySeed, OverflowNews};
 use crate::clock;
 use crate::config::rules::{ListenerRules, Rules};
 use crate::config::watch::Version;
@@ -107,8 +107,8 @@ impl Live {
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
-    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], verdict: &Verdict) {
-        for (active, decision) in limits.iter().zip(verdict.decisions()) {
+    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], asked: Asked, verdict: &Verdict) {
+        for (active, decision) in asked.of(limits.iter()).zip(verdict.decisions()) {
             if decision.counted() == Counted::InOverflow
                 && active.announce_overflow() == OverflowNews::First
             {

@@ -10,7 +10,9 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::ActiveLimit;
-use crate::config::rules::{FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules};
+use crate::config::rules::{
+    FixedResponse, ForwardedSource, Name, RouteAction, RouteRules, Rules, ValueSource,
+};
 use crate::origin::Pool;
 use crate::record::{Metrics, RouteMetrics};
 use crate::response::rate_limit_policy;
@@ -44,6 +46,8 @@ pub struct ActiveRoute {
     pub action: ActiveAction,
     /// `RateLimit-Policy`; `None` where there are no limits.
     pub policy: Option<HeaderValue>,
+    /// Whether a limit counts by a parameter of the path, which then must have one reading.
+    pub reads_parameters: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// Its handles of the metrics, which also know its name and those of its limits.
@@ -105,7 +109,16 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         .routes
         .iter()
         .flat_map(|route| route.matches.headers.iter().map(|(name, _)| name.clone()));
-    let mut fields: Vec<_> = matched.chain([forwarded]).collect();
+    let counted = rules
+        .limits
+        .values()
+        .flat_map(|limit| limit.key.values())
+        .filter_map(|value| match &value.source {
+            ValueSource::Header(name) => Some(name.clone()),
+            ValueSource::Cookie(_) => Some(http::header::COOKIE),
+            ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
+        });
+    let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
@@ -156,11 +169,16 @@ fn compile_route(
         .iter()
         .map(|name| Arc::clone(&limits[name]))
         .collect();
+    let reads_parameters = limits
+        .iter()
+        .flat_map(|limit| limit.key.values())
+        .any(|value| matches!(value.source, ValueSource::PathParameter(_)));
     ActiveRoute {
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
+        reads_parameters,
         policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         metrics: metrics.route(&route.name, &route.limits),

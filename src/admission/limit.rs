@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Limit, Timestamp};
 
-use crate::config::rules::{KeyTemplate, LimitRules, Name};
+use crate::config::rules::{KeyTemplate, LimitRules, Name, OnMissing};
 use crate::response::PolicyItems;
 
 /// One limit of a snapshot.
@@ -14,6 +14,8 @@ pub struct ActiveLimit {
     pub name: Name,
     /// What it counts by.
     pub key: KeyTemplate,
+    /// What holds for requests that lack a part of it.
+    pub on_missing: Option<OnMissing>,
     /// Its counters.
     pub limit: Limit,
     /// Its items of the RateLimit fields and the bodies of its refusals.
@@ -36,6 +38,7 @@ impl ActiveLimit {
         Self {
             name: name.clone(),
             key: rules.key.clone(),
+            on_missing: rules.on_missing,
             limit: match kept {
                 Some(before) => before
                     .limit

@@ -186,6 +186,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     }
     references::check_defined(&routes, &defined, report);
     references::check_route_names(&routes, report);
+    references::check_parameters(&limits, &routes, report);
     overlap::check(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::field::quoted;
 use super::report::{Place, Placed, Report};
-use super::rules::{KeyPart, LimitRules, Name};
+use super::rules::{KeyPart, LimitRules, Name, ValueSource};
 use super::section::is_name;
 use super::suggest;
 use super::tables::client::Client;
@@ -101,6 +101,40 @@ pub(super) fn check_route_names(routes: &[Route], report: &Report<'_>) {
             }
         } else {
             seen.insert(&name.value, &name.place);
+        }
+    }
+}
+
+/// Reports routes whose path lacks a parameter that one of their limits counts by.
+pub(super) fn check_parameters(
+    limits: &BTreeMap<Name, LimitRules>,
+    routes: &[Route],
+    report: &Report<'_>,
+) {
+    for route in routes {
+        let (Some(names), Some(rules)) = (&route.limits, &route.rules) else {
+            continue;
+        };
+        let path = &rules.matches.path;
+        for name in names {
+            let values = limits.get(&name.value).into_iter();
+            for value in values.flat_map(|limit| limit.key.values()) {
+                let ValueSource::PathParameter(parameter) = &value.source else {
+                    continue;
+                };
+                if !path.has_parameter(parameter) {
+                    report.error(
+                        &name.place,
+                        format!(
+                            "the limit {} counts by \"{}\", and the path {} has no such parameter",
+                            quoted(&name.value),
+                            value.source,
+                            quoted(&path.text)
+                        ),
+                        format!("write {{{parameter}}} as a segment of the path, or use another limit here"),
+                    );
+                }
+            }
         }
     }
 }

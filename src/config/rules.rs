@@ -13,6 +13,10 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Policy};
 
+mod key;
+
+pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, ValuePart, ValueSource};
+
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
 
@@ -204,34 +208,12 @@ pub enum HostPolicy {
 pub struct LimitRules {
     /// What has a counter of its own.
     pub key: KeyTemplate,
+    /// What holds for requests that lack a part of the key; `None` where none can.
+    pub on_missing: Option<OnMissing>,
     /// How much may pass, and how that is judged.
     pub policy: Policy,
     /// Keys held at once.
     pub capacity: Capacity,
-}
-
-/// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyTemplate(pub Vec<KeyPart>);
-
-/// One part of a key. Every one of them is present in every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPart {
-    /// `client.ip`, or with prefix lengths `client.ip/24,/56`; default /32 and /64.
-    ClientIp {
-        /// Bits of an IPv4 address, 0–32.
-        v4: u8,
-        /// Bits of an IPv6 address, 0–128.
-        v6: u8,
-    },
-    /// `host`: the authority's host, lower case, without port.
-    Host,
-    /// `path`: the normalised path without query.
-    Path,
-    /// `method`.
-    Method,
-    /// `global`: one counter for all.
-    Global,
 }
 
 /// `[[route]]`.
@@ -273,6 +255,22 @@ pub struct PathPattern {
     pub tail: Tail,
 }
 
+impl PathPattern {
+    /// Whether `{name}` is one of its segments.
+    #[must_use]
+    pub fn has_parameter(&self, name: &str) -> bool {
+        self.parameter_position(name).is_some()
+    }
+
+    /// Which of its segments, from 0, is `{name}`.
+    #[must_use]
+    pub fn parameter_position(&self, name: &str) -> Option<usize> {
+        self.segments.iter().position(
+            |segment| matches!(segment, Segment::Parameter(parameter) if **parameter == *name),
+        )
+    }
+}
+
 /// One segment of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
@@ -309,23 +307,4 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
-}
-
-impl std::fmt::Display for KeyTemplate {
-    /// As one would write it in the configuration.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, part) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            match part {
-                KeyPart::ClientIp { v4, v6 } => write!(f, "client.ip/{v4},/{v6}")?,
-                KeyPart::Host => f.write_str("host")?,
-                KeyPart::Path => f.write_str("path")?,
-                KeyPart::Method => f.write_str("method")?,
-                KeyPart::Global => f.write_str("global")?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -17,7 +17,7 @@ use pingora::{Error, Result};
 use super::context::Context;
 use crate::bounds;
 use crate::origin::Fields;
-use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, rate_limit};
+use crate::response::{PROBLEM_JSON, Problem, Refusal, TOO_MANY_REQUESTS, key_missing, rate_limit};
 use crate::snapshot::ActiveAction;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -53,6 +53,16 @@ pub(super) async fn reject(
     let mut header = own_header(problem.status(), context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
     send(session, context, header, problem.body()).await
+}
+
+/// Answers a request that lacks what a limit counts by: 400, with what to send.
+pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
+    let Some(gap) = context.gaps.refusing() else {
+        return reject(session, context, Problem::Internal).await;
+    };
+    let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
+    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    send(session, context, header, key_missing(gap)).await
 }
 
 /// Answers with the route's fixed response.
@@ -111,7 +121,10 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
         fields.append(RATE_LIMIT_POLICY, policy.clone())?;
     }
     let items = route.limits.iter().map(|limit| &limit.items);
-    fields.append(RATE_LIMIT, rate_limit(items, verdict))
+    fields.append(
+        RATE_LIMIT,
+        rate_limit(context.gaps.asked.of(items), verdict),
+    )
 }
 
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Timestamp, Verdict};
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Gaps};
 use crate::client::Source;
 use crate::clock;
 use crate::record::{Disposition, InFlight, RequestId};
@@ -30,6 +30,8 @@ pub struct Context {
     pub admitted: Option<Admitted>,
     /// What its limits said.
     pub verdict: Option<Box<Verdict>>,
+    /// What the keys of its limits lack.
+    pub gaps: Gaps,
     /// What admission took.
     pub decision: Duration,
     /// How long admission holds it back.
@@ -63,6 +65,7 @@ impl Context {
             route: None,
             admitted: None,
             verdict: None,
+            gaps: Gaps::default(),
             decision: Duration::ZERO,
             delay: Duration::ZERO,
             disposition: None,

@@ -11,6 +11,7 @@ use pingora::http::RequestHeader;
 
 use crate::admission::RequestFacts;
 use crate::client::{self, Client};
+use crate::config::rules::PathPattern;
 use crate::response::Problem;
 use crate::route::{NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -72,6 +73,11 @@ impl<'a> RequestHead<'a> {
                 .unwrap_or("")
         })
     }
+
+    /// What follows the first `?`, as sent.
+    fn query(&self) -> &'a str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
+    }
 }
 
 /// A request whose client and route are known.
@@ -83,7 +89,8 @@ pub struct Located<'a> {
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
-    method: &'a Method,
+    head: RequestHead<'a>,
+    pattern: Option<&'a PathPattern>,
 }
 
 impl Located<'_> {
@@ -94,7 +101,10 @@ impl Located<'_> {
             client: self.client.address,
             host: &self.host,
             path: self.path.key(),
-            method: self.method,
+            method: self.head.method,
+            headers: self.head.headers,
+            query: self.head.query(),
+            pattern: self.pattern,
         }
     }
 }
@@ -121,13 +131,21 @@ pub fn locate<'a>(
         .map_err(|_| Problem::AmbiguousPath)?
         .ok_or(Problem::NoRoute)?;
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
+    if route.reads_parameters && path.is_ambiguous() {
+        return Err(Problem::AmbiguousPath);
+    }
     check_body(route, head.headers)?;
     Ok(Located {
         client,
         route,
         host,
         path,
-        method: head.method,
+        head: *head,
+        pattern: snapshot
+            .rules
+            .routes
+            .get(index)
+            .map(|rules| &rules.matches.path),
     })
 }
 

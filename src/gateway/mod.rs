@@ -262,6 +262,7 @@ enum Step {
     Forward,
     Respond,
     Refuse(Refusal),
+    Incomplete,
     Reject(Problem),
 }
 
@@ -279,6 +280,10 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Refuse(refusal) => {
             context.disposition = Some(Disposition::Refused);
             answer::refuse(session, context, &refusal).await?;
+        }
+        Step::Incomplete => {
+            context.disposition = Some(Disposition::Rejected);
+            answer::ask_for_key(session, context).await?;
         }
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
@@ -311,7 +316,14 @@ impl Gateway {
         context.client = Some((located.client.address, located.client.source));
         context.route = Some(Arc::clone(located.route));
         let limits = &located.route.limits;
-        let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
+        let admission = admit(
+            limits,
+            &located.facts(),
+            &self.0.seed,
+            context.arrived,
+            &mut context.gaps,
+        );
+        let asked = context.gaps.asked;
         context.decision = clock::since(context.arrived);
         match admission {
             Admission::Admitted(admitted, verdict) => {
@@ -319,7 +331,7 @@ impl Gateway {
                 context.verdict = verdict.map(Box::new);
                 if let Some(verdict) = &context.verdict {
                     context.delay = verdict.delay();
-                    self.0.notice_overflow(limits, verdict);
+                    self.0.notice_overflow(limits, asked, verdict);
                 }
                 match located.route.action {
                     ActiveAction::Forward(_) => Step::Forward,
@@ -327,11 +339,13 @@ impl Gateway {
                 }
             }
             Admission::Refused(verdict) => {
-                self.0.notice_overflow(limits, &verdict);
-                let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+                self.0.notice_overflow(limits, asked, &verdict);
+                let items = limits.iter().map(|limit| &limit.items);
+                let refusal = Refusal::new(asked.of(items), &verdict);
                 context.verdict = Some(Box::new(verdict));
                 Step::Refuse(refusal)
             }
+            Admission::Incomplete => Step::Incomplete,
         }
     }
 
@@ -349,6 +363,8 @@ impl Gateway {
             protocol: protocol(head.version),
             route: context.route.as_ref().map(|route| &route.metrics),
             verdict: context.verdict.as_deref(),
+            asked: context.gaps.asked,
+            gaps: &context.gaps.list,
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,

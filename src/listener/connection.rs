@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::head::{Body, Head};
 use super::vigil::Vigil;
+use crate::admission::Asked;
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
@@ -137,6 +138,8 @@ impl Connection {
             protocol: "HTTP/1.1",
             route: None,
             verdict: None,
+            asked: Asked::ALL,
+            gaps: &[],
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,

@@ -17,7 +17,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::Head;
-use crate::admission::foresee_refusal;
+use crate::admission::{Gaps, foresee_refusal};
 use crate::bounds;
 use crate::clock;
 use crate::gateway::{Located, RequestHead, locate};
@@ -85,10 +85,13 @@ impl Repeats {
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
         let limits = &located.route.limits;
-        let verdict = foresee_refusal(limits, &located.facts(), &live.seed, arrived)?;
+        let mut gaps = Gaps::default();
+        let facts = located.facts();
+        let verdict = foresee_refusal(limits, &facts, &live.seed, arrived, &mut gaps)?;
         let decision = clock::since(arrived);
-        live.notice_overflow(limits, &verdict);
-        let refusal = Refusal::new(limits.iter().map(|limit| &limit.items), &verdict);
+        live.notice_overflow(limits, gaps.asked, &verdict);
+        let items = limits.iter().map(|limit| &limit.items);
+        let refusal = Refusal::new(gaps.asked.of(items), &verdict);
         let request_id = RequestId::next();
         let sent = write_refusal(
             &mut self.answers,
@@ -108,6 +111,8 @@ impl Repeats {
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
             verdict: Some(&verdict),
+            asked: gaps.asked,
+            gaps: &gaps.list,
             disposition: Disposition::Refused,
             status: 429,
             bytes_received: plain.body_bytes as u64,

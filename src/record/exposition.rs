@@ -208,11 +208,16 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_delayed_total",
         "Requests that a limit on a route held back before they passed.",
     );
+    let mut incomplete = Family::counter(
+        "sluicegate_limit_incomplete_keys_total",
+        "Requests that lacked a part of the key of a limit on a route.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
         admitted.push(&labels, reading.admitted);
         refused.push(&labels, reading.refused);
         delayed.push(&labels, reading.delayed);
+        incomplete.push(&labels, reading.incomplete);
     }
     let in_flight = Family::gauge(
         "sluicegate_requests_in_flight",
@@ -227,7 +232,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         reloads.push(&[("result", result)], count);
     }
     vec![
-        requests, durations, decisions, admitted, refused, delayed, in_flight, reloads,
+        requests, durations, decisions, admitted, refused, delayed, incomplete, in_flight, reloads,
     ]
 }
 

@@ -12,12 +12,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluicegate_limiter::{Outcome as Answer, Verdict};
+use sluicegate_limiter::Verdict;
 
 use crate::client::address_text;
 
 use super::escape::{Cut, escape, escape_cut};
-use super::metrics::RouteMetrics;
 use super::outcome::{OriginUse, Outcome};
 use super::rfc3339::Stamp;
 
@@ -47,7 +46,11 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     into.extend_from_slice(outcome.disposition.as_str().as_bytes());
     into.push(b'"');
     if let Some(verdict) = outcome.verdict {
-        standing(into, verdict, outcome.route);
+        standing(into, verdict, outcome);
+    }
+    if let Some(gap) = outcome.gaps.first() {
+        text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
+        text(into, b",\"missing_why\":\"", gap.why.as_str().as_bytes());
     }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);
@@ -82,10 +85,8 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 }
 
 /// What the limits said.
-fn standing(into: &mut Vec<u8>, verdict: &Verdict, route: Option<&RouteMetrics>) {
-    if let Answer::Refused { ask, .. } = verdict.outcome()
-        && let Some(limit) = route.and_then(|route| route.limits().get(ask))
-    {
+fn standing(into: &mut Vec<u8>, verdict: &Verdict, outcome: &Outcome<'_>) {
+    if let Some(limit) = outcome.refused_by() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
     if let Some(remaining) = smallest_remaining(verdict) {

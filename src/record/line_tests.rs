@@ -7,7 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Limit, Period, Rate, Rates, Seed, Timestamp, Verdict, decide,
+    Ask, Capacity, Cost, Limit, Outcome as Answer, Period, Rate, Rates, Seed, Timestamp, Verdict,
+    decide,
 };
 
 use super::super::metrics::{Metrics, RouteMetrics};
@@ -15,6 +16,8 @@ use super::super::outcome::{Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
+use crate::admission::{Asked, Gap, Why};
+use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -26,6 +29,7 @@ pub(crate) struct Example<'a> {
     pub(crate) target: &'a [u8],
     pub(crate) route: Option<&'a RouteMetrics>,
     pub(crate) verdict: Option<&'a Verdict>,
+    pub(crate) gaps: &'a [Gap],
     pub(crate) origin: Option<OriginUse<'a>>,
 }
 
@@ -38,6 +42,7 @@ impl Default for Example<'_> {
             target: b"/auth/sendOTP?x=1",
             route: None,
             verdict: None,
+            gaps: &[],
             origin: None,
         }
     }
@@ -59,6 +64,8 @@ impl Example<'_> {
             protocol: "HTTP/1.1",
             route: self.route,
             verdict: self.verdict,
+            asked: Asked::ALL,
+            gaps: self.gaps,
             disposition: match (refused, self.origin, self.route) {
                 (true, ..) => Disposition::Refused,
                 (_, Some(_), _) => Disposition::Forwarded,
@@ -164,6 +171,28 @@ fn a_forwarded_request_names_its_origin() {
     assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
 }
 
+fn gap() -> Gap {
+    Gap {
+        limit: 0,
+        source: ValueSource::Cookie("s\"id".into()),
+        why: Why::Repeated,
+        then: OnMissing::Ip,
+    }
+}
+
+/// Goal: the operator learns what a request lacked, and nothing of its values. Method: a gap whose name needs an escape.
+#[test]
+fn a_request_without_a_part_of_a_key_says_which() {
+    let gaps = [gap()];
+    let example = Example {
+        gaps: &gaps,
+        ..Example::default()
+    };
+    let object = parsed(&example.outcome());
+    assert_eq!(object["missing"], "cookie.s\"id");
+    assert_eq!(object["missing_why"], "repeated");
+}
+
 /// Goal: what does not apply is absent. Method: a request that told nothing and matched nothing.
 #[test]
 fn fields_that_do_not_apply_are_left_out() {
@@ -182,6 +211,8 @@ fn fields_that_do_not_apply_are_left_out() {
         "limit",
         "remaining",
         "retry_after",
+        "missing",
+        "missing_why",
         "origin",
         "server",
         "tries",
@@ -220,7 +251,9 @@ fn every_field_is_in_the_operators_guide() {
         wait: Some(Duration::ZERO),
     };
     let long = [b'a'; MAX_TARGET + 1];
+    let gaps = [gap()];
     let fullest = Example {
+        gaps: &gaps,
         route: Some(&route),
         verdict: Some(&verdict),
         origin: Some(origin),

@@ -8,8 +8,6 @@
 
 use std::io::{IsTerminal, Write};
 
-use sluicegate_limiter::Outcome as Answer;
-
 use crate::client::address_text;
 
 use super::line::{micros, smallest_remaining, thousandths, whole_seconds};
@@ -85,9 +83,7 @@ fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>, colour: C
 fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if let (Disposition::Refused, Some(verdict)) = (outcome.disposition, outcome.verdict) {
         into.extend_from_slice(b"refused");
-        if let Answer::Refused { ask, .. } = verdict.outcome()
-            && let Some(limit) = outcome.route.and_then(|route| route.limits().get(ask))
-        {
+        if let Some(limit) = outcome.refused_by() {
             into.extend_from_slice(b" by ");
             printable(into, limit.as_bytes());
         }

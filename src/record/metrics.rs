@@ -6,7 +6,7 @@
 //! # Limits
 //!
 //! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 48
-//! request series, one histogram, and three series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+//! request series, one histogram, and four series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -90,6 +90,7 @@ pub(super) struct LimitCells {
     admitted: AtomicU64,
     refused: AtomicU64,
     delayed: AtomicU64,
+    incomplete: AtomicU64,
 }
 
 /// What one route counted.
@@ -108,6 +109,8 @@ pub(super) struct LimitReading {
     pub(super) refused: u64,
     /// Of those admitted, the ones that were held back first.
     pub(super) delayed: u64,
+    /// Requests that lacked a part of the limit's key.
+    pub(super) incomplete: u64,
 }
 
 impl Metrics {
@@ -184,15 +187,19 @@ impl Metrics {
         cells
             .durations
             .observe(&DURATION_BOUNDS, micros(outcome.total));
+        let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
+        for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
+            limit.mine().incomplete.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(verdict) = outcome.verdict else {
             return;
         };
         let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
         self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
-        let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
+        let mut limits = outcome.asked.of(limits.iter());
         match verdict.outcome() {
             Answer::Admitted => {
-                for (limit, decision) in limits.iter().zip(verdict.decisions()) {
+                for (limit, decision) in limits.zip(verdict.decisions()) {
                     let cells = limit.mine();
                     cells.admitted.fetch_add(1, Ordering::Relaxed);
                     if !decision.delay().is_zero() {
@@ -201,7 +208,7 @@ impl Metrics {
                 }
             }
             Answer::Refused { ask, .. } => {
-                if let Some(limit) = limits.get(ask) {
+                if let Some(limit) = limits.nth(ask) {
                     limit.mine().refused.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -238,6 +245,7 @@ impl Metrics {
                 admitted: sum(cells, |cells| &cells.admitted),
                 refused: sum(cells, |cells| &cells.refused),
                 delayed: sum(cells, |cells| &cells.delayed),
+                incomplete: sum(cells, |cells| &cells.incomplete),
             })
             .collect()
     }

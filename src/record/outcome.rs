@@ -5,10 +5,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sluicegate_limiter::{Timestamp, Verdict};
+use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
+use crate::admission::{Asked, Gap};
+use crate::config::rules::Name;
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub struct Outcome<'a> {
     pub route: Option<&'a RouteMetrics>,
     /// The decision over the route's limits, in the route's order; `None` when no limit was asked.
     pub verdict: Option<&'a Verdict>,
+    /// Which limits of the route the verdict is about.
+    pub asked: Asked,
+    /// What the keys of its limits lack.
+    pub gaps: &'a [Gap],
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
@@ -47,6 +53,18 @@ pub struct Outcome<'a> {
     pub decision: Duration,
     /// The origin's part.
     pub origin: Option<OriginUse<'a>>,
+}
+
+impl<'a> Outcome<'a> {
+    /// The limit that refused, or that had the longest wait of those that did.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<&'a Name> {
+        let Answer::Refused { ask, .. } = self.verdict?.outcome() else {
+            return None;
+        };
+        let limits = self.route?.limits();
+        self.asked.of(limits.iter()).nth(ask)
+    }
 }
 
 /// What became of a request.

@@ -7,5 +7,5 @@ mod problem;
 mod refusal;
 
 pub use fields::{PolicyItems, rate_limit, rate_limit_policy};
-pub use problem::{PROBLEM_JSON, Problem};
+pub use problem::{PROBLEM_JSON, Problem, key_missing};
 pub use refusal::{Refusal, TOO_MANY_REQUESTS};

@@ -4,6 +4,9 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
+use crate::admission::{Gap, Why};
+use crate::config::rules::ValueSource;
+
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -86,6 +89,32 @@ impl Problem {
             Self::Internal => "the gateway failed",
         }
     }
+}
+
+/// The body of the answer to a request that lacks a part of a key. It names what to send, and neither limit nor value.
+#[must_use]
+pub fn key_missing(gap: &Gap) -> Bytes {
+    let (what, name) = match &gap.source {
+        ValueSource::Header(name) => ("header", name.as_str()),
+        ValueSource::Cookie(name) => ("cookie", &**name),
+        ValueSource::Query(name) => ("query parameter", &**name),
+        ValueSource::PathParameter(name) => ("path parameter", &**name),
+    };
+    let wrong = match gap.why {
+        Why::Absent => "is missing",
+        Why::Repeated => "is given more than once, with different values",
+        Why::Malformed => "has not the form that is expected here",
+    };
+    let status = StatusCode::BAD_REQUEST;
+    Bytes::from(
+        json!({
+            "type": "about:blank",
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": format!("the {what} {name} {wrong}"),
+        })
+        .to_string(),
+    )
 }
 
 /// The body of a refusal by the policy item `policy`.

@@ -21,6 +21,7 @@ mod command_line;
 mod demonstration;
 mod forwarding;
 mod identity;
+mod keys;
 mod limits;
 mod operating;
 mod origins;

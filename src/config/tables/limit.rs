@@ -18,6 +18,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
+    let on_missing = key::on_missing(&section, key.as_ref());
     let rates = section
         .required("rates", "[\"5 per 10s\"]")
         .and_then(|field| rates::rates(&field));
@@ -49,6 +50,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
     section.finish();
     Some(LimitRules {
         key: key?,
+        on_missing: on_missing?,
         policy: policy?,
         capacity: capacity?,
     })
