@@ -28,7 +28,7 @@ pub struct Live {
     pub recorder: Recorder,
     /// When the process started.
     pub started: Timestamp,
-    /// The file as it was then.
+    /// The files as they were then.
     pub version_at_start: Version,
     file: PathBuf,
     snapshot: ArcSwap<Snapshot>,
@@ -80,12 +80,13 @@ impl Live {
             threads: rules.server.threads,
             keepalive: rules.server.keepalive_timeout,
         };
+        let version_at_start = Version::of(&watched(file, &rules));
         let snapshot = Snapshot::compile(rules, None, &recorder.metrics, now);
         Self {
             seed,
             recorder,
             started: now,
-            version_at_start: Version::of(file),
+            version_at_start,
             file: file.to_owned(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
@@ -104,6 +105,12 @@ impl Live {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// That file, and those that it names.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        watched(&self.file, &self.snapshot().rules)
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
@@ -210,6 +217,12 @@ impl Live {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn watched(file: &Path, rules: &Rules) -> Vec<PathBuf> {
+    let mut files = vec![file.to_owned()];
+    files.extend(rules.files());
+    files
 }
 
 impl Bound {

@@ -48,6 +48,10 @@ pub struct ActiveRoute {
     pub policy: Option<HeaderValue>,
     /// Whether a limit counts by a parameter of the path, which then must have one reading.
     pub reads_parameters: bool,
+    /// Whether a limit counts by a claim.
+    pub reads_token: bool,
+    /// Whether a limit counts by what is in the body, which is then read before the decision.
+    pub reads_body: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// Its handles of the metrics, which also know its name and those of its limits.
@@ -116,7 +120,10 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         .filter_map(|value| match &value.source {
             ValueSource::Header(name) => Some(name.clone()),
             ValueSource::Cookie(_) => Some(http::header::COOKIE),
+            ValueSource::Claim(_) => Some(http::header::AUTHORIZATION),
             ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
+            // What is in a body is left to the proxy.
+            ValueSource::Json(_) | ValueSource::Form(_) => None,
         });
     let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -169,16 +176,21 @@ fn compile_route(
         .iter()
         .map(|name| Arc::clone(&limits[name]))
         .collect();
-    let reads_parameters = limits
-        .iter()
-        .flat_map(|limit| limit.key.values())
-        .any(|value| matches!(value.source, ValueSource::PathParameter(_)));
+    let reads = |is_read: fn(&ValueSource) -> bool| {
+        let mut values = limits.iter().flat_map(|limit| limit.key.values());
+        values.any(|value| is_read(&value.source))
+    };
+    let reads_parameters = reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
+    let reads_body = reads(ValueSource::is_in_body);
     ActiveRoute {
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
         reads_parameters,
+        reads_token,
+        reads_body,
         policy: rate_limit_policy(limits.iter().map(|limit| &limit.items)),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         metrics: metrics.route(&route.name, &route.limits),

@@ -15,6 +15,14 @@ pub enum Why {
     Repeated,
     /// It is there, and has not the form that the key asks for.
     Malformed,
+    /// The token is not to be believed.
+    Unverified,
+    /// The body is longer than what is read for keys.
+    TooLarge,
+    /// The body is of another type than the key names.
+    OtherType,
+    /// The body is compressed.
+    Encoded,
 }
 
 impl Why {
@@ -25,14 +33,18 @@ impl Why {
             Self::Absent => "absent",
             Self::Repeated => "repeated",
             Self::Malformed => "malformed",
+            Self::Unverified => "unverified",
+            Self::TooLarge => "too-large",
+            Self::OtherType => "other-type",
+            Self::Encoded => "encoded",
         }
     }
 
-    /// Whether the origin cannot find a value either. Only then may a limit be skipped: a client that could spoil its value
-    /// for the gateway alone would walk around the limit.
+    /// Whether the origin finds no value either; a token that is not verified is none for it. Only then may a limit be skipped: a
+    /// client that could spoil its value for the gateway alone would walk around the limit.
     #[must_use]
     pub const fn is_absence(self) -> bool {
-        matches!(self, Self::Absent)
+        matches!(self, Self::Absent | Self::Unverified)
     }
 }
 

@@ -3,16 +3,18 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
-use sluicegate_limiter::{KeyHash, Seed};
+use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
+use super::body::KnownBody;
 use super::gap::Why;
 use super::{normal, value};
+use crate::client::token::Presented;
 use crate::client::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValueSource};
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
 /// values that clients send are brought into theirs when a key asks for them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RequestFacts<'a> {
     /// Who asks.
     pub client: IpAddr,
@@ -28,6 +30,12 @@ pub struct RequestFacts<'a> {
     pub query: &'a str,
     /// The route's path, whose parameters are parts of keys.
     pub pattern: Option<&'a PathPattern>,
+    /// The token it presents.
+    pub token: &'a Presented<'a>,
+    /// The beginning of its body.
+    pub body: KnownBody<'a>,
+    /// When it is decided.
+    pub now: Timestamp,
 }
 
 /// The part of a key that a request lacks.
@@ -162,7 +170,7 @@ mod tests {
             example
         }
 
-        fn facts(&self) -> RequestFacts<'_> {
+        fn facts<'a>(&'a self, token: &'a Presented<'a>) -> RequestFacts<'a> {
             RequestFacts {
                 client: self.client.parse().expect("an address"),
                 host: "example.com",
@@ -171,13 +179,17 @@ mod tests {
                 headers: &self.headers,
                 query: "",
                 pattern: None,
+                token,
+                body: KnownBody::Unread,
+                now: Timestamp::from_secs(0),
             }
         }
 
         fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, Why> {
             let template = KeyTemplate(parts);
+            let token = Presented::new(None, &self.headers);
             seed()
-                .hash(&template, &self.facts())
+                .hash(&template, &self.facts(&token))
                 .map_err(|lack| lack.why)
         }
     }

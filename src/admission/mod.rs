@@ -3,6 +3,7 @@
 //! The limits of a route are judged together, once a request: all are charged or none is (contract C2). Passing yields
 //! [`Admitted`], which the origin stage asks for; nothing else makes one, so no request reaches an origin undecided.
 
+mod body;
 mod gap;
 mod key;
 mod limit;
@@ -16,6 +17,7 @@ use key::{Lack, Substitute};
 
 use crate::config::rules::OnMissing;
 
+pub use body::{BodyKind, KnownBody, reading as body_kind};
 pub use gap::{Asked, Gap, Gaps, Why};
 pub use key::{KeySeed, RequestFacts};
 pub use limit::{ActiveLimit, OverflowNews};

@@ -12,10 +12,14 @@ use std::borrow::Cow;
 use http::HeaderMap;
 use http::header::COOKIE;
 
+use serde_json::Value as Json;
+
+use super::body;
 use super::gap::Why;
 use super::key::RequestFacts;
 use crate::bounds;
-use crate::config::rules::ValueSource;
+use crate::client::token::NoClaims;
+use crate::config::rules::{Pointer, ValueSource};
 
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;
@@ -30,6 +34,9 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
         ValueSource::Cookie(name) => only(cookies(facts.headers, name.as_bytes())),
         ValueSource::Query(name) => query(facts.query, name.as_bytes()),
         ValueSource::PathParameter(name) => parameter(facts, name).ok_or(Why::Absent),
+        ValueSource::Claim(pointer) => claim(facts, pointer),
+        ValueSource::Json(pointer) => body::json(facts.body, facts.headers, pointer),
+        ValueSource::Form(name) => body::form(facts.body, facts.headers, name),
     };
     value.map(cut)
 }
@@ -80,17 +87,22 @@ fn unquoted(value: &[u8]) -> &[u8] {
         .unwrap_or(value)
 }
 
-/// The value of a query parameter. Old origins take `;` for `&`, so both readings must agree.
+/// The value of a query parameter.
 fn query<'a>(query: &'a str, name: &[u8]) -> Result<Value<'a>, Why> {
     if query.contains('#') {
         // RFC 3986 §3.4: a query has none. Some origins cut there, others do not.
         return Err(Why::Malformed);
     }
-    let plainly = only(pairs(query, &['&'], name));
-    if !query.contains(';') {
+    parameters(query.as_bytes(), name)
+}
+
+/// The value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
+pub(super) fn parameters<'a>(text: &'a [u8], name: &[u8]) -> Result<Value<'a>, Why> {
+    let plainly = only(pairs(text, b"&", name));
+    if !text.contains(&b';') {
         return plainly;
     }
-    match (plainly, only(pairs(query, &['&', ';'], name))) {
+    match (plainly, only(pairs(text, b"&;", name))) {
         (Ok(one), Ok(other)) if one == other => Ok(one),
         (Err(Why::Absent), Err(Why::Absent)) => Err(Why::Absent),
         _ => Err(Why::Repeated),
@@ -98,13 +110,43 @@ fn query<'a>(query: &'a str, name: &[u8]) -> Result<Value<'a>, Why> {
 }
 
 /// Every value of `name` in `name=value&…`; a name alone has an empty value.
-fn pairs<'a>(text: &'a str, ends: &[char], name: &[u8]) -> impl Iterator<Item = Value<'a>> {
-    text.split(ends).filter_map(move |pair| {
-        let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let found = decode(found.as_bytes(), Plus::Space);
+fn pairs<'a>(text: &'a [u8], ends: &[u8], name: &[u8]) -> impl Iterator<Item = Value<'a>> {
+    let pairs = text.split(|byte| ends.contains(byte));
+    pairs.filter_map(move |pair| {
+        let (found, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
         // An empty pair is none, as in `a=1&&b=2`.
-        (!pair.is_empty() && *found == *name).then(|| decode(value.as_bytes(), Plus::Space))
+        let is_named = !pair.is_empty() && *decode(found, Plus::Space) == *name;
+        is_named.then(|| decode(value, Plus::Space))
     })
+}
+
+/// The value of a claim: what a token has as text, number or boolean.
+fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, Why> {
+    let claims = facts.token.claims(facts.now).map_err(|why| match why {
+        NoClaims::Absent => Why::Absent,
+        NoClaims::Repeated => Why::Repeated,
+        NoClaims::Unverified => Why::Unverified,
+    })?;
+    let (first, rest) = pointer.0.split_first().ok_or(Why::Absent)?;
+    let mut found = claims.get(&**first);
+    for step in rest {
+        found = match found {
+            Some(Json::Object(members)) => members.get(&**step),
+            Some(Json::Array(elements)) => body::index(step).and_then(|index| elements.get(index)),
+            _ => None,
+        };
+    }
+    let text = match found {
+        None | Some(Json::Null) => return Err(Why::Absent),
+        Some(Json::String(text)) => text.clone(),
+        Some(Json::Bool(value)) => value.to_string(),
+        Some(Json::Number(number)) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+            (None, None, Some(value)) => body::number(value),
+            _ => number.to_string(),
+        },
+        Some(Json::Array(_) | Json::Object(_)) => return Err(Why::Malformed),
+    };
+    Ok(Cow::Owned(text.into_bytes()))
 }
 
 /// The segment of the path that the route calls `name`. A route whose limits count by it takes no path with two readings.

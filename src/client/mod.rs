@@ -24,6 +24,7 @@ pub mod prefix;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod token;
 
 use std::net::IpAddr;
 

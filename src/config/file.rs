@@ -18,7 +18,7 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, limit, listener, log, origin, route, server};
+use super::tables::{admin, client, jwt, limit, listener, log, origin, route, server};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +146,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         base,
     );
     let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
+    let jwt_field = root.field("jwt", jwt::EXAMPLE);
+    let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let defined = Defined {
@@ -187,6 +189,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     references::check_defined(&routes, &defined, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
+    references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     overlap::check(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);
@@ -206,6 +209,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         client: client?.rules,
         admin: admin?.value,
         log: log?,
+        jwt: match jwt {
+            Some(jwt) => Some(jwt?),
+            None => None,
+        },
         origins,
         limits,
         routes: routes

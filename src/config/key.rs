@@ -9,9 +9,10 @@ use http::{HeaderName, header};
 use super::field::{Field, all, quoted};
 use super::normaliser;
 use super::problem::Mistake;
-use super::rules::{KeyPart, KeyTemplate, OnMissing, ValuePart, ValueSource};
+use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 use super::section::Section;
 use super::suggest;
+use crate::bounds::POINTER_STEPS;
 
 /// Most parts of a key.
 const MOST: usize = 8;
@@ -23,7 +24,15 @@ const LONGEST_NAME: usize = 128;
 const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
 
 /// How values are written.
-const VALUES: [&str; 4] = ["header.NAME", "cookie.NAME", "query.NAME", "path.NAME"];
+const VALUES: [&str; 7] = [
+    "header.NAME",
+    "cookie.NAME",
+    "query.NAME",
+    "path.NAME",
+    "jwt.NAME",
+    "body.json.NAME",
+    "body.form.NAME",
+];
 
 /// The `key` of a limit: a part, or a list of them.
 pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
@@ -135,7 +144,7 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
     if let Some(prefixes) = text.strip_prefix("client.ip/") {
         return client_ip(text, prefixes);
     }
-    if let Some((kind, name)) = text.split_once('.')
+    if let Some((kind, name)) = kind_and_name(text)
         && let Some(source) = value(kind, name)
     {
         let value = |source| ValuePart {
@@ -147,6 +156,18 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
     Err(unknown(text))
 }
 
+/// The kind of a value, which has two words for those in bodies, and its name.
+fn kind_and_name(text: &str) -> Option<(&str, &str)> {
+    for kind in ["body.json", "body.form"] {
+        if let Some(rest) = text.strip_prefix(kind)
+            && let Some(name) = rest.strip_prefix('.')
+        {
+            return Some((kind, name));
+        }
+    }
+    text.split_once('.')
+}
+
 /// A value by its kind; `None` where there is no such kind.
 fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
     let source = match kind {
@@ -154,6 +175,9 @@ fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
         "cookie" => ValueSource::Cookie,
         "query" => ValueSource::Query,
         "path" => ValueSource::PathParameter,
+        "body.form" => ValueSource::Form,
+        "jwt" => return Some(pointer(kind, name).map(ValueSource::Claim)),
+        "body.json" => return Some(pointer(kind, name).map(ValueSource::Json)),
         _ => return None,
     };
     let sound = (1..=LONGEST_NAME).contains(&name.len())
@@ -169,6 +193,54 @@ fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
             format!("write 1 to {LONGEST_NAME} bytes without spaces, as in \"{kind}.id\""),
         ))
     })
+}
+
+/// A name at the top, or a JSON pointer (RFC 6901).
+fn pointer(kind: &str, text: &str) -> Result<Pointer, Mistake> {
+    let whole = format!("{kind}.{text}");
+    let wrong = |what: &str, advice: String| {
+        Err(Mistake::with_advice(
+            format!("{} {what}", quoted(&whole)),
+            advice,
+        ))
+    };
+    if text.is_empty() || text.len() > LONGEST_NAME || text.contains(char::is_control) {
+        return wrong(
+            "has no name of a value",
+            format!("write 1 to {LONGEST_NAME} bytes, as in \"{kind}.name\""),
+        );
+    }
+    let Some(rest) = text.strip_prefix('/') else {
+        if text.contains('.') {
+            // `a.b` may be a name, or two.
+            let nested = text.replace('.', "/");
+            return wrong(
+                "can be read in two ways",
+                format!(
+                    "write \"{kind}./{nested}\" for what is nested, or \"{kind}./{text}\" for one name with dots"
+                ),
+            );
+        }
+        return Ok(Pointer(vec![Arc::from(text)]));
+    };
+    let steps: Vec<&str> = rest.split('/').collect();
+    if steps.len() > POINTER_STEPS {
+        let most = format!("keep at most {POINTER_STEPS}");
+        return wrong("has too many steps", most);
+    }
+    let is_escaped = |step: &&str| {
+        step.split('~')
+            .skip(1)
+            .all(|tail| tail.starts_with(['0', '1']))
+    };
+    if !steps.iter().all(is_escaped) {
+        return wrong(
+            "has a ~ that escapes nothing",
+            "write ~0 for ~ and ~1 for / within a name".to_owned(),
+        );
+    }
+    let plain = |step: &str| Arc::from(step.replace("~1", "/").replace("~0", "~"));
+    Ok(Pointer(steps.into_iter().map(plain).collect()))
 }
 
 fn header_source(name: &str) -> Result<ValueSource, Mistake> {
@@ -206,7 +278,7 @@ fn unknown(text: &str) -> Mistake {
     }
     let meant = match text.split_once('.') {
         Some((kind, name)) if !name.is_empty() => {
-            let kinds = VALUES.map(|value| value.split('.').next().unwrap_or_default());
+            let kinds = ["header", "cookie", "query", "path", "jwt"];
             suggest::nearest(kind, kinds).map(|kind| format!("{kind}.{name}"))
         }
         _ => None,
@@ -300,6 +372,12 @@ mod tests {
             "query.",
             "cookie.a b",
             "path.",
+            "jwt.",
+            "jwt./~",
+            "body.json",
+            "body.json.",
+            "body.form.",
+            "body.xml.a",
         ] {
             assert!(part(wrong).is_err(), "{wrong}");
         }
@@ -316,9 +394,17 @@ mod tests {
             "path.user | before \"@\" | first 12",
             "query.mail | email | after \"@\"",
             "client.ip/24,/56",
+            "jwt.sub",
+            "jwt./https:~1~1a.test~1tenant",
+            "body.json.phone | e164",
+            "body.json./user/phone",
+            "body.json./a.b",
+            "body.json./~0",
+            "body.form.x.y",
         ] {
             assert_eq!(part(text).unwrap().to_string(), text);
         }
+        assert_eq!(part("body.json./phone"), part("body.json.phone"));
         assert_eq!(
             part("header.X-Api-Key|lower"),
             part("header.x-api-key | lower")
@@ -335,6 +421,7 @@ mod tests {
             advice("client.ip, path"),
             "write a list: key = [\"client.ip\", \"path\"]"
         );
+        assert!(advice("body.json.a.b").starts_with("write \"body.json./a/b\" for what is nested"));
         assert_eq!(advice("client.ip/24"), "say both: \"client.ip/24,/64\"");
         assert_eq!(advice("host | lower"), "write \"host\" alone");
         assert_eq!(advice("header.cookie"), "write \"cookie.NAME\"");

@@ -69,7 +69,12 @@ fn one(text: &str) -> Result<Normaliser, Mistake> {
         "lower" => plain(Normaliser::Lower),
         "trim" => plain(Normaliser::Trim),
         "email" => plain(Normaliser::Email),
-        "e164" => region(argument).map(Normaliser::E164),
+        "e164" => {
+            let region = region(argument)?;
+            // The numbering plans are unpacked at their first use: now, rather than while a request waits.
+            drop(phonenumber::parse(region, "+16502530000"));
+            Ok(Normaliser::E164(region))
+        }
         "first" => count(argument).map(Normaliser::First),
         "before" => mark(name, argument).map(Normaliser::Before),
         "after" => mark(name, argument).map(Normaliser::After),

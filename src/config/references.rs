@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::field::quoted;
+use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
 use super::rules::{KeyPart, LimitRules, Name, ValueSource};
 use super::section::is_name;
@@ -136,6 +136,47 @@ pub(super) fn check_parameters(
                 }
             }
         }
+    }
+}
+
+/// Reports limits that count by claims where no token is believed, and the reverse.
+pub(super) fn check_tokens(
+    jwt: Option<&Field<'_>>,
+    limits: &BTreeMap<Name, LimitRules>,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
+    let mut used = false;
+    for (name, limit) in limits {
+        let claim = limit
+            .key
+            .values()
+            .find(|value| matches!(value.source, ValueSource::Claim(_)));
+        let Some(claim) = claim else { continue };
+        used = true;
+        if jwt.is_none()
+            && let Some(place) = defined.limits.get(name)
+        {
+            report.absent(
+                place,
+                format!(
+                    "the key has \"{}\", and nothing says which tokens are believed",
+                    claim.source
+                ),
+                "write [jwt] with algorithms = [\"RS256\"] and jwks_file = \"/etc/sluicegate/jwks.json\"",
+            );
+        }
+    }
+    // A key that could not be read may have a claim.
+    if let Some(jwt) = jwt
+        && !used
+        && !report.has_errors()
+    {
+        report.unused(
+            &jwt.place,
+            "no key counts by a claim, so no token is ever verified",
+            "write \"jwt.sub\" in the key of a limit, or leave [jwt] out",
+        );
     }
 }
 

@@ -13,9 +13,11 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use sluicegate_limiter::{Capacity, Policy};
 
+use crate::client::token::Verifier;
+
 mod key;
 
-pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, ValuePart, ValueSource};
+pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -33,12 +35,22 @@ pub struct Rules {
     pub admin: AdminRules,
     /// `[log]`
     pub log: LogRules,
+    /// `[jwt]`; `None` where no token is believed.
+    pub jwt: Option<JwtRules>,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[limit.NAME]`
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
     pub routes: Vec<RouteRules>,
+}
+
+impl Rules {
+    /// The files beside the configuration that are watched with it.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.jwt.iter().map(|jwt| jwt.file.clone()).collect()
+    }
 }
 
 /// `[server]`: the process.
@@ -60,6 +72,8 @@ pub struct ServerRules {
     pub max_headers: usize,
     /// Largest request body accepted, in bytes; default 100 MiB; a route may say otherwise.
     pub max_body_bytes: u64,
+    /// Bytes of a body that are read for keys, at most; default 16 KiB.
+    pub body_key_bytes: usize,
 }
 
 /// `[[listener]]`: one address to accept on.
@@ -125,6 +139,15 @@ pub enum AccessLogTarget {
     File(PathBuf),
     /// Nowhere.
     Off,
+}
+
+/// `[jwt]`: which tokens are believed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JwtRules {
+    /// Knows the keys; equal where the settings and the content of the key file are.
+    pub verifier: Arc<Verifier>,
+    /// The key file, which is watched like the configuration.
+    pub file: PathBuf,
 }
 
 /// `[origin.NAME]`: a pool of servers.

@@ -1,8 +1,10 @@
-//! Decides when the configuration is read again: at SIGHUP, and when something happens in the file's directory.
+//! Decides when the configuration is read again: at SIGHUP, and when something happens in the directory of its file or of a file that it
+//! names, such as the keys of tokens.
 //!
-//! The directory is watched rather than the file, so that atomic renames and the symbolic links of mounted config maps are seen.
+//! Directories are watched rather than files, so that atomic renames and the symbolic links of mounted config maps are seen.
 //! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,9 +40,18 @@ impl BackgroundService for Reloads {
         let (events, mut changes) = mpsc::channel(1);
         // The first look is for what changed before anybody watched.
         let _ = events.try_send(());
-        let _watcher = watch(self.0.file(), events);
-        let mut seen = self.0.version_at_start;
+        let mut files = self.0.files();
+        let mut _watcher = watch(&files, events.clone());
+        let mut seen = self.0.version_at_start.clone();
         loop {
+            let named = self.0.files();
+            if named != files {
+                // A file that is named only now may have changed since it was read, so it is looked at once more.
+                files = named;
+                _watcher = watch(&files, events.clone());
+                seen = Version::default();
+                let _ = events.try_send(());
+            }
             tokio::select! {
                 _ = hangup.recv() => {
                     info!("SIGHUP: reloading");
@@ -49,7 +60,7 @@ impl BackgroundService for Reloads {
                 _ = reopen.recv() => self.0.recorder.log.reopen(),
                 Some(()) = changes.recv() => {
                     settle(&mut changes).await;
-                    let version = Version::of(self.0.file());
+                    let version = Version::of(&files);
                     if version != seen {
                         seen = version;
                         self.0.reload();
@@ -61,16 +72,22 @@ impl BackgroundService for Reloads {
     }
 }
 
-/// Tells two contents of the file apart without reading it; other files of the directory change too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Version(Option<(u64, u64, i64, i64, u64)>);
+/// Tells two contents of files apart without reading them; other files of their directories change too.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Version(Vec<Option<Trace>>);
+
+/// What the file system says of a file: device, inode, both parts of its time, size.
+type Trace = (u64, u64, i64, i64, u64);
 
 impl Version {
     /// Follows symbolic links, so that a swapped config map is a new version.
     #[must_use]
-    pub fn of(file: &Path) -> Self {
-        let facts = std::fs::metadata(file).ok();
-        Self(facts.map(|f| (f.dev(), f.ino(), f.mtime(), f.mtime_nsec(), f.size())))
+    pub fn of(files: &[PathBuf]) -> Self {
+        let of_one = |file: &PathBuf| {
+            let facts = std::fs::metadata(file).ok();
+            facts.map(|f| (f.dev(), f.ino(), f.mtime(), f.mtime_nsec(), f.size()))
+        };
+        Self(files.iter().map(of_one).collect())
     }
 }
 
@@ -92,10 +109,10 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
     }
 }
 
-/// Watches the directory of `file`; without a watcher SIGHUP still works.
-fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    let directory = directory_of(file);
-    let watched = file.to_owned();
+/// Watches the directories of `files`; without a watcher SIGHUP still works.
+fn watch(files: &[PathBuf], events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+    let directories: BTreeSet<PathBuf> = files.iter().map(|file| directory_of(file)).collect();
+    let watched = files.to_owned();
     let notice = move |event: notify::Result<notify::Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         // A log that lies beside the file is written to all the time.
@@ -107,23 +124,24 @@ fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
         Err(failure) => warn!("watching the configuration: {failure}"),
     };
     let watcher = notify::recommended_watcher(notice).and_then(|mut watcher| {
-        watcher.watch(&directory, RecursiveMode::NonRecursive)?;
+        for directory in &directories {
+            watcher.watch(directory, RecursiveMode::NonRecursive)?;
+        }
         Ok(watcher)
     });
     watcher
         .inspect_err(|failure| {
-            warn!(
-                "{} cannot be watched, only SIGHUP reloads: {failure}",
-                directory.display()
-            );
+            warn!("{directories:?} cannot be watched, only SIGHUP reloads: {failure}");
         })
         .ok()
 }
 
-/// Whether what was written may be the file: a symbolic link may lead to any other of the directory.
-fn concerns(event: &notify::Event, file: &Path) -> bool {
-    let named = |path: &PathBuf| path.file_name() == file.file_name();
-    event.paths.iter().any(named) || file.is_symlink()
+/// Whether what was written may be one of the files: a symbolic link may lead to any other of the directory.
+fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
+    files.iter().any(|file| {
+        let named = |path: &PathBuf| path.file_name() == file.file_name();
+        event.paths.iter().any(named) || file.is_symlink()
+    })
 }
 
 fn directory_of(file: &Path) -> PathBuf {

@@ -4,8 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use sluicegate_limiter::{Timestamp, Verdict};
 
+use super::body::Prefix;
 use crate::admission::{Admitted, Gaps};
 use crate::client::Source;
 use crate::clock;
@@ -32,6 +34,14 @@ pub struct Context {
     pub verdict: Option<Box<Verdict>>,
     /// What the keys of its limits lack.
     pub gaps: Gaps,
+    /// What was read of its body before the decision; `None` where no key asks for it.
+    pub(super) body: Option<Prefix>,
+    /// What was read of it and does not go to the origin by itself.
+    pub(super) held: Option<Bytes>,
+    /// Whether the client was told to send its body.
+    pub invited: bool,
+    /// When the decision began: at once, or when the body was read.
+    pub decided_at: Timestamp,
     /// What admission took.
     pub decision: Duration,
     /// How long admission holds it back.
@@ -66,6 +76,10 @@ impl Context {
             admitted: None,
             verdict: None,
             gaps: Gaps::default(),
+            body: None,
+            held: None,
+            invited: false,
+            decided_at: arrived,
             decision: Duration::ZERO,
             delay: Duration::ZERO,
             disposition: None,

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
+use sluicegate_limiter::Timestamp;
 
-use crate::admission::RequestFacts;
+use crate::admission::{KnownBody, RequestFacts};
+use crate::client::token::Presented;
 use crate::client::{self, Client};
 use crate::config::rules::PathPattern;
 use crate::response::Problem;
@@ -91,12 +93,13 @@ pub struct Located<'a> {
     path: NormalPath<'a>,
     head: RequestHead<'a>,
     pattern: Option<&'a PathPattern>,
+    token: Presented<'a>,
 }
 
 impl Located<'_> {
-    /// What keys can be made of.
+    /// What keys can be made of at `now`.
     #[must_use]
-    pub fn facts(&self) -> RequestFacts<'_> {
+    pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
         RequestFacts {
             client: self.client.address,
             host: &self.host,
@@ -105,6 +108,9 @@ impl Located<'_> {
             headers: self.head.headers,
             query: self.head.query(),
             pattern: self.pattern,
+            token: &self.token,
+            body,
+            now,
         }
     }
 }
@@ -135,7 +141,9 @@ pub fn locate<'a>(
         return Err(Problem::AmbiguousPath);
     }
     check_body(route, head.headers)?;
+    let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
+        token: Presented::new(verifier, head.headers),
         client,
         route,
         host,

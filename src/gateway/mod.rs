@@ -3,6 +3,7 @@
 //! `request_filter` decides once; Pingora calls `upstream_peer` again at each retry, which charges nothing.
 
 mod answer;
+mod body;
 mod context;
 mod error;
 mod locate;
@@ -21,7 +22,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::{Admission, admit};
+use crate::admission::{Admission, KnownBody, admit};
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -33,6 +34,7 @@ use crate::snapshot::ActiveAction;
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
 
+use body::Prefix;
 use error::{Fault, error_for};
 
 /// The proxy's logic, one for all connections.
@@ -55,12 +57,20 @@ impl ProxyHttp for Gateway {
 
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
         set_patience(session, &context.snapshot.rules.server);
-        let step = self.decide(session, context);
+        let mut step = self.decide(session, context);
+        if matches!(step, Step::ReadBody) {
+            // Boxed: only a route with keys in bodies carries the room for it.
+            step = Box::pin(self.decide_with_body(session, context))
+                .await
+                .map_err(|error| error.into_down())?;
+        }
         if !context.delay.is_zero() {
             // A leaky bucket lets its requests go one by one.
             Box::pin(tokio::time::sleep(context.delay)).await;
         }
-        if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
+        if matches!(step, Step::Forward)
+            && (context.invited || !answer::waits_for_invitation(session))
+        {
             return Ok(false);
         }
         // Boxed: whoever just passes should not carry the room that an answer needs.
@@ -76,6 +86,7 @@ impl ProxyHttp for Gateway {
         _: bool,
         context: &mut Context,
     ) -> Result<()> {
+        body::put_held_first(body, context);
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         match &context.route {
             // What follows an upgrade is no body.
@@ -108,7 +119,7 @@ impl ProxyHttp for Gateway {
         // The first try follows the decision at once; a clock is read for the others only.
         context.tried_at = if context.tries == 1 {
             context
-                .arrived
+                .decided_at
                 .saturating_add(context.decision)
                 .saturating_add(context.delay)
         } else {
@@ -259,6 +270,7 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
 
 /// What happens to a request after the decision.
 enum Step {
+    ReadBody,
     Forward,
     Respond,
     Refuse(Refusal),
@@ -269,6 +281,8 @@ enum Step {
 /// Takes a step; whether it ended the request.
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
+        // The decision follows the reading at once.
+        Step::ReadBody => return Err(error_for(Problem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;
             return Ok(false);
@@ -315,16 +329,21 @@ impl Gateway {
         };
         context.client = Some((located.client.address, located.client.source));
         context.route = Some(Arc::clone(located.route));
+        if located.route.reads_body && context.body.is_none() {
+            return Step::ReadBody;
+        }
+        let body = context.body.as_ref();
+        let body = body.map_or(KnownBody::Unread, Prefix::known);
         let limits = &located.route.limits;
         let admission = admit(
             limits,
-            &located.facts(),
+            &located.facts(body, context.decided_at),
             &self.0.seed,
-            context.arrived,
+            context.decided_at,
             &mut context.gaps,
         );
         let asked = context.gaps.asked;
-        context.decision = clock::since(context.arrived);
+        context.decision = clock::since(context.decided_at);
         match admission {
             Admission::Admitted(admitted, verdict) => {
                 context.admitted = Some(admitted);
@@ -347,6 +366,21 @@ impl Gateway {
             }
             Admission::Incomplete => Step::Incomplete,
         }
+    }
+
+    /// Reads what keys need of the body, then decides.
+    async fn decide_with_body(&self, session: &mut Session, context: &mut Context) -> Result<Step> {
+        match body::read(session, context).await? {
+            Ok(prefix) => context.body = Some(prefix),
+            Err(problem) => return Ok(Step::Reject(problem)),
+        }
+        context.decided_at = clock::now();
+        let step = self.decide(session, context);
+        if matches!(step, Step::Forward) {
+            // What was read is counted again on its way to the origin.
+            context.received = 0;
+        }
+        Ok(step)
     }
 
     fn record(&self, session: &Session, context: &Context) {

@@ -17,7 +17,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::Head;
-use crate::admission::{Gaps, foresee_refusal};
+use crate::admission::{Gaps, KnownBody, foresee_refusal};
 use crate::bounds;
 use crate::clock;
 use crate::gateway::{Located, RequestHead, locate};
@@ -84,9 +84,13 @@ impl Repeats {
         let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
+        if located.route.reads_body || located.route.reads_token {
+            // The proxy reads the body; and it would verify the token a second time if the request may pass.
+            return None;
+        }
         let limits = &located.route.limits;
         let mut gaps = Gaps::default();
-        let facts = located.facts();
+        let facts = located.facts(KnownBody::Unread, arrived);
         let verdict = foresee_refusal(limits, &facts, &live.seed, arrived, &mut gaps)?;
         let decision = clock::since(arrived);
         live.notice_overflow(limits, gaps.asked, &verdict);

@@ -25,6 +25,8 @@ pub enum Problem {
     HeadTooLarge,
     /// The body is larger than the route allows.
     BodyTooLarge,
+    /// The body, of which a key needs the beginning, did not come in time.
+    BodyTimeout,
     /// No route matches.
     NoRoute,
     /// No server of the origin can be reached, or it answers nonsense.
@@ -47,6 +49,7 @@ impl Problem {
             }
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
@@ -82,6 +85,7 @@ impl Problem {
                 "the request has too many header fields or too many bytes of them"
             }
             Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::BodyTimeout => "the request body did not come in time",
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
@@ -94,16 +98,23 @@ impl Problem {
 /// The body of the answer to a request that lacks a part of a key. It names what to send, and neither limit nor value.
 #[must_use]
 pub fn key_missing(gap: &Gap) -> Bytes {
-    let (what, name) = match &gap.source {
-        ValueSource::Header(name) => ("header", name.as_str()),
-        ValueSource::Cookie(name) => ("cookie", &**name),
-        ValueSource::Query(name) => ("query parameter", &**name),
-        ValueSource::PathParameter(name) => ("path parameter", &**name),
+    let what = match &gap.source {
+        ValueSource::Header(name) => format!("the header {name}"),
+        ValueSource::Cookie(name) => format!("the cookie {name}"),
+        ValueSource::Query(name) => format!("the query parameter {name}"),
+        ValueSource::PathParameter(name) => format!("the path parameter {name}"),
+        ValueSource::Claim(pointer) => format!("the claim {pointer} of a bearer token"),
+        ValueSource::Json(pointer) => format!("{pointer} in a JSON body"),
+        ValueSource::Form(name) => format!("the parameter {name} in a form's body"),
     };
     let wrong = match gap.why {
         Why::Absent => "is missing",
         Why::Repeated => "is given more than once, with different values",
         Why::Malformed => "has not the form that is expected here",
+        Why::Unverified => "is missing, since the token is not valid here",
+        Why::TooLarge => "cannot be read, since the body is too large for that",
+        Why::OtherType => "cannot be read, since the content type is another",
+        Why::Encoded => "cannot be read, since the body is compressed",
     };
     let status = StatusCode::BAD_REQUEST;
     Bytes::from(
@@ -111,7 +122,7 @@ pub fn key_missing(gap: &Gap) -> Bytes {
             "type": "about:blank",
             "title": status.canonical_reason(),
             "status": status.as_u16(),
-            "detail": format!("the {what} {name} {wrong}"),
+            "detail": format!("{what} {wrong}"),
         })
         .to_string(),
     )

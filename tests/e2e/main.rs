@@ -15,6 +15,7 @@
 mod harness;
 
 mod algorithms;
+mod bodies;
 mod caps;
 mod clients;
 mod command_line;
@@ -30,3 +31,4 @@ mod refusals;
 mod reload;
 mod shutdown;
 mod survival;
+mod tokens;

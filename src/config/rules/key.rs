@@ -56,7 +56,17 @@ pub enum ValueSource {
     Query(Arc<str>),
     /// `path.NAME`: a parameter of the route's path; every route of the limit has it.
     PathParameter(Arc<str>),
+    /// `jwt.NAME`: a claim of a verified token.
+    Claim(Pointer),
+    /// `body.json.NAME`
+    Json(Pointer),
+    /// `body.form.NAME`
+    Form(Arc<str>),
 }
+
+/// Where a value stands in JSON: the steps of a JSON pointer (RFC 6901), at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer(pub Vec<Arc<str>>);
 
 /// What is done to a value so that two spellings of one thing share a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,7 +196,34 @@ impl fmt::Display for ValueSource {
             Self::Cookie(name) => write!(f, "cookie.{name}"),
             Self::Query(name) => write!(f, "query.{name}"),
             Self::PathParameter(name) => write!(f, "path.{name}"),
+            Self::Claim(pointer) => write!(f, "jwt.{pointer}"),
+            Self::Json(pointer) => write!(f, "body.json.{pointer}"),
+            Self::Form(name) => write!(f, "body.form.{name}"),
         }
+    }
+}
+
+impl fmt::Display for Pointer {
+    /// A name alone where that says the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [name] = &*self.0
+            && !name.is_empty()
+            && !name.contains(['/', '.', '~'])
+        {
+            return f.write_str(name);
+        }
+        for step in &self.0 {
+            write!(f, "/{}", step.replace('~', "~0").replace('/', "~1"))?;
+        }
+        Ok(())
+    }
+}
+
+impl ValueSource {
+    /// Whether it is read out of the body.
+    #[must_use]
+    pub fn is_in_body(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Form(_))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod admin;
 pub(super) mod client;
+pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod listener;
 pub(super) mod log;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::bounds::BODY_KEY_BYTES;
 use crate::config::rules::ServerRules;
 use crate::config::section::Section;
 
@@ -46,6 +47,11 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
     let max_body_bytes = section.or("max_body_bytes", "\"100MiB\"", 100 << 20, |field| {
         field.size(0..=LARGEST_BODY)
     });
+    let body_key_bytes = section.or("body_key_bytes", "\"16KiB\"", 16 << 10, |field| {
+        field
+            .size(1..=BODY_KEY_BYTES as u64)
+            .and_then(|size| usize::try_from(size).ok())
+    });
     section.finish();
     Some(ServerRules {
         threads: threads?,
@@ -56,5 +62,6 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
         max_header_bytes: max_header_bytes?,
         max_headers: max_headers?,
         max_body_bytes: max_body_bytes?,
+        body_key_bytes: body_key_bytes?,
     })
 }
