@@ -58,6 +58,26 @@ pub const LIST_USES: usize = 8;
 /// RFC 1035 §2.3.4 gives names 255 bytes. A longer one is malformed: the request is answered with 400.
 pub const HOST_BYTES: usize = 255;
 
+/// Bytes of a value that a key counts by.
+///
+/// A cookie has at most 4 KiB, a token in a header mostly less. Of a longer value the beginning counts, so that what is behind it
+/// gives nobody a fresh counter.
+pub const KEY_VALUE_BYTES: usize = 8 * 1024;
+
+/// Bytes of a body that are read for keys: the most that `body_key_bytes` can ask for.
+///
+/// Pingora's buffer for what is sent to the origin again has 64 KiB, and a frame of HTTP/2 brings up to 16 KiB more than asked for.
+pub const BODY_KEY_BYTES: usize = 32 * 1024;
+
+/// Steps of a JSON pointer in a key, which is how deep a parser may recurse along it. A pointer with more is an error.
+pub const POINTER_STEPS: usize = 16;
+
+/// Bytes of a token, RFC 7519. A longer one is not verified.
+pub const TOKEN_BYTES: usize = 8 * 1024;
+
+/// Keys of a JWKS: those in use and the next. A file with more is refused.
+pub const TOKEN_KEYS: usize = 32;
+
 /// Bytes of a request body that are read after a refusal so that the connection stays usable. What is larger is left unread and the
 /// connection closed: reading a 10 MB upload only to refuse it would make a refusal dear.
 pub const DRAIN_BYTES: usize = 16 * 1024;

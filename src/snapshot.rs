@@ -13,7 +13,7 @@ use crate::admission::{ActiveLimit, Judged, RouteLimits};
 use crate::client::{Effect, Lists};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
+    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules, ValueSource,
 };
 use crate::origin::Pool;
 use crate::record::{Metrics, RequestId, RouteMetrics};
@@ -55,6 +55,12 @@ pub struct ActiveRoute {
     policy: Option<HeaderValue>,
     /// How refusals are worded; `None` leaves that to the limit that refuses.
     pub refusal: Option<Arc<RefusalRules>>,
+    /// Whether a limit counts by a parameter of the path, which then must have one reading.
+    pub reads_parameters: bool,
+    /// Whether a limit counts by a claim.
+    pub reads_token: bool,
+    /// Whether a limit counts by what is in the body, which is then read before the decision.
+    pub reads_body: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// Its handles of the metrics, which also know its name and those of its limits.
@@ -147,7 +153,19 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         .routes
         .iter()
         .flat_map(|route| route.matches.headers.iter().map(|(name, _)| name.clone()));
-    let mut fields: Vec<_> = matched.chain([forwarded]).collect();
+    let counted = rules
+        .limits
+        .values()
+        .flat_map(|limit| limit.key.values())
+        .filter_map(|value| match &value.source {
+            ValueSource::Header(name) => Some(name.clone()),
+            ValueSource::Cookie(_) => Some(http::header::COOKIE),
+            ValueSource::Claim(_) => Some(http::header::AUTHORIZATION),
+            ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
+            // What is in a body is left to the proxy.
+            ValueSource::Json(_) | ValueSource::Form(_) => None,
+        });
+    let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     let wordings = rules.limits.values().map(|limit| &limit.refusal);
     let mut wordings = wordings.chain(rules.routes.iter().map(|route| &route.refusal));
     if wordings.any(|wording| wording.as_ref().is_some_and(|rules| varies(rules))) {
@@ -221,12 +239,22 @@ fn compile_route(
         .collect();
     let limits = RouteLimits::new(written, |name| limits.get(name).cloned());
     let names: Vec<Name> = limits.iter().map(|limit| limit.name.clone()).collect();
+    let reads = |is_read: fn(&ValueSource) -> bool| {
+        let mut values = limits.iter().flat_map(|limit| limit.key.values());
+        values.any(|value| is_read(&value.source))
+    };
+    let reads_parameters = reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
+    let reads_body = reads(ValueSource::is_in_body);
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
         },
+        reads_parameters,
+        reads_token,
+        reads_body,
         policy: limits
             .are_together()
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))

@@ -1,15 +1,21 @@
 //! Decides which counter of a limit a request uses: the key template filled in from the request, kept only as a keyed hash.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::Method;
-use sluicegate_limiter::{KeyHash, Seed};
+use http::{HeaderMap, Method};
+use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
+use super::body::KnownBody;
+use super::gap::Why;
+use super::{normal, value};
+use crate::client::token::Presented;
 use crate::client::{PrefixBits, prefix};
-use crate::config::rules::{KeyPart, KeyTemplate};
+use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 
-/// What a key can be made of. Every field is in its normal form, so that two spellings share a counter.
-#[derive(Clone, Copy, Debug)]
+/// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
+/// values that clients send are brought into theirs when a key asks for them.
+#[derive(Clone, Copy)]
 pub struct RequestFacts<'a> {
     /// Who asks.
     pub client: IpAddr,
@@ -19,6 +25,42 @@ pub struct RequestFacts<'a> {
     pub path: &'a str,
     /// The method.
     pub method: &'a Method,
+    /// The fields.
+    pub headers: &'a HeaderMap,
+    /// What follows the first `?` of the target, as sent.
+    pub query: &'a str,
+    /// The route's path, whose parameters are parts of keys.
+    pub pattern: Option<&'a PathPattern>,
+    /// The token it presents.
+    pub token: &'a Presented<'a>,
+    /// The beginning of its body.
+    pub body: KnownBody<'a>,
+    /// When it is decided.
+    pub now: Timestamp,
+}
+
+/// The part of a key that a request lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lack<'t> {
+    pub(super) source: &'t ValueSource,
+    pub(super) why: Why,
+}
+
+/// How requests without a part of the key are counted, apart from all that have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Substitute {
+    /// By the client's address.
+    Address,
+    /// All together.
+    None,
+}
+
+/// What a request has for a part of a key, in its normal form.
+///
+/// # Errors
+/// Why it has nothing.
+pub fn normal_value<'a>(part: &ValuePart, facts: &RequestFacts<'a>) -> Result<Cow<'a, [u8]>, Why> {
+    value::find(&part.source, facts).and_then(|found| normal::apply(found, &part.normalisers))
 }
 
 /// The secret of one process: without it nobody can tell which values share a bucket of a table.
@@ -32,9 +74,12 @@ impl KeySeed {
         Self(seed)
     }
 
-    /// The key of `facts` under `template`.
-    #[must_use]
-    pub fn hash(&self, template: &KeyTemplate, facts: &RequestFacts<'_>) -> KeyHash {
+    /// The key of `facts` under `template`, or the first part that they lack.
+    pub(super) fn hash<'t>(
+        &self,
+        template: &'t KeyTemplate,
+        facts: &RequestFacts<'_>,
+    ) -> Result<KeyHash, Lack<'t>> {
         let mut hasher = self.0.hasher();
         for part in &template.0 {
             match part {
@@ -45,7 +90,44 @@ impl KeySeed {
                 KeyPart::Path => hasher.part(facts.path.as_bytes()),
                 KeyPart::Method => hasher.part(facts.method.as_str().as_bytes()),
                 KeyPart::Global => &mut hasher,
+                KeyPart::Value(part) => {
+                    let found = normal_value(part, facts).map_err(|why| Lack {
+                        source: &part.source,
+                        why,
+                    })?;
+                    hasher.part(&found)
+                }
             };
+        }
+        Ok(hasher.finish())
+    }
+
+    /// The key of requests that lack a part of `template`.
+    ///
+    /// It has more parts than any key of the template, so no value can be chosen that counts as a substitute.
+    #[cold]
+    pub(super) fn substitute(
+        &self,
+        template: &KeyTemplate,
+        by: Substitute,
+        client: IpAddr,
+    ) -> KeyHash {
+        let mut hasher = self.0.hasher();
+        match by {
+            Substitute::Address => {
+                let bits = template.0.iter().find_map(|part| match part {
+                    KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
+                    _ => None,
+                });
+                hasher.part(b"address");
+                hasher.part(prefix(client, bits.unwrap_or_default()).as_bytes());
+            }
+            Substitute::None => {
+                hasher.part(b"together");
+            }
+        }
+        for _ in &template.0 {
+            hasher.part(b"");
         }
         hasher.finish()
     }
@@ -53,14 +135,65 @@ impl KeySeed {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use http::{HeaderName, HeaderValue};
 
-    fn facts<'a>(client: &str, path: &'a str, method: &'a Method) -> RequestFacts<'a> {
-        RequestFacts {
-            client: client.parse().expect("an address"),
-            host: "example.com",
-            path,
-            method,
+    use super::*;
+    use crate::config::rules::ValuePart;
+
+    const CLIENT: KeyPart = KeyPart::ClientIp { v4: 32, v6: 64 };
+
+    /// A request, of which tests change what they are about.
+    struct Example {
+        client: &'static str,
+        path: &'static str,
+        method: Method,
+        headers: HeaderMap,
+    }
+
+    impl Default for Example {
+        fn default() -> Self {
+            Self {
+                client: "192.0.2.1",
+                path: "/",
+                method: Method::GET,
+                headers: HeaderMap::new(),
+            }
+        }
+    }
+
+    impl Example {
+        fn with(fields: &[(&'static str, &'static str)]) -> Self {
+            let mut example = Self::default();
+            for (name, value) in fields {
+                let name = HeaderName::from_static(name);
+                example
+                    .headers
+                    .append(name, HeaderValue::from_static(value));
+            }
+            example
+        }
+
+        fn facts<'a>(&'a self, token: &'a Presented<'a>) -> RequestFacts<'a> {
+            RequestFacts {
+                client: self.client.parse().expect("an address"),
+                host: "example.com",
+                path: self.path,
+                method: &self.method,
+                headers: &self.headers,
+                query: "",
+                pattern: None,
+                token,
+                body: KnownBody::Unread,
+                now: Timestamp::from_secs(0),
+            }
+        }
+
+        fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, Why> {
+            let template = KeyTemplate(parts);
+            let token = Presented::new(None, &self.headers);
+            seed()
+                .hash(&template, &self.facts(&token))
+                .map_err(|lack| lack.why)
         }
     }
 
@@ -68,13 +201,23 @@ mod tests {
         KeySeed(Seed::from_bytes([7; 16]))
     }
 
-    const CLIENT: KeyPart = KeyPart::ClientIp { v4: 32, v6: 64 };
+    fn header(name: &'static str) -> KeyPart {
+        KeyPart::Value(ValuePart {
+            source: ValueSource::Header(HeaderName::from_static(name)),
+            normalisers: Vec::new(),
+        })
+    }
 
     /// Goal: an IPv6 customer is one client. Method: two addresses of one /64, one of its neighbour.
     #[test]
     fn addresses_of_one_prefix_share_a_key() {
-        let template = KeyTemplate(vec![CLIENT]);
-        let hash = |address| seed().hash(&template, &facts(address, "/", &Method::GET));
+        let hash = |client| {
+            Example {
+                client,
+                ..Example::default()
+            }
+            .key(vec![CLIENT])
+        };
         assert_eq!(hash("2001:db8::1"), hash("2001:db8::ffff:1"));
         assert_ne!(hash("2001:db8::1"), hash("2001:db8:0:1::1"));
         assert_ne!(hash("192.0.2.1"), hash("192.0.2.2"));
@@ -83,20 +226,68 @@ mod tests {
     /// Goal: parts do not run into each other. Method: facts that agree on one part only.
     #[test]
     fn every_part_of_a_template_tells_keys_apart() {
-        let template = KeyTemplate(vec![CLIENT, KeyPart::Method, KeyPart::Path]);
-        let hash = |path, method| seed().hash(&template, &facts("192.0.2.1", path, method));
-        assert_ne!(hash("/a", &Method::GET), hash("/a", &Method::POST));
-        assert_ne!(hash("/a", &Method::GET), hash("/b", &Method::GET));
-        assert_eq!(hash("/a", &Method::GET), hash("/a", &Method::GET));
+        let hash = |path, method| {
+            Example {
+                path,
+                method,
+                ..Example::default()
+            }
+            .key(vec![CLIENT, KeyPart::Method, KeyPart::Path])
+        };
+        assert_ne!(hash("/a", Method::GET), hash("/a", Method::POST));
+        assert_ne!(hash("/a", Method::GET), hash("/b", Method::GET));
+        assert_eq!(hash("/a", Method::GET), hash("/a", Method::GET));
     }
 
     /// Goal: `global` is one counter. Method: requests that differ in everything.
     #[test]
     fn global_ignores_the_request() {
-        let template = KeyTemplate(vec![KeyPart::Global]);
+        let other = Example {
+            client: "2001:db8::1",
+            path: "/b",
+            method: Method::PUT,
+            headers: HeaderMap::new(),
+        };
+        let global = || vec![KeyPart::Global];
+        assert_eq!(Example::default().key(global()), other.key(global()));
+    }
+
+    /// Goal: an empty value is a value, an absent one is not, and copies must agree. Method: one field in every state.
+    #[test]
+    fn an_empty_value_and_an_absent_one_differ() {
+        let key = |fields: &[_]| Example::with(fields).key(vec![header("x-key")]);
+        assert!(key(&[("x-key", "")]).is_ok());
+        assert_ne!(key(&[("x-key", "")]), key(&[("x-key", "a")]));
         assert_eq!(
-            seed().hash(&template, &facts("192.0.2.1", "/a", &Method::GET)),
-            seed().hash(&template, &facts("2001:db8::1", "/b", &Method::PUT)),
+            key(&[("x-key", "a"), ("x-key", "a")]),
+            key(&[("x-key", "a")])
         );
+        assert_eq!(key(&[("x-key", "a"), ("x-key", "b")]), Err(Why::Repeated));
+        assert_eq!(key(&[("x-other", "a")]), Err(Why::Absent));
+    }
+
+    /// Goal: nobody chooses a value that counts with those who have none. Method: the substitutes beside keys of values that look
+    /// like them, and beside each other.
+    #[test]
+    fn a_substitute_is_no_key() {
+        let template = KeyTemplate(vec![header("x-a"), header("x-b")]);
+        let client: IpAddr = "192.0.2.1".parse().expect("an address");
+        let by = |by, client| seed().substitute(&template, by, client);
+        let together = by(Substitute::None, client);
+        let address = by(Substitute::Address, client);
+        assert_ne!(together, address);
+        assert_ne!(
+            address,
+            by(
+                Substitute::Address,
+                "192.0.2.2".parse().expect("an address")
+            )
+        );
+        assert_eq!(
+            together,
+            by(Substitute::None, "192.0.2.2".parse().expect("an address"))
+        );
+        let chosen = Example::with(&[("x-a", "together"), ("x-b", "")]);
+        assert_ne!(chosen.key(template.0.clone()), Ok(together));
     }
 }

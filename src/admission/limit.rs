@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
 
 use super::terms::Terms;
-use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
+use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing};
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
@@ -17,6 +17,8 @@ pub struct ActiveLimit {
     pub name: Name,
     /// What it counts by.
     pub key: KeyTemplate,
+    /// What holds for requests that lack a part of it.
+    pub on_missing: Option<OnMissing>,
     /// Its counters.
     pub limit: Limit,
     /// Whether these outlive the process.
@@ -59,6 +61,7 @@ impl ActiveLimit {
         Self {
             name: name.clone(),
             key: rules.key.clone(),
+            on_missing: rules.on_missing,
             limit,
             survival,
             items: match rules.action {
@@ -90,7 +93,10 @@ impl ActiveLimit {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         // A leaky bucket's charge is given back when its client leaves before its turn.
-        self.terms.is_none() && self.action == Action::Reject && self.always_may_refuse()
+        self.terms.is_none()
+            && self.on_missing.is_none()
+            && self.action == Action::Reject
+            && self.always_may_refuse()
     }
 
     /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
@@ -99,6 +105,7 @@ impl ActiveLimit {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
+            && self.on_missing != Some(OnMissing::Skip)
     }
 
     /// The name of the limit that stands in for it when it is exceeded.

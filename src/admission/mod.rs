@@ -6,14 +6,18 @@
 //!
 //! A route whose limits are all plain is decided straight; [`weighed`] judges the others.
 
+mod body;
+mod gap;
 mod judged;
 mod key;
 mod limit;
+mod normal;
 mod pending;
 mod route;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod value;
 mod weighed;
 
 use std::sync::Arc;
@@ -21,8 +25,10 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, MAX_ASKS, Outcome, Timestamp};
 
+pub use body::{BodyKind, KnownBody, reading as body_kind};
+pub use gap::{Gap, Gaps, Why};
 pub use judged::{Beside, Finding, Judged, Mark, Note};
-pub use key::{KeySeed, RequestFacts};
+pub use key::{KeySeed, RequestFacts, normal_value};
 pub use limit::{ActiveLimit, OverflowNews};
 pub use pending::Admitted;
 pub use route::RouteLimits;
@@ -42,30 +48,33 @@ pub enum Admission {
 pub enum Refused {
     /// Some limit has no room.
     ByLimit(Judged),
+    /// It lacks a part of a key; [`Gaps::refusing`] says which.
+    Incomplete,
 }
 
-/// Decides over `limits` and charges them, all or none.
+/// Decides over `limits` and charges them, all or none; `gaps` is told what their keys lack.
 #[must_use]
 pub fn admit(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
+    gaps: &mut Gaps,
 ) -> Admission {
     if limits.is_empty() {
         return Admission::Admitted(Admitted::settled(), None);
     }
     if !limits.are_plain() {
-        return weighed::admit(limits, facts, seed, now);
+        return weighed::admit(limits, facts, seed, now, gaps);
     }
-    let verdict = sluicegate_limiter::decide(&asks(limits, facts, seed), now);
+    let verdict = sluicegate_limiter::decide(&asks(limits, facts, seed, gaps), now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(Admitted::settled(), Some(Judged::plain(verdict))),
         Outcome::Refused { .. } => Admission::Refused(Refused::ByLimit(Judged::plain(verdict))),
     }
 }
 
-/// What [`admit`] would say, if it is a refusal that leaves nothing to be done; charges nothing.
+/// What [`admit`] would say, if it is a refusal by a limit that leaves nothing to be done and has no gaps; charges nothing.
 #[must_use]
 pub fn foresee_refusal(
     limits: &RouteLimits,
@@ -76,28 +85,49 @@ pub fn foresee_refusal(
     if limits.is_empty() || !limits.are_together() {
         return None;
     }
-    let verdict = sluicegate_limiter::peek(&asks(limits, facts, seed), now);
+    let mut gaps = Gaps::default();
+    let asks = asks(limits, facts, seed, &mut gaps);
+    if !gaps.0.is_empty() {
+        return None;
+    }
+    let verdict = sluicegate_limiter::peek(&asks, now);
     matches!(verdict.outcome(), Outcome::Refused { .. }).then(|| Judged::plain(verdict))
 }
 
+/// What a request asks of limits that all of them are asked.
 fn asks<'a>(
     limits: &'a [Arc<ActiveLimit>],
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
+    gaps: &mut Gaps,
 ) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     // The configuration allows a route at most MAX_ASKS limits, so `take` cuts nothing.
     limits
         .iter()
         .take(MAX_ASKS)
-        .map(|active| ask(active, facts, seed))
+        .enumerate()
+        .filter_map(|(index, active)| ask(index, active, facts, seed, gaps))
         .collect()
 }
 
-/// What a request asks of one limit.
-fn ask<'a>(active: &'a ActiveLimit, facts: &RequestFacts<'_>, seed: &KeySeed) -> Ask<'a> {
-    Ask {
+/// What a request asks of the limit at `index` of its route; nothing where it lacks a part of the key for which there is no substitute.
+fn ask<'a>(
+    index: usize,
+    active: &'a ActiveLimit,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    gaps: &mut Gaps,
+) -> Option<Ask<'a>> {
+    let key = match seed.hash(&active.key, facts) {
+        Ok(key) => key,
+        Err(lack) => {
+            let by = gaps.fill(index, active.on_missing, &lack)?;
+            seed.substitute(&active.key, by, facts.client)
+        }
+    };
+    Some(Ask {
         limit: &active.limit,
-        key: seed.hash(&active.key, facts),
+        key,
         cost: active.cost,
-    }
+    })
 }

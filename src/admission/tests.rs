@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
-use sluicegate_limiter::{Cost, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
+use crate::client::token::Presented;
 use crate::clock;
 use crate::config::parse;
 use crate::state::Home;
@@ -15,6 +16,7 @@ struct Bench {
     limits: Vec<Arc<ActiveLimit>>,
     route: RouteLimits,
     seed: KeySeed,
+    headers: HeaderMap,
     now: Timestamp,
 }
 
@@ -44,38 +46,52 @@ impl Bench {
             limits,
             route,
             seed: KeySeed::from_seed(seed),
+            headers: HeaderMap::new(),
             now,
         }
     }
 
-    fn facts(&self) -> RequestFacts<'_> {
-        RequestFacts {
+    /// The same request each time.
+    fn asked<T>(&self, ask: impl FnOnce(&RequestFacts<'_>) -> T) -> T {
+        ask(&RequestFacts {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
             host: "",
             path: "/",
             method: &Method::GET,
-        }
+            headers: &self.headers,
+            query: "",
+            pattern: None,
+            token: &Presented::new(None, &self.headers),
+            body: KnownBody::Unread,
+            now: self.now,
+        })
+    }
+
+    fn key(&self, limit: &ActiveLimit) -> KeyHash {
+        let key = self.asked(|facts| self.seed.hash(&limit.key, facts).ok());
+        key.expect("every request has an address")
+    }
+
+    fn decide(&self) -> Admission {
+        let mut gaps = Gaps::default();
+        self.asked(|facts| admit(&self.route, facts, &self.seed, self.now, &mut gaps))
     }
 
     fn admit(&self) -> (Admitted, Judged) {
-        match admit(&self.route, &self.facts(), &self.seed, self.now) {
+        match self.decide() {
             Admission::Admitted(admitted, Some(judged)) => (admitted, judged),
             other => unreachable!("{other:?}"),
         }
     }
 
     fn is_refused(&self) -> bool {
-        matches!(
-            admit(&self.route, &self.facts(), &self.seed, self.now),
-            Admission::Refused(_)
-        )
+        matches!(self.decide(), Admission::Refused(_))
     }
 
     /// What is left of each limit's first rate, by name.
     fn left(&self) -> Vec<u32> {
         let left = |limit: &Arc<ActiveLimit>| {
-            let key = self.seed.hash(&limit.key, &self.facts());
-            let decision = limit.limit.peek(key, Cost::ONE, self.now);
+            let decision = limit.limit.peek(self.key(limit), Cost::ONE, self.now);
             decision.standings()[0].remaining
         };
         self.limits.iter().map(left).collect()
@@ -170,9 +186,7 @@ fn a_second_limit_in_shadow_refuses_nobody() {
     let slow = "rates = [\"1 per 30d\"]\nenforce = \"0.01%\"";
     let left_out = |bench: &Bench| {
         let slow = &bench.limits[1];
-        !slow
-            .enforce
-            .takes(bench.seed.hash(&slow.key, &bench.facts()))
+        !slow.enforce.takes(bench.key(slow))
     };
     let benches = || Bench::new(&[("a", mark), ("slow", slow)], &["a"]);
     let bench = std::iter::repeat_with(benches).find(left_out);

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Judgement, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict};
 
+use super::gap::Gaps;
 use super::judged::{Beside, Finding, Judged, Mark, Note};
 use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
@@ -52,10 +53,20 @@ pub(super) fn admit(
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
+    gaps: &mut Gaps,
 ) -> Admission {
+    // The limits that stand in for others are looked at too: whether one of them is asked is known later.
+    let all: ArrayVec<Option<Ask<'_>>, { 2 * MAX_ASKS }> = limits
+        .iter()
+        .enumerate()
+        .map(|(index, active)| ask(index, active, facts, seed, gaps))
+        .collect();
+    if gaps.refusing().is_some() {
+        return Admission::Refused(Refused::Incomplete);
+    }
     let seat = |limit: u8| {
         let active = limits.get(usize::from(limit))?;
-        let ask = ask(active, facts, seed);
+        let ask = (*all.get(usize::from(limit))?)?;
         Some(Seat { limit, active, ask })
     };
     let written: Seats<'_> = limits.written().filter_map(seat).collect();

@@ -26,6 +26,7 @@ pub mod prefix;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod token;
 
 use std::net::IpAddr;
 

@@ -19,7 +19,7 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, limit, list, listener, log, origin, route, server};
+use super::tables::{admin, client, jwt, limit, list, listener, log, origin, route, server};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,6 +147,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         base,
     );
     let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
+    let jwt_field = root.field("jwt", jwt::EXAMPLE);
+    let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
@@ -199,6 +201,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     references::check_defined(&routes, client.as_ref(), &defined, report);
     seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
+    references::check_parameters(&limits, &routes, report);
+    references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     overlap::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
@@ -219,6 +223,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         client: client?.rules,
         admin: admin?.value,
         log: log?,
+        jwt: match jwt {
+            Some(jwt) => Some(jwt?),
+            None => None,
+        },
         origins,
         lists,
         limits,

@@ -1,15 +1,38 @@
-//! Owns how keys are written: `"client.ip"`, `"client.ip/24,/56"`, `["client.ip", "path"]`.
+//! Owns how keys are written: `"client.ip"`, `"client.ip/24,/56"`, `["client.ip", "header.x-api-key"]`.
+//!
+//! What follows a `|` is read in [`super::normaliser`].
+
+use std::sync::Arc;
+
+use http::{HeaderName, header};
 
 use super::field::{Field, all, quoted};
+use super::normaliser;
 use super::problem::Mistake;
-use super::rules::{KeyPart, KeyTemplate};
+use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
+use super::section::Section;
 use super::suggest;
+use crate::bounds::POINTER_STEPS;
 
 /// Most parts of a key.
 const MOST: usize = 8;
 
+/// Longest name of a value, in bytes.
+const LONGEST_NAME: usize = 128;
+
 /// The parts that exist.
 const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
+
+/// How values are written.
+const VALUES: [&str; 7] = [
+    "header.NAME",
+    "cookie.NAME",
+    "query.NAME",
+    "path.NAME",
+    "jwt.NAME",
+    "body.json.NAME",
+    "body.form.NAME",
+];
 
 /// The `key` of a limit: a part, or a list of them.
 pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
@@ -27,13 +50,9 @@ pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
     let parts = all(elements.iter().map(|element| element.parsed(part)))?;
     let mut sound = true;
     for (at, (part, element)) in parts.iter().zip(&elements).enumerate() {
-        let kind = std::mem::discriminant(part);
-        if parts[..at]
-            .iter()
-            .any(|earlier| std::mem::discriminant(earlier) == kind)
-        {
-            let message = format!("the key has a part {} already", name(*part));
-            element.refuse::<()>(message, "write it once, with the prefixes you want");
+        if parts[..at].iter().any(|earlier| is_same(earlier, part)) {
+            let message = format!("the key has a part \"{}\" already", name(part));
+            element.refuse::<()>(message, once(part));
             sound = false;
         } else if *part == KeyPart::Global && parts.len() > 1 {
             element.refuse::<()>(
@@ -46,8 +65,74 @@ pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
     sound.then_some(KeyTemplate(parts))
 }
 
+/// The `on_missing` of a limit: required exactly where a part of its key can be absent.
+pub(super) fn on_missing(
+    section: &Section<'_>,
+    key: Option<&KeyTemplate>,
+) -> Option<Option<OnMissing>> {
+    let field = section.field("on_missing", "\"refuse\"");
+    let written = match &field {
+        Some(field) => Some(choice(field)?),
+        None => None,
+    };
+    let uncertain = key?.uncertain();
+    match (&field, uncertain) {
+        (None, Some(value)) => {
+            section.report.absent(
+                &section.place,
+                format!("nothing is said about requests without \"{value}\""),
+                "write on_missing = \"refuse\" to answer them with 400, \"ip\" to count them by address, \"shared\" to count them \
+                 together, or \"skip\" to leave them uncounted",
+            );
+            None
+        }
+        (Some(field), None) => field.refuse(
+            "every request has all parts of this key",
+            "leave on_missing out",
+        ),
+        _ => Some(written),
+    }
+}
+
+fn choice(field: &Field<'_>) -> Option<OnMissing> {
+    let text = field.text()?;
+    let known = OnMissing::ALL
+        .into_iter()
+        .find(|choice| choice.as_str() == text);
+    if known.is_some() {
+        return known;
+    }
+    let message = format!("{} says nothing about missing parts", quoted(text));
+    let choices = OnMissing::ALL.map(OnMissing::as_str);
+    match suggest::nearest(text, choices) {
+        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
+        None => field.refuse(message, format!("write one of {}", choices.join(", "))),
+    }
+}
+
 /// One part.
 pub(super) fn part(text: &str) -> Result<KeyPart, Mistake> {
+    let (source, normalisers) = match text.split_once('|') {
+        Some((source, rest)) => (source.trim(), Some(rest)),
+        None => (text, None),
+    };
+    let part = source_part(source)?;
+    let Some(normalisers) = normalisers else {
+        return Ok(part);
+    };
+    match part {
+        KeyPart::Value(value) => Ok(KeyPart::Value(ValuePart {
+            normalisers: normaliser::all(normalisers)?,
+            ..value
+        })),
+        _ => Err(Mistake::with_advice(
+            format!("{} is in its normal form already", quoted(source)),
+            format!("write \"{source}\" alone"),
+        )),
+    }
+}
+
+fn source_part(text: &str) -> Result<KeyPart, Mistake> {
     match text {
         "host" => return Ok(KeyPart::Host),
         "path" => return Ok(KeyPart::Path),
@@ -59,25 +144,153 @@ pub(super) fn part(text: &str) -> Result<KeyPart, Mistake> {
     if let Some(prefixes) = text.strip_prefix("client.ip/") {
         return client_ip(text, prefixes);
     }
-    let parts = "the parts are client.ip, client.ip/24,/56, host, path, method, global";
+    if let Some((kind, name)) = kind_and_name(text)
+        && let Some(source) = value(kind, name)
+    {
+        let value = |source| ValuePart {
+            source,
+            normalisers: Vec::new(),
+        };
+        return source.map(|source| KeyPart::Value(value(source)));
+    }
+    Err(unknown(text))
+}
+
+/// The kind of a value, which has two words for those in bodies, and its name.
+fn kind_and_name(text: &str) -> Option<(&str, &str)> {
+    for kind in ["body.json", "body.form"] {
+        if let Some(rest) = text.strip_prefix(kind)
+            && let Some(name) = rest.strip_prefix('.')
+        {
+            return Some((kind, name));
+        }
+    }
+    text.split_once('.')
+}
+
+/// A value by its kind; `None` where there is no such kind.
+fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
+    let source = match kind {
+        "header" => return Some(header_source(name)),
+        "cookie" => ValueSource::Cookie,
+        "query" => ValueSource::Query,
+        "path" => ValueSource::PathParameter,
+        "body.form" => ValueSource::Form,
+        "jwt" => return Some(pointer(kind, name).map(ValueSource::Claim)),
+        "body.json" => return Some(pointer(kind, name).map(ValueSource::Json)),
+        _ => return None,
+    };
+    let sound = (1..=LONGEST_NAME).contains(&name.len())
+        && !name.contains(|character: char| character.is_control() || character == ' ');
+    Some(if sound {
+        Ok(source(Arc::from(name)))
+    } else {
+        Err(Mistake::with_advice(
+            format!(
+                "{} has no name of a value",
+                quoted(&format!("{kind}.{name}"))
+            ),
+            format!("write 1 to {LONGEST_NAME} bytes without spaces, as in \"{kind}.id\""),
+        ))
+    })
+}
+
+/// A name at the top, or a JSON pointer (RFC 6901).
+fn pointer(kind: &str, text: &str) -> Result<Pointer, Mistake> {
+    let whole = format!("{kind}.{text}");
+    let wrong = |what: &str, advice: String| {
+        Err(Mistake::with_advice(
+            format!("{} {what}", quoted(&whole)),
+            advice,
+        ))
+    };
+    if text.is_empty() || text.len() > LONGEST_NAME || text.contains(char::is_control) {
+        return wrong(
+            "has no name of a value",
+            format!("write 1 to {LONGEST_NAME} bytes, as in \"{kind}.name\""),
+        );
+    }
+    let Some(rest) = text.strip_prefix('/') else {
+        if text.contains('.') {
+            // `a.b` may be a name, or two.
+            let nested = text.replace('.', "/");
+            return wrong(
+                "can be read in two ways",
+                format!(
+                    "write \"{kind}./{nested}\" for what is nested, or \"{kind}./{text}\" for one name with dots"
+                ),
+            );
+        }
+        return Ok(Pointer(vec![Arc::from(text)]));
+    };
+    let steps: Vec<&str> = rest.split('/').collect();
+    if steps.len() > POINTER_STEPS {
+        let most = format!("keep at most {POINTER_STEPS}");
+        return wrong("has too many steps", most);
+    }
+    let is_escaped = |step: &&str| {
+        step.split('~')
+            .skip(1)
+            .all(|tail| tail.starts_with(['0', '1']))
+    };
+    if !steps.iter().all(is_escaped) {
+        return wrong(
+            "has a ~ that escapes nothing",
+            "write ~0 for ~ and ~1 for / within a name".to_owned(),
+        );
+    }
+    let plain = |step: &str| Arc::from(step.replace("~1", "/").replace("~0", "~"));
+    Ok(Pointer(steps.into_iter().map(plain).collect()))
+}
+
+fn header_source(name: &str) -> Result<ValueSource, Mistake> {
+    let header = HeaderName::try_from(name).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(name)),
+            "write one such as \"header.x-api-key\"",
+        )
+    })?;
+    let better = if header == header::HOST {
+        "host"
+    } else if header == header::COOKIE {
+        "cookie.NAME"
+    } else {
+        return Ok(ValueSource::Header(header));
+    };
+    Err(Mistake::with_advice(
+        format!("the header {header} has a part of its own"),
+        format!("write \"{better}\""),
+    ))
+}
+
+fn unknown(text: &str) -> Mistake {
+    let parts = format!(
+        "the parts are client.ip, client.ip/24,/56, host, path, method, global, {}",
+        VALUES.join(", ")
+    );
     let message = format!("{} is not a part of a key", quoted(text));
     let pieces: Vec<&str> = text
         .split([',', '+', ' '])
         .filter(|piece| !piece.is_empty())
         .collect();
-    if pieces.len() > 1 && pieces.iter().all(|piece| PARTS.contains(piece)) {
-        return Err(Mistake::with_advice(
-            message,
-            format!("write a list: key = {pieces:?}"),
-        ));
+    if pieces.len() > 1 && pieces.iter().all(|piece| source_part(piece).is_ok()) {
+        return Mistake::with_advice(message, format!("write a list: key = {pieces:?}"));
     }
-    Err(Mistake::with_advice(
+    let meant = match text.split_once('.') {
+        Some((kind, name)) if !name.is_empty() => {
+            let kinds = ["header", "cookie", "query", "path", "jwt"];
+            suggest::nearest(kind, kinds).map(|kind| format!("{kind}.{name}"))
+        }
+        _ => None,
+    };
+    let meant = suggest::nearest(text, PARTS).map(str::to_owned).or(meant);
+    Mistake::with_advice(
         message,
-        match suggest::nearest(text, PARTS) {
-            Some(meant) => format!("did you mean \"{meant}\"? {parts}"),
-            None => parts.to_owned(),
+        match meant {
+            Some(meant) => format!("did you mean {}? {parts}", quoted(&meant)),
+            None => parts,
         },
-    ))
+    )
 }
 
 /// The prefix lengths of `client.ip/24,/56`.
@@ -105,13 +318,27 @@ fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, Mistake> {
     Ok(KeyPart::ClientIp { v4, v6 })
 }
 
-fn name(part: KeyPart) -> &'static str {
+/// Whether the second says nothing that the first does not.
+fn is_same(one: &KeyPart, other: &KeyPart) -> bool {
+    match (one, other) {
+        (KeyPart::Value(one), KeyPart::Value(other)) => one.source == other.source,
+        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+    }
+}
+
+/// A part without what may differ between two of its kind.
+fn name(part: &KeyPart) -> String {
     match part {
-        KeyPart::ClientIp { .. } => "\"client.ip\"",
-        KeyPart::Host => "\"host\"",
-        KeyPart::Path => "\"path\"",
-        KeyPart::Method => "\"method\"",
-        KeyPart::Global => "\"global\"",
+        KeyPart::ClientIp { .. } => "client.ip".to_owned(),
+        KeyPart::Value(value) => value.source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn once(part: &KeyPart) -> &'static str {
+    match part {
+        KeyPart::Value(_) => "write it once, with the normal form you want",
+        _ => "write it once, with the prefixes you want",
     }
 }
 
@@ -139,20 +366,64 @@ mod tests {
             "client.ip/+4,/5",
             "IP",
             "",
+            "header.",
+            "header.a b",
+            "header.Host",
+            "query.",
+            "cookie.a b",
+            "path.",
+            "jwt.",
+            "jwt./~",
+            "body.json",
+            "body.json.",
+            "body.form.",
+            "body.xml.a",
         ] {
             assert!(part(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// Goal: what is written can be written again, since files on disk remember keys by their text. Method: every kind of value,
+    /// read from what it displays.
+    #[test]
+    fn a_part_displays_as_one_writes_it() {
+        for text in [
+            "header.x-api-key",
+            "cookie.SID | trim | lower",
+            "query.phone | e164 DE",
+            "path.user | before \"@\" | first 12",
+            "query.mail | email | after \"@\"",
+            "client.ip/24,/56",
+            "jwt.sub",
+            "jwt./https:~1~1a.test~1tenant",
+            "body.json.phone | e164",
+            "body.json./user/phone",
+            "body.json./a.b",
+            "body.json./~0",
+            "body.form.x.y",
+        ] {
+            assert_eq!(part(text).unwrap().to_string(), text);
+        }
+        assert_eq!(part("body.json./phone"), part("body.json.phone"));
+        assert_eq!(
+            part("header.X-Api-Key|lower"),
+            part("header.x-api-key | lower")
+        );
     }
 
     /// Goal: an unknown part never becomes another one, and the answer helps. Method: slips of several kinds.
     #[test]
     fn an_unknown_part_is_answered_with_those_that_exist() {
         assert!(advice("client.pi").starts_with("did you mean \"client.ip\"?"));
-        assert!(advice("header.authorization").starts_with("the parts are client.ip,"));
+        assert!(advice("heder.x-plan").starts_with("did you mean \"header.x-plan\"?"));
+        assert!(advice("authorization").starts_with("the parts are client.ip,"));
         assert_eq!(
             advice("client.ip, path"),
             "write a list: key = [\"client.ip\", \"path\"]"
         );
+        assert!(advice("body.json.a.b").starts_with("write \"body.json./a/b\" for what is nested"));
         assert_eq!(advice("client.ip/24"), "say both: \"client.ip/24,/64\"");
+        assert_eq!(advice("host | lower"), "write \"host\" alone");
+        assert_eq!(advice("header.cookie"), "write \"cookie.NAME\"");
     }
 }

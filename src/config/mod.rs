@@ -18,6 +18,7 @@ mod field;
 mod file;
 mod host;
 mod key;
+mod normaliser;
 mod overlap;
 mod pattern;
 mod problem;

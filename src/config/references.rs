@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::field::quoted;
+use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
-use super::rules::{KeyPart, LimitRules, Name};
+use super::rules::{KeyPart, LimitRules, Name, ValueSource};
 use super::second::Seconds;
 use super::section::is_name;
 use super::suggest;
@@ -133,6 +133,81 @@ pub(super) fn check_route_names(routes: &[Route], report: &Report<'_>) {
         } else {
             seen.insert(&name.value, &name.place);
         }
+    }
+}
+
+/// Reports routes whose path lacks a parameter that one of their limits counts by.
+pub(super) fn check_parameters(
+    limits: &BTreeMap<Name, LimitRules>,
+    routes: &[Route],
+    report: &Report<'_>,
+) {
+    for route in routes {
+        let (Some(names), Some(rules)) = (&route.limits, &route.rules) else {
+            continue;
+        };
+        let path = &rules.matches.path;
+        for name in names {
+            let values = limits.get(&name.value).into_iter();
+            for value in values.flat_map(|limit| limit.key.values()) {
+                let ValueSource::PathParameter(parameter) = &value.source else {
+                    continue;
+                };
+                if !path.has_parameter(parameter) {
+                    report.error(
+                        &name.place,
+                        format!(
+                            "the limit {} counts by \"{}\", and the path {} has no such parameter",
+                            quoted(&name.value),
+                            value.source,
+                            quoted(&path.text)
+                        ),
+                        format!("write {{{parameter}}} as a segment of the path, or use another limit here"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Reports limits that count by claims where no token is believed, and the reverse.
+pub(super) fn check_tokens(
+    jwt: Option<&Field<'_>>,
+    limits: &BTreeMap<Name, LimitRules>,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
+    let mut used = false;
+    for (name, limit) in limits {
+        let claim = limit
+            .key
+            .values()
+            .find(|value| matches!(value.source, ValueSource::Claim(_)));
+        let Some(claim) = claim else { continue };
+        used = true;
+        if jwt.is_none()
+            && let Some(place) = defined.limits.get(name)
+        {
+            report.absent(
+                place,
+                format!(
+                    "the key has \"{}\", and nothing says which tokens are believed",
+                    claim.source
+                ),
+                "write [jwt] with algorithms = [\"RS256\"] and jwks_file = \"/etc/sluicegate/jwks.json\"",
+            );
+        }
+    }
+    // A key that could not be read may have a claim.
+    if let Some(jwt) = jwt
+        && !used
+        && !report.has_errors()
+    {
+        report.unused(
+            &jwt.place,
+            "no key counts by a claim, so no token is ever verified",
+            "write \"jwt.sub\" in the key of a limit, or leave [jwt] out",
+        );
     }
 }
 

@@ -19,6 +19,12 @@ use super::condition::Condition;
 use crate::client::Cidrs;
 use crate::route::PathRegex;
 
+use crate::client::token::Verifier;
+
+mod key;
+
+pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
 
@@ -35,6 +41,8 @@ pub struct Rules {
     pub admin: AdminRules,
     /// `[log]`
     pub log: LogRules,
+    /// `[jwt]`; `None` where no token is believed.
+    pub jwt: Option<JwtRules>,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[list.NAME]`
@@ -66,6 +74,8 @@ pub struct ServerRules {
     pub max_body_bytes: u64,
     /// Where counters survive the process; default none.
     pub state_dir: Option<PathBuf>,
+    /// Bytes of a body that are read for keys, at most; default 16 KiB.
+    pub body_key_bytes: usize,
 }
 
 /// `[[listener]]`: one address to accept on.
@@ -155,6 +165,15 @@ pub enum AccessLogTarget {
     Off,
 }
 
+/// `[jwt]`: which tokens are believed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JwtRules {
+    /// Knows the keys; equal where the settings and the content of the key file are.
+    pub verifier: Arc<Verifier>,
+    /// The key file, which is watched like the configuration.
+    pub file: PathBuf,
+}
+
 /// `[origin.NAME]`: a pool of servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OriginRules {
@@ -236,6 +255,8 @@ pub enum HostPolicy {
 pub struct LimitRules {
     /// What has a counter of its own.
     pub key: KeyTemplate,
+    /// What holds for requests that lack a part of the key; `None` where none can.
+    pub on_missing: Option<OnMissing>,
     /// How much may pass, and how that is judged.
     pub policy: Policy,
     /// Keys held at once.
@@ -348,30 +369,6 @@ pub enum CostRules {
     },
 }
 
-/// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyTemplate(pub Vec<KeyPart>);
-
-/// One part of a key. Every one of them is present in every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPart {
-    /// `client.ip`, or with prefix lengths `client.ip/24,/56`; default /32 and /64.
-    ClientIp {
-        /// Bits of an IPv4 address, 0–32.
-        v4: u8,
-        /// Bits of an IPv6 address, 0–128.
-        v6: u8,
-    },
-    /// `host`: the authority's host, lower case, without port.
-    Host,
-    /// `path`: the normalised path without query.
-    Path,
-    /// `method`.
-    Method,
-    /// `global`: one counter for all.
-    Global,
-}
-
 /// `[[route]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouteRules {
@@ -448,6 +445,22 @@ pub struct PathPattern {
     pub tail: Tail,
 }
 
+impl PathPattern {
+    /// Whether `{name}` is one of its segments.
+    #[must_use]
+    pub fn has_parameter(&self, name: &str) -> bool {
+        self.parameter_position(name).is_some()
+    }
+
+    /// Which of its segments, from 0, is `{name}`.
+    #[must_use]
+    pub fn parameter_position(&self, name: &str) -> Option<usize> {
+        self.segments.iter().position(
+            |segment| matches!(segment, Segment::Parameter(parameter) if **parameter == *name),
+        )
+    }
+}
+
 /// One segment of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
@@ -490,11 +503,9 @@ impl Rules {
     /// The files beside the configuration whose change is a change of it, each once.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
-        let mut files: Vec<_> = self
-            .lists
-            .values()
-            .filter_map(|list| list.file.clone())
-            .collect();
+        let lists = self.lists.values().filter_map(|list| list.file.clone());
+        let keys = self.jwt.iter().map(|jwt| jwt.file.clone());
+        let mut files: Vec<_> = lists.chain(keys).collect();
         files.sort();
         files.dedup();
         files
@@ -535,24 +546,5 @@ impl std::fmt::Display for QueryCondition {
     /// `page=2`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}={}", self.name, self.value.as_deref().unwrap_or("*"))
-    }
-}
-
-impl std::fmt::Display for KeyTemplate {
-    /// As one would write it in the configuration.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, part) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            match part {
-                KeyPart::ClientIp { v4, v6 } => write!(f, "client.ip/{v4},/{v6}")?,
-                KeyPart::Host => f.write_str("host")?,
-                KeyPart::Path => f.write_str("path")?,
-                KeyPart::Method => f.write_str("method")?,
-                KeyPart::Global => f.write_str("global")?,
-            }
-        }
-        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Decides when the configuration is read again: at SIGHUP, and when something happens in the directory of one of its files.
 //!
-//! Lists lie in files of their own, which are read with it. Directories are watched rather than files, so that atomic renames and the
-//! symbolic links of mounted config maps are seen.
+//! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
+//! atomic renames and the symbolic links of mounted config maps are seen.
 //! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
 
 use std::os::unix::fs::MetadataExt;
@@ -65,15 +65,17 @@ impl BackgroundService for Reloads {
                 // The old watcher goes first, so that no directory is watched twice.
                 drop(watcher.take());
                 watcher = watch(&now, events.clone());
-                seen = Version::of(&now);
                 files = now;
+                // A file that is named only now may have changed since it was read, so it is looked at once more.
+                seen = Version::default();
+                let _ = events.try_send(());
             }
         }
     }
 }
 
 /// Tells two contents of the files apart without reading them; other files of their directories change too.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Version(Vec<Option<FileFacts>>);
 
 /// Device, number, time of the last change in seconds and nanoseconds, size.

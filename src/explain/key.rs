@@ -1,6 +1,6 @@
 //! Shows the key of a request in plain text: it is the operator's own input, so nothing needs to be hidden.
 
-use crate::admission::RequestFacts;
+use crate::admission::{RequestFacts, normal_value};
 use crate::client::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate};
 
@@ -15,6 +15,13 @@ pub(super) fn shown(template: &KeyTemplate, facts: &RequestFacts<'_>) -> String 
         KeyPart::Path => format!("path = {}", facts.path),
         KeyPart::Method => format!("method = {}", facts.method),
         KeyPart::Global => "one key for all".to_owned(),
+        KeyPart::Value(value) if value.source.is_in_body() => {
+            format!("{value} of its body, which is not part of the question")
+        }
+        KeyPart::Value(value) => match normal_value(value, facts) {
+            Ok(found) => format!("{value} = {:?}", String::from_utf8_lossy(&found)),
+            Err(why) => format!("{value} is missing ({})", why.as_str()),
+        },
     });
     parts.collect::<Vec<_>>().join(", ")
 }

@@ -154,7 +154,7 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     };
     match algorithm {
         // All of the last window's count came at its very end.
-        Algorithm::SlidingWindow => by_timing(2 * n - 1, &format!("{period} aligned to the clock")),
+        Algorithm::SlidingWindow => by_timing(2 * n, &format!("{period} aligned to the clock")),
         Algorithm::Exact => format!(
             "Never more than {} in any {period}, whoever times what.",
             count(n)

@@ -9,7 +9,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 
 use super::key;
+use crate::admission::KnownBody;
 use crate::client::{Source, Standing, identify};
+use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::response::Problem;
 use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
@@ -161,7 +163,7 @@ impl RequestExplained {
                     }
                     Standing::Blocked(list) => Some(format!("the list {list:?} blocks it")),
                 };
-                let facts = located.facts();
+                let facts = located.facts(KnownBody::Unread, clock::now());
                 if let Standing::Blocked(_) = located.standing {
                     explained.outcome = "refused with 403, before any limit".to_owned();
                     return Ok(explained);

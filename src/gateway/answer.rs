@@ -20,7 +20,7 @@ use crate::bounds;
 use crate::origin::Fields;
 use crate::response::{
     FieldText, Grpc, GrpcStatus, LimitFields, Merge, PROBLEM_JSON, Problem, RATE_LIMIT,
-    RATE_LIMIT_POLICY, Refusal, XRateLimit, merge,
+    RATE_LIMIT_POLICY, Refusal, XRateLimit, key_missing, merge,
 };
 use crate::snapshot::ActiveAction;
 
@@ -59,6 +59,16 @@ pub(super) async fn reject(
     let mut header = own_header(problem.status(), context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
     send(session, context, header, problem.body()).await
+}
+
+/// Answers a request that lacks what a limit counts by: 400, with what to send.
+pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
+    let Some(gap) = context.gaps.refusing() else {
+        return reject(session, context, Problem::Internal).await;
+    };
+    let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
+    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    send(session, context, header, key_missing(gap)).await
 }
 
 /// Answers with the route's fixed response.

@@ -4,10 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{Admitted, Answer, Judged};
+use super::body::Prefix;
+use crate::admission::{Admitted, Answer, Gaps, Judged};
 use crate::client::Source;
 use crate::clock;
 use crate::config::rules::Name;
@@ -34,6 +36,16 @@ pub struct Context {
     pub admitted: Option<Admitted>,
     /// What its limits said.
     pub judged: Option<Box<Judged>>,
+    /// What the keys of its limits lack.
+    pub gaps: Gaps,
+    /// What was read of its body before the decision; `None` where no key asks for it.
+    pub(super) body: Option<Prefix>,
+    /// What was read of it and does not go to the origin by itself.
+    pub(super) held: Option<Bytes>,
+    /// Whether the client was told to send its body.
+    pub invited: bool,
+    /// When the decision began: at once, or when the body was read.
+    pub decided_at: Timestamp,
     /// What admission took.
     pub decision: Duration,
     /// How long admission holds it back.
@@ -68,6 +80,11 @@ impl Context {
             list: None,
             admitted: None,
             judged: None,
+            gaps: Gaps::default(),
+            body: None,
+            held: None,
+            invited: false,
+            decided_at: arrived,
             decision: Duration::ZERO,
             delay: Duration::ZERO,
             disposition: None,

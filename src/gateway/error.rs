@@ -28,6 +28,7 @@ impl Fault {
     pub(super) fn of(error: &Error) -> Self {
         use ErrorType as E;
         match (error.esource(), error.etype()) {
+            (_, E::HTTPStatus(408)) => Self::Client(Problem::BodyTimeout),
             (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
             (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
+use sluicegate_limiter::Timestamp;
 
-use crate::admission::{RequestFacts, RouteLimits};
+use crate::admission::{KnownBody, RequestFacts, RouteLimits};
+use crate::client::token::Presented;
 use crate::client::{self, Client, Standing};
+use crate::config::rules::PathPattern;
 use crate::response::Problem;
 use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -95,7 +98,9 @@ pub struct Located<'a> {
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
-    method: &'a Method,
+    head: RequestHead<'a>,
+    pattern: Option<&'a PathPattern>,
+    token: Presented<'a>,
 }
 
 impl Located<'_> {
@@ -108,14 +113,20 @@ impl Located<'_> {
         }
     }
 
-    /// What keys can be made of.
+    /// What keys can be made of at `now`.
     #[must_use]
-    pub fn facts(&self) -> RequestFacts<'_> {
+    pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
         RequestFacts {
             client: self.client.address,
             host: &self.host,
             path: self.path.key(),
-            method: self.method,
+            method: self.head.method,
+            headers: self.head.headers,
+            query: self.head.query(),
+            pattern: self.pattern,
+            token: &self.token,
+            body,
+            now,
         }
     }
 }
@@ -153,15 +164,25 @@ pub fn locate<'a>(
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
     let standing = route.lists.standing(client.address);
     if !matches!(standing, Standing::Blocked(_)) {
+        if route.reads_parameters && path.is_ambiguous() {
+            return Err(Problem::AmbiguousPath);
+        }
         check_body(route, head.headers)?;
     }
+    let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
+        token: Presented::new(verifier, head.headers),
         client,
         route,
         standing,
         host,
         path,
-        method: head.method,
+        head: *head,
+        pattern: snapshot
+            .rules
+            .routes
+            .get(index)
+            .map(|rules| &rules.matches.path),
     })
 }
 

@@ -3,6 +3,7 @@
 //! `request_filter` decides once; Pingora calls `upstream_peer` again at each retry, which charges nothing.
 
 mod answer;
+mod body;
 mod context;
 mod error;
 mod locate;
@@ -23,7 +24,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::{Admission, Refused, admit};
+use crate::admission::{Admission, KnownBody, Refused, admit};
 use crate::client::Standing;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
@@ -39,6 +40,7 @@ pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
 pub use wait::Waiting;
 
+use body::Prefix;
 use error::{Fault, error_for};
 use wait::Waited;
 
@@ -63,11 +65,19 @@ impl ProxyHttp for Gateway {
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
         set_patience(session, &context.snapshot.rules.server);
         let mut step = self.decide(session, context);
+        if matches!(step, Step::ReadBody) {
+            // Boxed: only a route with keys in bodies carries the room for it.
+            step = Box::pin(self.decide_with_body(session, context))
+                .await
+                .map_err(|error| error.into_down())?;
+        }
         if !context.delay.is_zero() {
             // A leaky bucket lets its requests go one by one.
             step = Box::pin(self.hold_back(step, session, context)).await?;
         }
-        if matches!(step, Step::Forward) && !answer::waits_for_invitation(session) {
+        if matches!(step, Step::Forward)
+            && (context.invited || !answer::waits_for_invitation(session))
+        {
             return Ok(false);
         }
         // Boxed: whoever just passes should not carry the room that an answer needs.
@@ -83,6 +93,7 @@ impl ProxyHttp for Gateway {
         _: bool,
         context: &mut Context,
     ) -> Result<()> {
+        body::put_held_first(body, context);
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         match &context.route {
             // What follows an upgrade is no body.
@@ -115,7 +126,7 @@ impl ProxyHttp for Gateway {
         // The first try follows the decision at once; a clock is read for the others only.
         context.tried_at = if context.tries == 1 {
             context
-                .arrived
+                .decided_at
                 .saturating_add(context.decision)
                 .saturating_add(context.delay)
         } else {
@@ -293,15 +304,19 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
 
 /// What happens to a request after the decision.
 enum Step {
+    ReadBody,
     Forward,
     Respond,
     Refuse(Box<Refusal>),
+    Incomplete,
     Reject(Problem),
 }
 
 /// Takes a step; whether it ended the request.
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
+        // The decision follows the reading at once.
+        Step::ReadBody => return Err(error_for(Problem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;
             return Ok(false);
@@ -319,6 +334,10 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Refuse(refusal) => {
             context.disposition = Some(Disposition::Refused);
             answer::refuse(session, context, &refusal).await?;
+        }
+        Step::Incomplete => {
+            context.disposition = Some(Disposition::Rejected);
+            answer::ask_for_key(session, context).await?;
         }
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
@@ -356,8 +375,19 @@ impl Gateway {
             return Step::Reject(Problem::Blocked);
         }
         let limits = located.limits();
-        let admission = admit(limits, &located.facts(), &self.0.seed, context.arrived);
-        context.decision = clock::since(context.arrived);
+        if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
+            return Step::ReadBody;
+        }
+        let body = context.body.as_ref();
+        let body = body.map_or(KnownBody::Unread, Prefix::known);
+        let admission = admit(
+            limits,
+            &located.facts(body, context.decided_at),
+            &self.0.seed,
+            context.decided_at,
+            &mut context.gaps,
+        );
+        context.decision = clock::since(context.decided_at);
         match admission {
             Admission::Admitted(admitted, judged) => {
                 context.admitted = Some(admitted);
@@ -381,6 +411,7 @@ impl Gateway {
                 context.judged = Some(Box::new(judged));
                 Step::Refuse(Box::new(refusal))
             }
+            Admission::Refused(Refused::Incomplete) => Step::Incomplete,
         }
     }
 
@@ -411,6 +442,21 @@ impl Gateway {
         }
     }
 
+    /// Reads what keys need of the body, then decides.
+    async fn decide_with_body(&self, session: &mut Session, context: &mut Context) -> Result<Step> {
+        match body::read(session, context).await? {
+            Ok(prefix) => context.body = Some(prefix),
+            Err(problem) => return Ok(Step::Reject(problem)),
+        }
+        context.decided_at = clock::now();
+        let step = self.decide(session, context);
+        if matches!(step, Step::Forward) {
+            // What was read is counted again on its way to the origin.
+            context.received = 0;
+        }
+        Ok(step)
+    }
+
     fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);
@@ -430,6 +476,7 @@ impl Gateway {
                 .as_ref()
                 .and_then(|judged| judged.beside.as_deref()),
             list: context.list.as_deref(),
+            gaps: &context.gaps.0,
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,

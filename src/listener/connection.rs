@@ -139,6 +139,7 @@ impl Connection {
             verdict: None,
             list: None,
             beside: None,
+            gaps: &[],
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,

@@ -19,7 +19,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::Head;
-use crate::admission::foresee_refusal;
+use crate::admission::{KnownBody, foresee_refusal};
 use crate::bounds;
 use crate::client::Standing;
 use crate::clock;
@@ -87,12 +87,16 @@ impl Repeats {
         let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
         let _in_flight = live.recorder.metrics.in_flight();
         let located = locate(snapshot, self.peer, &plain.head()).ok()?;
+        if located.route.reads_body || located.route.reads_token {
+            // The proxy reads the body; and it would verify the token a second time if the request may pass.
+            return None;
+        }
         let limits = located.limits();
         let judged = match located.standing {
             Standing::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.
             Standing::Ordinary | Standing::Allowed(_) => {
-                let facts = located.facts();
+                let facts = located.facts(KnownBody::Unread, arrived);
                 Some(foresee_refusal(limits, &facts, &live.seed, arrived)?)
             }
         };
@@ -133,6 +137,7 @@ impl Repeats {
                 None => Disposition::Blocked,
             },
             status: status.as_u16(),
+            gaps: &[],
             bytes_received: plain.body_bytes as u64,
             bytes_sent: sent as u64,
             total: clock::since(arrived),

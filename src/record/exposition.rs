@@ -240,6 +240,10 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_shadow_rates_refused_total",
         "Requests that the shadow_rates of a limit would have refused.",
     );
+    let mut incomplete = Family::counter(
+        "sluicegate_limit_incomplete_keys_total",
+        "Requests that lacked a part of the key of a limit on a route.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
         // These belong to few limits, and appear with their first count.
@@ -260,6 +264,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         admitted.push(&labels, reading.admitted);
         refused.push(&labels, reading.refused);
         delayed.push(&labels, reading.delayed);
+        incomplete.push(&labels, reading.incomplete);
     }
     let in_flight = Family::gauge(
         "sluicegate_requests_in_flight",
@@ -280,6 +285,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         admitted,
         refused,
         delayed,
+        incomplete,
         released,
         told_cost,
         cost_malformed,

@@ -52,6 +52,10 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     if let Some(verdict) = outcome.verdict {
         standing(into, verdict, outcome);
     }
+    if let Some(gap) = outcome.gaps.first() {
+        text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
+        text(into, b",\"missing_why\":\"", gap.why.as_str().as_bytes());
+    }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);
     number(into, b",\"bytes_out\":", outcome.bytes_sent);

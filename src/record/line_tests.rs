@@ -16,7 +16,8 @@ use super::super::outcome::{Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
-use crate::admission::{Beside, Finding, Note};
+use crate::admission::{Beside, Finding, Gap, Note, Why};
+use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -30,6 +31,7 @@ pub(crate) struct Example<'a> {
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
     pub(crate) beside: Option<&'a Beside>,
+    pub(crate) gaps: &'a [Gap],
     pub(crate) origin: Option<OriginUse<'a>>,
 }
 
@@ -44,6 +46,7 @@ impl Default for Example<'_> {
             verdict: None,
             list: None,
             beside: None,
+            gaps: &[],
             origin: None,
         }
     }
@@ -67,6 +70,7 @@ impl Example<'_> {
             verdict: self.verdict,
             list: self.list,
             beside: self.beside,
+            gaps: self.gaps,
             disposition: match (refused, self.origin, self.route) {
                 (true, ..) => Disposition::Refused,
                 (_, Some(_), _) => Disposition::Forwarded,
@@ -125,7 +129,7 @@ fn parsed(outcome: &Outcome<'_>) -> Value {
 }
 
 /// Goal: a refusal names the limit and the wait, and has no origin. Method: the whole object; one a minute, used up at
-/// 07:10:38.042, frees when the window after this one ends, at 07:12:00.
+/// 07:10:38.042, frees a moment after the window ends at 07:11:00.
 #[test]
 fn a_refused_request_names_its_limit_and_its_wait() {
     let (route, verdict) = refused();
@@ -140,7 +144,7 @@ fn a_refused_request_names_its_limit_and_its_wait() {
             "time": "2026-11-21T07:10:38.042Z", "id": "00000000000000000000000000000abc",
             "client": "203.0.113.7", "peer": "::1", "method": "POST", "host": "example.com",
             "target": "/auth/sendOTP?x=1", "protocol": "HTTP/1.1", "route": "POST /auth/sendOTP",
-            "outcome": "refused", "limit": "otp", "remaining": 0, "retry_after": 82, "status": 429,
+            "outcome": "refused", "limit": "otp", "remaining": 0, "retry_after": 22, "status": 429,
             "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
         })
     );
@@ -172,6 +176,28 @@ fn a_forwarded_request_names_its_origin() {
     assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
 }
 
+fn gap() -> Gap {
+    Gap {
+        limit: 0,
+        source: ValueSource::Cookie("s\"id".into()),
+        why: Why::Repeated,
+        then: OnMissing::Ip,
+    }
+}
+
+/// Goal: the operator learns what a request lacked, and nothing of its values. Method: a gap whose name needs an escape.
+#[test]
+fn a_request_without_a_part_of_a_key_says_which() {
+    let gaps = [gap()];
+    let example = Example {
+        gaps: &gaps,
+        ..Example::default()
+    };
+    let object = parsed(&example.outcome());
+    assert_eq!(object["missing"], "cookie.s\"id");
+    assert_eq!(object["missing_why"], "repeated");
+}
+
 /// Goal: what does not apply is absent. Method: a request that told nothing and matched nothing.
 #[test]
 fn fields_that_do_not_apply_are_left_out() {
@@ -191,6 +217,8 @@ fn fields_that_do_not_apply_are_left_out() {
         "limit",
         "remaining",
         "retry_after",
+        "missing",
+        "missing_why",
         "origin",
         "server",
         "tries",
@@ -229,7 +257,9 @@ fn every_field_is_in_the_operators_guide() {
         wait: Some(Duration::ZERO),
     };
     let long = [b'a'; MAX_TARGET + 1];
+    let gaps = [gap()];
     let fullest = Example {
+        gaps: &gaps,
         route: Some(&route),
         verdict: Some(&verdict),
         list: Some("office"),

@@ -99,6 +99,7 @@ pub(super) struct LimitCells {
     shadow_refused: AtomicU64,
     shadow_rates_admitted: AtomicU64,
     shadow_rates_refused: AtomicU64,
+    incomplete: AtomicU64,
 }
 
 /// What one route counted.
@@ -117,6 +118,8 @@ pub(super) struct LimitReading {
     pub(super) refused: u64,
     /// Of those admitted, the ones that were held back first.
     pub(super) delayed: u64,
+    /// Requests that lacked a part of the limit's key.
+    pub(super) incomplete: u64,
     /// Of those admitted, the ones whose charge was given back.
     pub(super) released: u64,
     /// Units of cost that the origin told.
@@ -211,12 +214,15 @@ impl Metrics {
         cells
             .durations
             .observe(&DURATION_BOUNDS, micros(outcome.total));
+        let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
+        for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
+            limit.mine().incomplete.fetch_add(1, Ordering::Relaxed);
+        }
         let Some(verdict) = outcome.verdict else {
             return;
         };
         let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
         self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
-        let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
         match verdict.outcome() {
             Answer::Admitted => {
                 for (ask, decision) in verdict.decisions().iter().enumerate() {
@@ -287,6 +293,7 @@ impl Metrics {
                     admitted: sum(cells, |cells| &cells.shadow_rates_admitted),
                     refused: sum(cells, |cells| &cells.shadow_rates_refused),
                 },
+                incomplete: sum(cells, |cells| &cells.incomplete),
             })
             .collect()
     }

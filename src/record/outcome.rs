@@ -9,7 +9,7 @@ use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
-use crate::admission::{Beside, Finding};
+use crate::admission::{Beside, Finding, Gap};
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct Outcome<'a> {
     pub list: Option<&'a str>,
     /// What the verdict does not say, and which limits it is over; `None`: all of the route's.
     pub beside: Option<&'a Beside>,
+    /// What the keys of its limits lack.
+    pub gaps: &'a [Gap],
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.

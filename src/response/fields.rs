@@ -232,6 +232,7 @@ pub(super) mod tests {
         }));
         LimitRules {
             key: KeyTemplate(vec![KeyPart::Global]),
+            on_missing: None,
             policy: Policy::from(rates.expect("rates")),
             capacity: Capacity::new(16).expect("a capacity"),
             headers,
@@ -284,10 +285,10 @@ pub(super) mod tests {
         let hidden = rules(&[(7, 10)], FieldStyle::None);
         let items = [&hidden, &shown].map(|rules| PolicyItems::new("otp", rules));
         let verdict = verdict_after(&[&hidden, &shown], 1);
-        // The charge weighs until the end of the next window and frees when its weight falls to nothing: 6 s + 10 s.
+        // The window ends in 6 s; a moment later the charge weighs less than one, which counts as nothing.
         assert_eq!(
             rate_limit(&items, &verdict).expect("a value"),
-            r#""otp";r=4;t=16"#
+            r#""otp";r=4;t=7"#
         );
         assert_eq!(rate_limit(&items[..1], &verdict), None);
     }

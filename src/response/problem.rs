@@ -4,6 +4,9 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
+use crate::admission::{Gap, Why};
+use crate::config::rules::ValueSource;
+
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -24,6 +27,8 @@ pub enum Problem {
     BodyTooLarge,
     /// A list blocks the client.
     Blocked,
+    /// The body, of which a key needs the beginning, did not come in time.
+    BodyTimeout,
     /// No route matches.
     NoRoute,
     /// No server of the origin can be reached, or it answers nonsense.
@@ -49,6 +54,7 @@ impl Problem {
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Blocked => StatusCode::FORBIDDEN,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
@@ -87,6 +93,7 @@ impl Problem {
             }
             Self::BodyTooLarge => "the request body is larger than this route accepts",
             Self::Blocked => "the address that this request comes from is blocked here",
+            Self::BodyTimeout => "the request body did not come in time",
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
@@ -95,6 +102,39 @@ impl Problem {
             Self::Internal => "the gateway failed",
         }
     }
+}
+
+/// The body of the answer to a request that lacks a part of a key. It names what to send, and neither limit nor value.
+#[must_use]
+pub fn key_missing(gap: &Gap) -> Bytes {
+    let what = match &gap.source {
+        ValueSource::Header(name) => format!("the header {name}"),
+        ValueSource::Cookie(name) => format!("the cookie {name}"),
+        ValueSource::Query(name) => format!("the query parameter {name}"),
+        ValueSource::PathParameter(name) => format!("the path parameter {name}"),
+        ValueSource::Claim(pointer) => format!("the claim {pointer} of a bearer token"),
+        ValueSource::Json(pointer) => format!("{pointer} in a JSON body"),
+        ValueSource::Form(name) => format!("the parameter {name} in a form's body"),
+    };
+    let wrong = match gap.why {
+        Why::Absent => "is missing",
+        Why::Repeated => "is given more than once, with different values",
+        Why::Malformed => "has not the form that is expected here",
+        Why::Unverified => "is missing, since the token is not valid here",
+        Why::TooLarge => "cannot be read, since the body is too large for that",
+        Why::OtherType => "cannot be read, since the content type is another",
+        Why::Encoded => "cannot be read, since the body is compressed",
+    };
+    let status = StatusCode::BAD_REQUEST;
+    Bytes::from(
+        json!({
+            "type": "about:blank",
+            "title": status.canonical_reason(),
+            "status": status.as_u16(),
+            "detail": format!("{what} {wrong}"),
+        })
+        .to_string(),
+    )
 }
 
 /// The body of a refusal by the policy item `policy`, sent with `status`.

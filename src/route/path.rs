@@ -153,6 +153,12 @@ impl<'a> NormalPath<'a> {
         matches!(self.text, Cow::Borrowed(_))
     }
 
+    /// Whether origins read it in more than one way.
+    #[must_use]
+    pub fn is_ambiguous(&self) -> bool {
+        self.others.is_some()
+    }
+
     /// How else an origin may read it; empty for all but odd paths.
     pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
         let readings = self

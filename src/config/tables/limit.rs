@@ -30,6 +30,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
+    let on_missing = key::on_missing(&section, key.as_ref());
     let rates = section
         .required("rates", "[\"5 per 10s\"]")
         .and_then(|field| rates::rates(&field));
@@ -75,6 +76,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
     let said = said?;
     let rules = LimitRules {
         key: key?,
+        on_missing: on_missing?,
         policy: policy?,
         capacity: capacity?,
         headers: headers?,

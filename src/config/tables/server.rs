@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bounds::BODY_KEY_BYTES;
 use crate::config::field::Field;
 use crate::config::rules::ServerRules;
 use crate::config::section::Section;
@@ -52,6 +53,11 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
     let state_dir = section.optional("state_dir", "\"/var/lib/sluicegate/state\"", |field| {
         state_dir(field, base)
     });
+    let body_key_bytes = section.or("body_key_bytes", "\"16KiB\"", 16 << 10, |field| {
+        field
+            .size(1..=BODY_KEY_BYTES as u64)
+            .and_then(|size| usize::try_from(size).ok())
+    });
     section.finish();
     Some(ServerRules {
         threads: threads?,
@@ -63,6 +69,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         max_headers: max_headers?,
         max_body_bytes: max_body_bytes?,
         state_dir: state_dir?,
+        body_key_bytes: body_key_bytes?,
     })
 }
 

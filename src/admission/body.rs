@@ -1,0 +1,324 @@
+//! Decides which value of a request's body a part of a key counts by.
+//!
+//! The body must be whole, plain and of the kind that the key names. Whatever an origin might read in another way is no value: a member
+//! that an object has twice, of which some origins take the first and others the last; one that differs from the key's in case only,
+//! which Go's decoder takes for it; a body that says it is something else. A client could else show the gateway one value and the
+//! origin another.
+//!
+//! # Limits
+//! A body is at most `body_key_bytes` long; it is parsed without recursion but along the pointer, which has at most 16 steps.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::gap::Why;
+use super::value::{self, Value};
+use crate::config::rules::Pointer;
+
+/// What is known of a request's body when it is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBody<'a> {
+    /// No key of the route asks for it.
+    Unread,
+    /// All of it; empty where the request has none.
+    Whole(&'a [u8]),
+    /// It is longer than what is read.
+    TooLarge,
+    /// It is not of a kind that is read: see [`reading`].
+    OfOtherKind,
+}
+
+/// Kinds of bodies that keys are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyKind {
+    /// `application/json`, or any type that ends in `+json`.
+    Json,
+    /// `application/x-www-form-urlencoded`.
+    Form,
+}
+
+/// The kind of a body with these fields.
+///
+/// # Errors
+/// Why nothing is read from it.
+pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
+    match only(headers, CONTENT_ENCODING)? {
+        None => {}
+        Some(coding) if coding.eq_ignore_ascii_case("identity") => {}
+        Some(_) => return Err(Why::Encoded),
+    }
+    let text = only(headers, CONTENT_TYPE)?.ok_or(Why::OtherType)?;
+    let mut pieces = text.split(';').map(str::trim);
+    let essence = pieces.next().unwrap_or_default().to_ascii_lowercase();
+    // Another charset gives the same bytes another meaning.
+    let in_utf8 = pieces.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
+    match &*essence {
+        _ if !in_utf8 => Err(Why::OtherType),
+        "application/x-www-form-urlencoded" => Ok(BodyKind::Form),
+        "application/json" => Ok(BodyKind::Json),
+        other if other.starts_with("application/") && other.ends_with("+json") => {
+            Ok(BodyKind::Json)
+        }
+        _ => Err(Why::OtherType),
+    }
+}
+
+fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Why> {
+    let mut fields = headers.get_all(name).into_iter();
+    let (first, second) = (fields.next(), fields.next());
+    match (first.map(|field| field.to_str()), second) {
+        (None, _) => Ok(None),
+        (Some(Ok(text)), None) => Ok(Some(text)),
+        _ => Err(Why::OtherType),
+    }
+}
+
+/// The bytes of a body of this kind.
+fn bytes<'a>(body: KnownBody<'a>, kind: BodyKind, headers: &HeaderMap) -> Result<&'a [u8], Why> {
+    match body {
+        KnownBody::Whole([]) => return Err(Why::Absent),
+        // The gateway reads the body wherever a key of the route asks for it.
+        KnownBody::Unread => return Err(Why::Malformed),
+        _ => {}
+    }
+    if reading(headers)? != kind {
+        return Err(Why::OtherType);
+    }
+    match body {
+        KnownBody::Whole(bytes) => Ok(bytes),
+        KnownBody::TooLarge => Err(Why::TooLarge),
+        KnownBody::OfOtherKind | KnownBody::Unread => Err(Why::OtherType),
+    }
+}
+
+/// The parameter `name` of a form.
+pub(super) fn form<'a>(
+    body: KnownBody<'a>,
+    headers: &HeaderMap,
+    name: &str,
+) -> Result<Value<'a>, Why> {
+    value::parameters(bytes(body, BodyKind::Form, headers)?, name.as_bytes())
+}
+
+/// The value that `pointer` leads to in JSON.
+pub(super) fn json<'a>(
+    body: KnownBody<'a>,
+    headers: &HeaderMap,
+    pointer: &Pointer,
+) -> Result<Value<'a>, Why> {
+    let bytes = bytes(body, BodyKind::Json, headers)?;
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let found = Follow(&pointer.0)
+        .deserialize(&mut deserializer)
+        .and_then(|found| deserializer.end().map(|()| found))
+        .map_err(|_| Why::Malformed)?;
+    found.map(|text| Cow::Owned(text.into_bytes()))
+}
+
+/// Walks to where the steps lead, and reads everything beside the way without keeping it.
+struct Follow<'p>(&'p [Arc<str>]);
+
+/// A scalar's text. The outer error of a walk is that the text is no JSON.
+type Found = Result<String, Why>;
+
+impl Follow<'_> {
+    fn scalar<E>(self, text: impl FnOnce() -> String) -> Result<Found, E> {
+        Ok(if self.0.is_empty() {
+            Ok(text())
+        } else {
+            Err(Why::Absent)
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Follow<'_> {
+    type Value = Found;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Found, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Follow<'_> {
+    type Value = Found;
+
+    fn expecting(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str("JSON")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Found, E> {
+        self.scalar(|| text.to_owned())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Found, E> {
+        self.scalar(|| value.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Found, E> {
+        self.scalar(|| value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Found, E> {
+        self.scalar(|| value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Found, E> {
+        self.scalar(|| number(value))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Found, E> {
+        Ok(Err(Why::Absent))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {
+        let step = self.0.split_first();
+        let mut found = Err(if step.is_some() {
+            Why::Absent
+        } else {
+            Why::Malformed
+        });
+        let mut met = false;
+        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
+            match step {
+                Some((step, rest)) if is_alike(&name, step) => {
+                    let here = if *name == **step {
+                        members.next_value_seed(Follow(rest))?
+                    } else {
+                        members.next_value::<IgnoredAny>()?;
+                        Err(Why::Repeated)
+                    };
+                    found = if met { Err(Why::Repeated) } else { here };
+                    met = true;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Found, A::Error> {
+        let step = self.0.split_first();
+        let mut found = Err(if step.is_some() {
+            Why::Absent
+        } else {
+            Why::Malformed
+        });
+        if let Some((step, rest)) = step
+            && let Some(index) = index(step)
+        {
+            let mut at = 0;
+            while at < index && elements.next_element::<IgnoredAny>()?.is_some() {
+                at += 1;
+            }
+            if let Some(here) = elements.next_element_seed(Follow(rest))? {
+                found = here;
+            }
+        }
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
+    }
+}
+
+/// RFC 6901 §4: digits without a leading zero.
+pub(super) fn index(step: &str) -> Option<usize> {
+    let plain =
+        step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
+    plain.then(|| step.parse().ok()).flatten()
+}
+
+/// Equal but for case, as decoders that ignore it compare: `ſ` and `K` have upper cases that fold to ASCII.
+fn is_alike(name: &str, step: &str) -> bool {
+    let folded = |text: &str| text.to_uppercase().to_lowercase();
+    name == step || (name.len() <= 4 * step.len() && folded(name) == folded(step))
+}
+
+/// `1.0` and `1e0` are `1`.
+pub(super) fn number(value: f64) -> String {
+    // Adding zero makes -0 the same as 0.
+    format!("{}", value + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(steps: &[&str], text: &[u8]) -> Result<String, Why> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let pointer = Pointer(steps.iter().map(|step| Arc::from(*step)).collect());
+        json(KnownBody::Whole(text), &headers, &pointer)
+            .map(|value| String::from_utf8(value.into_owned()).expect("JSON is UTF-8"))
+    }
+
+    /// Goal: a pointer finds what RFC 6901 says, and spellings of one scalar are one. Method: values of every kind, near and nested.
+    #[test]
+    fn a_pointer_leads_to_a_scalar() {
+        let text =
+            br#" {"a":1,"b":{"":[true,{"c/d":"x\u0061"}],"e":-0.0},"f":1.0,"g":1e0,"h":"1"} "#;
+        for (steps, value) in [
+            (&["a"][..], "1"),
+            (&["f"], "1"),
+            (&["g"], "1"),
+            (&["h"], "1"),
+            (&["b", "e"], "0"),
+            (&["b", "", "0"], "true"),
+            (&["b", "", "1", "c/d"], "xa"),
+        ] {
+            assert_eq!(at(steps, text).as_deref(), Ok(value), "{steps:?}");
+        }
+        for steps in [
+            &["x"][..],
+            &["a", "x"],
+            &["b", "", "2"],
+            &["b", "", "01"],
+            &["b", "", "-"],
+        ] {
+            assert_eq!(at(steps, text), Err(Why::Absent), "{steps:?}");
+        }
+        assert_eq!(at(&["b"], text), Err(Why::Malformed));
+    }
+
+    /// Goal: what decoders read in different ways is no value. Method: members that stand twice, at each depth, and that differ in case
+    /// as Go folds it.
+    #[test]
+    fn a_member_that_stands_twice_is_no_value() {
+        for text in [
+            r#"{"k":1,"k":2}"#,
+            r#"{"k":1,"k":1}"#,
+            r#"{"k":1,"K":2}"#,
+            r#"{"K":2}"#,
+            "{\"\u{212a}\":2,\"k\":1}",
+            r#"{"k":{},"k":1}"#,
+        ] {
+            assert_eq!(at(&["k"], text.as_bytes()), Err(Why::Repeated), "{text}");
+        }
+        let nested = br#"{"k":{"s":1},"x":{"s":2,"s":3}}"#;
+        assert_eq!(at(&["k", "s"], nested).as_deref(), Ok("1"));
+        assert_eq!(at(&["x", "s"], nested), Err(Why::Repeated));
+        assert_eq!(at(&["k", "\u{17f}"], nested), Err(Why::Repeated));
+    }
+
+    proptest! {
+        /// Goal: nothing a client sends stops the process. Method: texts of what JSON is made of, and brackets by the thousand.
+        #[test]
+        fn every_text_is_a_value_or_a_reason(text in "[\\[{\"k:,1e\\\\u\\]}\\- ]{0,40}", deep in 0usize..4000) {
+            let _ = at(&["k", "0"], text.as_bytes());
+            let _ = at(&["k", "0"], "[{\"k\":".repeat(deep).as_bytes());
+        }
+    }
+}

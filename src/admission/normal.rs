@@ -1,0 +1,201 @@
+//! Decides the normal form of a value: what is done to it so that two spellings of one thing share a counter.
+//!
+//! Every form may merge more than one origin would, and never less: a merged value makes a limit stricter, a split one gives fresh
+//! counters away. Bytes that are no UTF-8 are read as U+FFFD.
+
+use std::borrow::Cow;
+
+use phonenumber::{Mode, country};
+
+use super::gap::Why;
+use super::value::Value;
+use crate::config::rules::Normaliser;
+
+/// Longest telephone number that is looked at, in bytes: E.164 has 15 digits, and people write spaces between them.
+const PHONE_BYTES: usize = 40;
+
+/// What is left of `value` after `normalisers`, in their order.
+pub(super) fn apply<'a>(
+    mut value: Value<'a>,
+    normalisers: &[Normaliser],
+) -> Result<Value<'a>, Why> {
+    for normaliser in normalisers {
+        let text = String::from_utf8_lossy(&value);
+        let normal = one(&text, normaliser).ok_or(Why::Malformed)?;
+        value = Cow::Owned(normal.into_bytes());
+    }
+    Ok(value)
+}
+
+fn one(text: &str, normaliser: &Normaliser) -> Option<String> {
+    match normaliser {
+        Normaliser::Lower => Some(text.to_lowercase()),
+        Normaliser::Trim => Some(text.trim().to_owned()),
+        Normaliser::E164(region) => e164(text, *region),
+        Normaliser::Email => email(text),
+        Normaliser::First(count) => Some(text.chars().take(usize::from(count.get())).collect()),
+        Normaliser::Before(mark) => text
+            .split_once(&**mark)
+            .map(|(before, _)| before.to_owned()),
+        Normaliser::After(mark) => text.rsplit_once(&**mark).map(|(_, after)| after.to_owned()),
+    }
+}
+
+/// A telephone number as `+4915112345678`; `None` where it is none that can be called.
+///
+/// Only digits and what people write between them are taken, so that extensions, letters and URIs do not spell one number in
+/// many ways.
+fn e164(text: &str, region: Option<country::Id>) -> Option<String> {
+    let text = text.trim();
+    let shape = |byte: u8| byte.is_ascii_digit() || b"+ -./()".contains(&byte);
+    if text.len() > PHONE_BYTES || !text.bytes().all(shape) {
+        return None;
+    }
+    let digits: String = text
+        .bytes()
+        .filter(|byte| byte.is_ascii_digit() || *byte == b'+')
+        .map(char::from)
+        .collect();
+    if digits.rfind('+').is_some_and(|at| at > 0) || (region.is_none() && !digits.starts_with('+'))
+    {
+        return None;
+    }
+    let number = phonenumber::parse(region, &digits).ok()?;
+    number
+        .is_valid()
+        .then(|| number.format().mode(Mode::E164).to_string())
+}
+
+/// A mail address in the form that names its mailbox.
+///
+/// Lower case, since no provider tells mailboxes apart by it (RFC 5321 §2.4 would allow it). Without `+tag`, which the large
+/// providers deliver to the mailbox without it. At Gmail without dots, and `googlemail.com` is `gmail.com`.
+fn email(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let (local, domain) = text.rsplit_once('@')?;
+    let domain = domain.trim_end_matches('.');
+    let local = local.split_once('+').map_or(local, |(mailbox, _)| mailbox);
+    if local.is_empty() || domain.is_empty() || text.contains(char::is_whitespace) {
+        return None;
+    }
+    Some(match domain {
+        "gmail.com" | "googlemail.com" => format!("{}@gmail.com", local.replace('.', "")),
+        _ => format!("{local}@{domain}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn normal(text: &str, normalisers: &[Normaliser]) -> Result<String, Why> {
+        apply(Cow::Borrowed(text.as_bytes()), normalisers)
+            .map(|value| String::from_utf8(value.into_owned()).unwrap())
+    }
+
+    /// Goal: the ways in which people write one number are one number, and what is none has no form. Method: a German mobile number
+    /// in many spellings, then slips and tricks.
+    #[test]
+    fn spellings_of_a_telephone_number_are_one() {
+        let german = [Normaliser::E164(Some(country::Id::DE))];
+        for text in [
+            "+4915112345678",
+            "004915112345678",
+            "015112345678",
+            "0151 12345678",
+            " (0151) 123-456.78 ",
+            "+49 (151) 123 45678",
+        ] {
+            assert_eq!(
+                normal(text, &german).as_deref(),
+                Ok("+4915112345678"),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            normal("+1 650-253-0000", &german).as_deref(),
+            Ok("+16502530000")
+        );
+        for text in [
+            "",
+            "+",
+            "110",
+            "123",
+            "phone",
+            "+49",
+            "0151 12345678;ext=1",
+            "tel:+4915112345678",
+            "+49151123456789012",
+            "++4915112345678",
+            "0151 +12345678",
+            "٠١٥١١٢٣٤٥٦٧٨",
+        ] {
+            assert_eq!(normal(text, &german), Err(Why::Malformed), "{text}");
+        }
+        let anywhere = [Normaliser::E164(None)];
+        assert_eq!(normal("015112345678", &anywhere), Err(Why::Malformed));
+        assert_eq!(
+            normal("+4915112345678", &anywhere).as_deref(),
+            Ok("+4915112345678")
+        );
+    }
+
+    /// Goal: one mailbox is one key. Method: the forms that providers deliver alike, and what is no address.
+    #[test]
+    fn spellings_of_a_mail_address_are_one() {
+        let email = [Normaliser::Email];
+        for (text, mailbox) in [
+            (" Ann@Example.COM ", "ann@example.com"),
+            ("ann+shop@example.com.", "ann@example.com"),
+            ("A.n.n+1@GoogleMail.com", "ann@gmail.com"),
+            ("a.n.n@example.com", "a.n.n@example.com"),
+        ] {
+            assert_eq!(normal(text, &email).as_deref(), Ok(mailbox), "{text}");
+        }
+        for text in [
+            "",
+            "ann",
+            "@example.com",
+            "ann@",
+            "+tag@example.com",
+            "a b@example.com",
+        ] {
+            assert_eq!(normal(text, &email), Err(Why::Malformed), "{text}");
+        }
+    }
+
+    /// Goal: forms apply in the order written, and an empty value stays one. Method: chains over small texts.
+    #[test]
+    fn forms_follow_each_other() {
+        use Normaliser::*;
+        let first = |count| First(std::num::NonZeroU16::new(count).unwrap());
+        let at = || std::sync::Arc::from("@");
+        assert_eq!(normal(" ÄB ", &[Trim, Lower]).as_deref(), Ok("äb"));
+        assert_eq!(normal("äöü", &[first(2)]).as_deref(), Ok("äö"));
+        assert_eq!(normal("a", &[first(2)]).as_deref(), Ok("a"));
+        assert_eq!(normal("", &[Trim, Lower, first(2)]).as_deref(), Ok(""));
+        assert_eq!(normal("a@b@c", &[Before(at())]).as_deref(), Ok("a"));
+        assert_eq!(normal("a@b@c", &[After(at())]).as_deref(), Ok("c"));
+        assert_eq!(normal("abc", &[After(at())]), Err(Why::Malformed));
+        assert_eq!(
+            normal("Ann@Example.com", &[Email, After(at()), first(3)]).as_deref(),
+            Ok("exa")
+        );
+    }
+
+    proptest! {
+        /// Goal: nothing a client sends stops the process, and a form is its own form. Method: texts of the characters that numbers
+        /// and addresses are made of.
+        #[test]
+        fn every_text_has_a_form_or_none(text in "\\PC{0,12}", phone in "[+0-9 ()/.-]{0,20}") {
+            let german = [Normaliser::E164(Some(country::Id::DE))];
+            for (text, form) in [(&phone, &german), (&text, &german), (&text, &[Normaliser::Email])] {
+                if let Ok(normal_form) = normal(text, form) {
+                    prop_assert_eq!(normal(&normal_form, form), Ok(normal_form.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Owns how the normal form of a value is written: `lower`, `first 4`, `e164 DE`, one after the other with `|` between.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use phonenumber::country;
+
+use super::field::quoted;
+use super::problem::Mistake;
+use super::rules::Normaliser;
+use super::suggest;
+
+/// As they are written.
+const FORMS: &str = "lower, trim, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
+
+const NAMES: [&str; 7] = ["lower", "trim", "email", "e164", "first", "before", "after"];
+
+/// Most of one part: more say nothing that fewer could not.
+const MOST: usize = 8;
+
+/// Longest text of `before` and `after`, in bytes.
+const LONGEST_MARK: usize = 32;
+
+/// What follows the first `|` of a part.
+pub(super) fn all(text: &str) -> Result<Vec<Normaliser>, Mistake> {
+    let pieces = pieces(text);
+    if pieces.len() > MOST {
+        return Err(Mistake::with_advice(
+            format!("{} normal forms are too many for a value", pieces.len()),
+            format!("keep at most {MOST}"),
+        ));
+    }
+    pieces.into_iter().map(one).collect()
+}
+
+/// The texts between `|`, other than those in quotes.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut start, mut open) = (0, None);
+    for (at, character) in text.char_indices() {
+        match (character, open) {
+            ('|', None) => {
+                pieces.push(text[start..at].trim());
+                start = at + 1;
+            }
+            ('"' | '\'', None) => open = Some(character),
+            (character, Some(quote)) if character == quote => open = None,
+            _ => {}
+        }
+    }
+    pieces.push(text[start..].trim());
+    pieces
+}
+
+fn one(text: &str) -> Result<Normaliser, Mistake> {
+    let (name, argument) = match text.split_once(' ') {
+        Some((name, argument)) => (name, argument.trim()),
+        None => (text, ""),
+    };
+    let plain = |normaliser| {
+        if argument.is_empty() {
+            Ok(normaliser)
+        } else {
+            let message = format!("{name} takes nothing, and got {}", quoted(argument));
+            Err(Mistake::with_advice(message, format!("write {name} alone")))
+        }
+    };
+    match name {
+        "lower" => plain(Normaliser::Lower),
+        "trim" => plain(Normaliser::Trim),
+        "email" => plain(Normaliser::Email),
+        "e164" => {
+            let region = region(argument)?;
+            // The numbering plans are unpacked at their first use: now, rather than while a request waits.
+            drop(phonenumber::parse(region, "+16502530000"));
+            Ok(Normaliser::E164(region))
+        }
+        "first" => count(argument).map(Normaliser::First),
+        "before" => mark(name, argument).map(Normaliser::Before),
+        "after" => mark(name, argument).map(Normaliser::After),
+        _ => Err(unknown(text, name)),
+    }
+}
+
+fn unknown(text: &str, name: &str) -> Mistake {
+    let message = format!("{} is not a normal form", quoted(text));
+    let advice = match suggest::nearest(name, NAMES) {
+        Some(meant) => format!("did you mean {meant}? write one of {FORMS}"),
+        None => format!("write one of {FORMS}"),
+    };
+    Mistake::with_advice(message, advice)
+}
+
+/// The country of numbers that are written without one.
+fn region(text: &str) -> Result<Option<country::Id>, Mistake> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not a country", quoted(text)),
+            "write its two letters, as in \"e164 DE\", or \"e164\" alone for numbers that begin with +",
+        )
+    })
+}
+
+fn count(text: &str) -> Result<NonZeroU16, Mistake> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten().ok_or_else(|| {
+        Mistake::with_advice(
+            format!(
+                "first takes a number of characters, and got {}",
+                quoted(text)
+            ),
+            "write 1 to 65535, as in \"first 4\"",
+        )
+    })
+}
+
+/// A text in quotes of either kind, since a TOML string takes one of them.
+fn mark(name: &str, text: &str) -> Result<Arc<str>, Mistake> {
+    let within = |quote| {
+        text.strip_prefix(quote)
+            .and_then(|rest: &str| rest.strip_suffix(quote))
+    };
+    let mark = within('"').or_else(|| within('\''));
+    match mark {
+        Some(mark) if (1..=LONGEST_MARK).contains(&mark.len()) && !mark.contains(['"', '\'']) => {
+            Ok(Arc::from(mark))
+        }
+        _ => Err(Mistake::with_advice(
+            format!("{name} takes a text in quotes, and got {}", quoted(text)),
+            format!("write 1 to {LONGEST_MARK} bytes, as in {name} '@'"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a mark may be what separates. Method: a bar in quotes of both kinds.
+    #[test]
+    fn a_bar_in_quotes_separates_nothing() {
+        assert_eq!(
+            all(" before \"|\" | lower"),
+            Ok(vec![Normaliser::Before("|".into()), Normaliser::Lower])
+        );
+        assert_eq!(all("after '|'"), Ok(vec![Normaliser::After("|".into())]));
+    }
+
+    /// Goal: an unknown form is answered with those that exist. Method: slips of several kinds, each with a part of its advice.
+    #[test]
+    fn what_is_no_normal_form_is_answered_with_what_to_write() {
+        for (wrong, advice) in [
+            ("lowre", "did you mean lower? write one of lower, trim"),
+            ("sha256", "write one of lower, trim"),
+            ("", "write one of lower, trim"),
+            ("lower de", "write lower alone"),
+            ("e164 Germany", "write its two letters"),
+            ("first", "write 1 to 65535"),
+            ("first 0", "write 1 to 65535"),
+            ("first -1", "write 1 to 65535"),
+            ("before @", "as in before '@'"),
+            ("after \"\"", "as in after '@'"),
+            ("before \"", "as in before '@'"),
+        ] {
+            let told = all(wrong).unwrap_err().advice.unwrap();
+            assert!(told.contains(advice), "{wrong}: {told}");
+        }
+        assert!(all(&"lower|".repeat(9)).is_err());
+    }
+}

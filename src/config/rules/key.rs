@@ -1,0 +1,243 @@
+//! Owns what a key can be made of: the parts of a template, how their values are normalised, and what holds without them.
+//!
+//! Equal templates share counters across a reload, so two ways to write one template are equal here. `Display` writes a template
+//! as one would in the configuration, which is also how a limit's files remember what their counters mean.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use http::HeaderName;
+use phonenumber::country;
+
+/// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTemplate(pub Vec<KeyPart>);
+
+/// One part of a key. Only a value can be absent from a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyPart {
+    /// `client.ip`, or with prefix lengths `client.ip/24,/56`; default /32 and /64.
+    ClientIp {
+        /// Bits of an IPv4 address, 0–32.
+        v4: u8,
+        /// Bits of an IPv6 address, 0–128.
+        v6: u8,
+    },
+    /// `host`: the authority's host, lower case, without port.
+    Host,
+    /// `path`: the normalised path without query.
+    Path,
+    /// `method`.
+    Method,
+    /// `global`: one counter for all.
+    Global,
+    /// A value that the client sends: `header.x-api-key | lower`.
+    Value(ValuePart),
+}
+
+/// A value that the client sends, and its normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuePart {
+    /// Where it stands in a request.
+    pub source: ValueSource,
+    /// What is done to it, in this order.
+    pub normalisers: Vec<Normaliser>,
+}
+
+/// Where a value stands in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueSource {
+    /// `header.NAME`
+    Header(HeaderName),
+    /// `cookie.NAME`
+    Cookie(Arc<str>),
+    /// `query.NAME`
+    Query(Arc<str>),
+    /// `path.NAME`: a parameter of the route's path; every route of the limit has it.
+    PathParameter(Arc<str>),
+    /// `jwt.NAME`: a claim of a verified token.
+    Claim(Pointer),
+    /// `body.json.NAME`
+    Json(Pointer),
+    /// `body.form.NAME`
+    Form(Arc<str>),
+}
+
+/// Where a value stands in JSON: the steps of a JSON pointer (RFC 6901), at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer(pub Vec<Arc<str>>);
+
+/// What is done to a value so that two spellings of one thing share a counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Normaliser {
+    /// `lower`
+    Lower,
+    /// `trim`
+    Trim,
+    /// `e164`, or `e164 DE` with the country of numbers that are written without one.
+    E164(Option<country::Id>),
+    /// `email`
+    Email,
+    /// `first N`: so many characters.
+    First(NonZeroU16),
+    /// `before "@"`: up to the first.
+    Before(Arc<str>),
+    /// `after "@"`: from the last on.
+    After(Arc<str>),
+}
+
+/// What holds for a request that lacks a part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMissing {
+    /// It is answered with 400.
+    Refuse,
+    /// The limit does not apply to it.
+    Skip,
+    /// It counts by its client's address, apart from all keys.
+    Ip,
+    /// All such requests share one counter.
+    Shared,
+}
+
+impl OnMissing {
+    /// Every choice.
+    pub const ALL: [Self; 4] = [Self::Refuse, Self::Skip, Self::Ip, Self::Shared];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Skip => "skip",
+            Self::Ip => "ip",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl KeyTemplate {
+    /// The first part that a request can lack.
+    #[must_use]
+    pub fn uncertain(&self) -> Option<&ValuePart> {
+        self.values().find(|value| value.can_be_absent())
+    }
+
+    /// The parts that are values of the request.
+    pub fn values(&self) -> impl Iterator<Item = &ValuePart> {
+        self.0.iter().filter_map(|part| match part {
+            KeyPart::Value(value) => Some(value),
+            _ => None,
+        })
+    }
+}
+
+impl ValuePart {
+    /// Whether there are requests without it.
+    #[must_use]
+    pub fn can_be_absent(&self) -> bool {
+        // A route's parameters are never empty, so only a normaliser can leave nothing of one.
+        let certain = matches!(self.source, ValueSource::PathParameter(_));
+        !certain || self.normalisers.iter().any(Normaliser::can_fail)
+    }
+}
+
+impl Normaliser {
+    /// Whether some values have no such form.
+    #[must_use]
+    pub fn can_fail(&self) -> bool {
+        match self {
+            Self::Lower | Self::Trim | Self::First(_) => false,
+            Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for KeyTemplate {
+    /// As one would write it in the configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            part.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for KeyPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClientIp { v4, v6 } => write!(f, "client.ip/{v4},/{v6}"),
+            Self::Host => f.write_str("host"),
+            Self::Path => f.write_str("path"),
+            Self::Method => f.write_str("method"),
+            Self::Global => f.write_str("global"),
+            Self::Value(value) => value.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ValuePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)?;
+        for normaliser in &self.normalisers {
+            write!(f, " | {normaliser}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ValueSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header.{name}"),
+            Self::Cookie(name) => write!(f, "cookie.{name}"),
+            Self::Query(name) => write!(f, "query.{name}"),
+            Self::PathParameter(name) => write!(f, "path.{name}"),
+            Self::Claim(pointer) => write!(f, "jwt.{pointer}"),
+            Self::Json(pointer) => write!(f, "body.json.{pointer}"),
+            Self::Form(name) => write!(f, "body.form.{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Pointer {
+    /// A name alone where that says the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [name] = &*self.0
+            && !name.is_empty()
+            && !name.contains(['/', '.', '~'])
+        {
+            return f.write_str(name);
+        }
+        for step in &self.0 {
+            write!(f, "/{}", step.replace('~', "~0").replace('/', "~1"))?;
+        }
+        Ok(())
+    }
+}
+
+impl ValueSource {
+    /// Whether it is read out of the body.
+    #[must_use]
+    pub fn is_in_body(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Form(_))
+    }
+}
+
+impl fmt::Display for Normaliser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lower => f.write_str("lower"),
+            Self::Trim => f.write_str("trim"),
+            Self::E164(None) => f.write_str("e164"),
+            Self::E164(Some(region)) => write!(f, "e164 {}", region.as_ref()),
+            Self::Email => f.write_str("email"),
+            Self::First(count) => write!(f, "first {count}"),
+            Self::Before(mark) => write!(f, "before \"{mark}\""),
+            Self::After(mark) => write!(f, "after \"{mark}\""),
+        }
+    }
+}

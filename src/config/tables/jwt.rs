@@ -1,0 +1,160 @@
+//! `[jwt]`: which tokens are believed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonwebtoken::Algorithm;
+
+use crate::bounds::TOKEN_KEYS;
+use crate::client::token::{KeyError, KeyText, TokenSettings, Verifier};
+use crate::config::field::{Field, all, quoted};
+use crate::config::rules::JwtRules;
+use crate::config::suggest;
+
+/// The algorithms that exist here.
+const ALGORITHMS: [(&str, Algorithm); 12] = [
+    ("HS256", Algorithm::HS256),
+    ("HS384", Algorithm::HS384),
+    ("HS512", Algorithm::HS512),
+    ("RS256", Algorithm::RS256),
+    ("RS384", Algorithm::RS384),
+    ("RS512", Algorithm::RS512),
+    ("PS256", Algorithm::PS256),
+    ("PS384", Algorithm::PS384),
+    ("PS512", Algorithm::PS512),
+    ("ES256", Algorithm::ES256),
+    ("ES384", Algorithm::ES384),
+    ("EdDSA", Algorithm::EdDSA),
+];
+
+/// How far clocks may be apart where nothing is said.
+const LEEWAY: Duration = Duration::from_secs(60);
+/// More would let tokens live on that were meant to end.
+const LONGEST_LEEWAY: Duration = Duration::from_secs(600);
+
+pub(in crate::config) const EXAMPLE: &str =
+    "{ algorithms = [\"RS256\"], jwks_file = \"/etc/sluicegate/jwks.json\" }";
+
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules> {
+    let section = field.section()?;
+    let algorithms = section
+        .required("algorithms", "[\"RS256\"]")
+        .and_then(|field| algorithms(&field));
+    let key_file = section.field("key_file", "\"/etc/sluicegate/jwt.pem\"");
+    let jwks_file = section.field("jwks_file", "\"/etc/sluicegate/jwks.json\"");
+    let text = |field: &Field<'_>| field.text().map(str::to_owned);
+    let issuer = section.optional("issuer", "\"https://login.example.com/\"", text);
+    let audience = section.optional("audience", "\"api\"", text);
+    let leeway = section.or("leeway", "\"60s\"", LEEWAY, |field| {
+        field.duration(Duration::ZERO..=LONGEST_LEEWAY)
+    });
+    let file = match (key_file, jwks_file) {
+        (Some(_), Some(set)) => set.refuse(
+            "there is a key_file too, and keys come from one of the two",
+            "leave one out",
+        ),
+        (Some(single), None) => Some((single, KeyText::Single as fn(String) -> KeyText)),
+        (None, Some(set)) => Some((set, KeyText::Set as fn(String) -> KeyText)),
+        (None, None) => {
+            section.report.absent(
+                &section.place,
+                "nothing is said about the keys of tokens",
+                "write key_file = \"/etc/sluicegate/jwt.pem\", or jwks_file = \"/etc/sluicegate/jwks.json\"",
+            );
+            None
+        }
+    };
+    section.finish();
+    let (field, kind) = file?;
+    let path = base.join(field.text()?);
+    let shown = quoted(&path.display().to_string());
+    let text = match field.report.surroundings.read(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            return field.refuse(
+                format!("{shown} cannot be read: {error}"),
+                "put the key there as text, readable for the user that runs the gateway",
+            );
+        }
+    };
+    let settings = TokenSettings {
+        algorithms: algorithms?,
+        keys: kind(text),
+        issuer: issuer?,
+        audience: audience?,
+        leeway: leeway?,
+    };
+    match Verifier::new(settings) {
+        Ok(verifier) => Some(JwtRules {
+            verifier: Arc::new(verifier),
+            file: path,
+        }),
+        Err(error) => {
+            let (wrong, advice) = told(error);
+            field.refuse(format!("{shown} {wrong}"), advice)
+        }
+    }
+}
+
+fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
+    all(field.list()?.iter().map(|element| {
+        let text = element.text()?;
+        let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
+        if let Some((_, algorithm)) = known {
+            return Some(*algorithm);
+        }
+        let names = ALGORITHMS.map(|(name, _)| name);
+        let message = format!("there is no algorithm {}", quoted(text));
+        match suggest::nearest(text, names) {
+            Some(meant) => element.refuse(message, format!("did you mean \"{meant}\"?")),
+            None => element.refuse(message, format!("write one of {}", names.join(", "))),
+        }
+    }))
+}
+
+/// What is wrong with the keys, and what to write instead.
+fn told(error: KeyError) -> (String, String) {
+    let (wrong, advice) = match error {
+        KeyError::PublicSecret => (
+            "holds a PEM block, and with HS256 its bytes would be the secret: who knows a public key could sign tokens",
+            "write the algorithm of the key, such as \"RS256\", or put a secret there",
+        ),
+        KeyError::ShortSecret { least } => {
+            return (
+                format!("holds a secret of less than {least} bytes, which can be guessed"),
+                format!(
+                    "put {least} random bytes or more there, for example with: openssl rand -hex {least}"
+                ),
+            );
+        }
+        KeyError::MixedAlgorithms => (
+            "holds one key, and these algorithms need keys of different kinds",
+            "keep the algorithms of one kind, or write jwks_file",
+        ),
+        KeyError::SecretInSet => (
+            "is a set of public keys, and HS256, HS384 and HS512 have a secret",
+            "write key_file with the secret, or leave these algorithms out",
+        ),
+        KeyError::NoKey => (
+            "holds no public key for these algorithms",
+            "put a PEM block there that begins with -----BEGIN PUBLIC KEY-----, or a sound JWKS",
+        ),
+        KeyError::NoSet => (
+            "is no JWKS",
+            "put a JSON object with \"keys\" there, or write key_file",
+        ),
+        KeyError::NoFittingKey => (
+            "holds no key for these algorithms",
+            "add the algorithms of its keys, or another key",
+        ),
+        KeyError::TooManyKeys => {
+            return (
+                "holds too many keys".to_owned(),
+                format!("keep at most {TOKEN_KEYS}: those in use and the next"),
+            );
+        }
+    };
+    (wrong.to_owned(), advice.to_owned())
+}

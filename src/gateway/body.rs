@@ -1,0 +1,113 @@
+//! Reads the beginning of a body before the decision, for routes whose limits count by what is in it, so that the origin still gets
+//! every byte.
+//!
+//! Pingora keeps what is read in the buffer that it also retries from, and sends that to the origin first. The buffer has 64 KiB and one
+//! read may bring as much, so a body in chunks can be too much for it; what was read is then held here, and put in front of the next
+//! piece on its way to the origin.
+//!
+//! # Limits
+//! At most `body_key_bytes` and one read are held, for at most `client_read_timeout` in all. A body that announces more is not read.
+
+use bytes::{Bytes, BytesMut};
+use pingora::Result;
+use pingora::proxy::Session;
+use tokio::time::timeout;
+
+use super::answer;
+use super::context::Context;
+use crate::admission::{KnownBody, body_kind};
+use crate::response::Problem;
+
+/// What was read of a body before the decision.
+pub(super) enum Prefix {
+    /// All of it.
+    Whole(Bytes),
+    /// It is longer than what is read.
+    TooLarge,
+    /// It is of a kind that no key is read from.
+    OfOtherKind,
+}
+
+impl Prefix {
+    /// As admission sees it.
+    pub(super) fn known(&self) -> KnownBody<'_> {
+        match self {
+            Self::Whole(bytes) => KnownBody::Whole(bytes),
+            Self::TooLarge => KnownBody::TooLarge,
+            Self::OfOtherKind => KnownBody::OfOtherKind,
+        }
+    }
+}
+
+/// Reads what keys need; the problem to answer with where that fails, the error where nobody is there to answer.
+pub(super) async fn read(
+    session: &mut Session,
+    context: &mut Context,
+) -> Result<Result<Prefix, Problem>> {
+    if session.is_body_empty() {
+        return Ok(Ok(Prefix::Whole(Bytes::new())));
+    }
+    if body_kind(&session.req_header().headers).is_err() {
+        return Ok(Ok(Prefix::OfOtherKind));
+    }
+    let server = &context.snapshot.rules.server;
+    let (most, patience) = (server.body_key_bytes, server.client_read_timeout);
+    if announced(session).is_some_and(|bytes| bytes > most as u64) {
+        return Ok(Ok(Prefix::TooLarge));
+    }
+    if answer::waits_for_invitation(session) {
+        answer::invite_body(session).await?;
+        context.invited = true;
+    }
+    session.as_downstream_mut().enable_retry_buffering();
+    // One deadline for all of it, so that a byte every few seconds does not hold the memory for ever.
+    match timeout(patience, read_up_to(session, most, context)).await {
+        Ok(prefix) => prefix,
+        Err(_) => Ok(Err(Problem::BodyTimeout)),
+    }
+}
+
+async fn read_up_to(
+    session: &mut Session,
+    most: usize,
+    context: &mut Context,
+) -> Result<Result<Prefix, Problem>> {
+    let mut read = BytesMut::new();
+    while let Some(bytes) = session.as_downstream_mut().read_request_body().await? {
+        read.extend_from_slice(&bytes);
+        context.received = read.len() as u64;
+        if let Some(route) = &context.route
+            && context.received > route.max_body_bytes
+        {
+            return Ok(Err(Problem::BodyTooLarge));
+        }
+        if read.len() > most {
+            if session.retry_buffer_truncated() {
+                if session.is_body_done() {
+                    // No further piece would take the held bytes along. A read ends before the last chunk, so this does not happen.
+                    return Ok(Err(Problem::BodyTooLarge));
+                }
+                context.held = Some(read.freeze());
+            }
+            return Ok(Ok(Prefix::TooLarge));
+        }
+    }
+    Ok(Ok(Prefix::Whole(read.freeze())))
+}
+
+fn announced(session: &Session) -> Option<u64> {
+    let length = session
+        .req_header()
+        .headers
+        .get(http::header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+/// Puts held bytes in front of the first piece that goes to the origin.
+pub(super) fn put_held_first(body: &mut Option<Bytes>, context: &mut Context) {
+    if let Some(held) = context.held.take() {
+        let mut joined = BytesMut::from(&held[..]);
+        joined.extend_from_slice(body.as_deref().unwrap_or_default());
+        *body = Some(joined.freeze());
+    }
+}
