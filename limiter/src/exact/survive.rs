@@ -11,7 +11,7 @@
 //! | while it | is left | which counts |
 //! |---|---|---|
 //! | charged | entries behind what counts | nothing: the request was never answered |
-//! | charged newcomers' shared log, but had not yet looked for a slot | the charge, perhaps beside one in the slot | an unanswered request |
+//! | charged the log of newcomers, but had not yet looked for a slot | the charge, perhaps beside one in the slot | an unanswered request |
 //! | charged by force, set, or took over what another table counts | some entries later than they were | too long, for at most a period |
 //! | gave back | entries that were to go, some of them later | too much, for at most a period |
 //! | claimed a slot | an empty log under the old name or the new one | nothing; the slot is nobody's |
