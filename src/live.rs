@@ -28,7 +28,7 @@ pub struct Live {
     pub recorder: Recorder,
     /// When the process started.
     pub started: Timestamp,
-    /// The file as it was then.
+    /// The files as they were then.
     pub version_at_start: Version,
     file: PathBuf,
     snapshot: ArcSwap<Snapshot>,
@@ -80,12 +80,14 @@ impl Live {
             threads: rules.server.threads,
             keepalive: rules.server.keepalive_timeout,
         };
-        let snapshot = Snapshot::compile(rules, None, &recorder.metrics, now);
+        let mut files = vec![file.to_owned()];
+        files.extend(rules.files());
+        let snapshot = Snapshot::compile(rules, None, &recorder.metrics, &seed, now);
         Self {
             seed,
             recorder,
             started: now,
-            version_at_start: Version::of(file),
+            version_at_start: Version::of(&files),
             file: file.to_owned(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
@@ -104,6 +106,14 @@ impl Live {
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// The files whose change is a change of the configuration, that of the configuration first.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.file.clone()];
+        files.extend(self.snapshot.load().rules.files());
+        files
     }
 
     /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
@@ -169,7 +179,13 @@ impl Live {
         }
         let changed = previous.rules != rules;
         if changed {
-            let next = Snapshot::compile(rules, Some(&previous), &self.recorder.metrics, now);
+            let next = Snapshot::compile(
+                rules,
+                Some(&previous),
+                &self.recorder.metrics,
+                &self.seed,
+                now,
+            );
             let routes = next.routes.iter().map(|route| &route.metrics);
             self.recorder.metrics.retain_routes(routes);
             info!("configuration {} is in force", next.generation);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{ActiveLimit, RouteLimits};
+use crate::admission::{ActiveLimit, Judged, KeySeed, RouteLimits};
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules,
 };
@@ -44,7 +44,7 @@ pub struct ActiveRoute {
     pub limits: RouteLimits,
     /// What happens to an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where no limit is shown so.
+    /// `RateLimit-Policy` for keys without rates of their own; `None` where no limit is shown so.
     pub policy: Option<HeaderValue>,
     /// How refusals are worded; `None` leaves that to the limit that refuses.
     pub refusal: Option<Arc<RefusalRules>>,
@@ -65,28 +65,45 @@ pub enum ActiveAction {
 impl ActiveRoute {
     /// What a refusal needs to know of a request on this route.
     #[must_use]
-    pub fn scene<'a>(&'a self, headers: &'a HeaderMap, request_id: RequestId) -> Scene<'a> {
+    pub fn scene<'a>(
+        &'a self,
+        judged: &Judged,
+        headers: &'a HeaderMap,
+        request_id: RequestId,
+    ) -> Scene<'a> {
         Scene {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
-            policy: self.policy.as_ref(),
+            policy: self.policy_for(judged),
             headers,
             request_id,
+        }
+    }
+
+    /// `RateLimit-Policy` for a request that was judged so.
+    #[must_use]
+    pub fn policy_for(&self, judged: &Judged) -> Option<HeaderValue> {
+        if judged.is_ordinary(&self.limits) {
+            self.policy.clone()
+        } else {
+            rate_limit_policy(judged.items(&self.limits))
         }
     }
 }
 
 impl Snapshot {
-    /// Compiles `rules`; `previous` is the snapshot in force, if any.
+    /// Compiles `rules`; `previous` is the snapshot in force, if any. Keys that the rules
+    /// name are hashed under `seed`.
     #[must_use]
     pub fn compile(
         rules: Rules,
         previous: Option<&Snapshot>,
         metrics: &Metrics,
+        seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
         let pools = compile_pools(&rules, previous);
-        let limits = compile_limits(&rules, previous, now);
+        let limits = compile_limits(&rules, previous, seed, now);
         let routes = rules
             .routes
             .iter()
@@ -152,6 +169,7 @@ fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, A
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
+    seed: &KeySeed,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
     rules
@@ -161,7 +179,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, now);
+            let active = ActiveLimit::new(name, limit, before, seed, now);
             (name.clone(), Arc::new(active))
         })
         .collect()

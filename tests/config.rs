@@ -47,6 +47,13 @@ impl Surroundings for Still {
         match path.to_str().unwrap() {
             "admin-token" => Ok("0123456789abcdef\n".to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
+            "tiers.csv" => {
+                Ok("client.ip,path,rates\n192.0.2.7,/a,50 per 10s; 200 per hour\n".to_owned())
+            }
+            "good-tiers.toml" => Ok(GOOD_TOML.to_owned()),
+            "bad-tiers.csv" => Ok(BAD_CSV.to_owned()),
+            "bad-tiers.toml" => Ok(BAD_TOML.to_owned()),
+            "broken.toml" => Ok("[[override]]\nkey = \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
     }
@@ -55,6 +62,47 @@ impl Surroundings for Still {
         2
     }
 }
+
+const GOOD_TOML: &str = "\
+[[override]]
+key = \"192.0.2.7\"
+rates = [\"1 per 10s\", \"1024 per 1h\"]
+[[override]]
+key = [\"2001:db8::/64\"]
+rates = \"blocked\"
+";
+
+const BAD_CSV: &str = "\
+client.ip,path,rates
+192.0.2.7,/a,\"6 per 10s; 9 per 1h\"
+192.0.2.7,/a/,unlimited
+192.0.2.7,a,blocked
+192.0.2.0/24,/b,blocked
+nobody,/b,6 per 10s
+192.0.2.8,/b,6/s; 9 per 1h
+192.0.2.8,unlimited
+192.0.2.9,/b,2 per 10s; 9 per 1h
+192.0.2.10,/b,
+192.0.2.11,/b,free
+192.0.2.12,/b,free
+192.0.2.13,/b,free
+192.0.2.14,/b,free
+";
+
+const BAD_TOML: &str = "\
+tiers = 3
+[[override]]
+key = [\"192.0.2.7\", \"/a\"]
+rates = \"unlimited\"
+[[override]]
+key = \"192.0.2.7\"
+[[override]]
+key = 7
+rates = \"blocked\"
+[[override]]
+key = \"192.0.2.8\"
+rate = \"blocked\"
+";
 
 fn read(text: &str) -> Result<Loaded, Problems> {
     parse_in("gateway.toml", text, &Still)
@@ -82,8 +130,12 @@ fn reference() -> String {
 
 /// The reference with the keys that are commented out in it.
 fn whole_reference() -> String {
-    let whole = reference().replace("\n#token_file", "\ntoken_file");
-    assert_ne!(whole, reference());
+    let mut whole = reference();
+    for key in ["token_file", "overrides"] {
+        let with = whole.replace(&format!("\n#{key}"), &format!("\n{key}"));
+        assert_ne!(with, whole, "{key}");
+        whole = with;
+    }
     whole
 }
 

@@ -10,6 +10,7 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::{MAX_ASKS, Verdict};
 
 use super::limit::ActiveLimit;
+use crate::config::rules::TierIndex;
 use crate::response::PolicyItems;
 
 /// What the limits of a route said of one request.
@@ -26,6 +27,8 @@ pub struct Judged {
 pub struct Beside {
     /// For each ask of the verdict the index of its limit on the route.
     pub asked: ArrayVec<u8, MAX_ASKS>,
+    /// For each ask the tier that its key is in; nothing where no limit of the route has tiers.
+    pub tiers: ArrayVec<Option<TierIndex>, MAX_ASKS>,
     /// What was found out about limits, at most a few for each limit of the route.
     pub notes: Vec<Note>,
 }
@@ -48,6 +51,10 @@ pub enum Finding {
     Cost(u32),
     /// What the origin wrote is no cost; the request cost 1.
     CostMalformed,
+    /// Its overrides take the key out of it; nothing was asked.
+    Unlimited,
+    /// Its overrides block the key; nothing was asked of any limit.
+    Blocked,
 }
 
 impl Judged {
@@ -77,7 +84,19 @@ impl Judged {
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
     ) -> impl Iterator<Item = &'a PolicyItems> + Clone {
-        self.asked(limits).map(|limit| &limit.items)
+        let beside = self.beside.as_deref();
+        self.asked(limits).enumerate().map(move |(ask, limit)| {
+            let tier = beside.and_then(|beside| beside.tiers.get(ask).copied().flatten());
+            limit.items_for(tier)
+        })
+    }
+
+    /// Whether what can be said of `limits` before a request comes holds for this one: all are asked, by their own rates.
+    #[must_use]
+    pub fn is_ordinary(&self, limits: &[Arc<ActiveLimit>]) -> bool {
+        self.beside.as_deref().is_none_or(|beside| {
+            beside.asked.len() == limits.len() && beside.tiers.iter().all(Option::is_none)
+        })
     }
 
     /// Adds what was found out later.

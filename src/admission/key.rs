@@ -36,6 +36,15 @@ impl KeySeed {
         Ok(Self(Seed::from_bytes(bytes)))
     }
 
+    /// The key whose parts are counted by these bytes, as a configuration names it.
+    pub(super) fn hash_parts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> KeyHash {
+        let mut hasher = self.0.hasher();
+        for part in parts {
+            hasher.part(part);
+        }
+        hasher.finish()
+    }
+
     /// The key of `facts` under `template`.
     #[must_use]
     pub fn hash(&self, template: &KeyTemplate, facts: &RequestFacts<'_>) -> KeyHash {

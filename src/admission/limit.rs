@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Cost, Limit, Timestamp};
 
+use super::key::KeySeed;
+use super::overrides::{ActiveTier, Overrides};
 use super::terms::Terms;
-use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name};
+use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, TierIndex};
 use crate::response::PolicyItems;
 
 /// One limit of a snapshot.
@@ -23,6 +25,7 @@ pub struct ActiveLimit {
     pub cost: Cost,
     /// How that is settled at the answer; `None` where it stands.
     pub terms: Option<Terms>,
+    pub(super) overrides: Option<Overrides>,
     overflow_announced: AtomicBool,
 }
 
@@ -35,18 +38,23 @@ impl ActiveLimit {
         name: &Name,
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
+        seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
+        let stored = rules.stored_policy();
+        let stored = match kept {
+            Some(before) => before.limit.edited(stored, rules.capacity, now),
+            None => Limit::new(stored, rules.capacity),
+        };
+        // Counters are made for the largest tier, so the limit's own policy always fits them.
+        let limit = stored.judged_by(rules.policy.clone()).unwrap_or(stored);
+        let before = kept.and_then(|before| before.overrides.as_ref());
         Self {
             name: name.clone(),
             key: rules.key.clone(),
-            limit: match kept {
-                Some(before) => before
-                    .limit
-                    .edited(rules.policy.clone(), rules.capacity, now),
-                None => Limit::new(rules.policy.clone(), rules.capacity),
-            },
+            overrides: Overrides::new(name, rules, &limit, before, seed),
+            limit,
             items: PolicyItems::new(name, rules),
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,
@@ -59,10 +67,19 @@ impl ActiveLimit {
         }
     }
 
-    /// Whether a verdict over it is all there is to know: nothing waits for the answer.
+    /// Whether a verdict over it is all there is to know: nothing waits for the answer, and all keys have the same rates.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.terms.is_none()
+        self.terms.is_none() && self.overrides.is_none()
+    }
+
+    /// What it writes into fields and bodies for keys of a tier, or for those of none.
+    pub(super) fn items_for(&self, tier: Option<TierIndex>) -> &PolicyItems {
+        let overrides = self.overrides.as_ref();
+        match tier.and_then(|tier| overrides?.tier(tier)) {
+            Some(ActiveTier::Rates(rates)) => &rates.1,
+            _ => &self.items,
+        }
     }
 
     /// Whether the caller is the first to notice that newcomers of this limit share counters (contract C3: logged once).

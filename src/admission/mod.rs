@@ -9,6 +9,7 @@
 mod judged;
 mod key;
 mod limit;
+mod overrides;
 mod pending;
 mod route;
 mod terms;
@@ -40,6 +41,8 @@ pub enum Admission {
 pub enum Refused {
     /// Some limit has no room.
     ByLimit(Judged),
+    /// The overrides of a limit block the key; no limit was asked.
+    Blocked(Judged),
 }
 
 /// Decides over `limits` and charges them, all or none.
@@ -73,6 +76,9 @@ pub fn foresee_refusal(
 ) -> Option<Judged> {
     if limits.is_empty() || !limits.refuse_plainly() {
         return None;
+    }
+    if !limits.are_plain() {
+        return weighed::foresee(limits, facts, seed, now);
     }
     let verdict = sluicegate_limiter::peek(&asks(limits, facts, seed), now);
     matches!(verdict.outcome(), Outcome::Refused { .. }).then(|| Judged::plain(verdict))

@@ -158,7 +158,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .collect();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
-        .filter_map(|(name, section)| Some((name, limit::read(section)?)))
+        .filter_map(|(name, section)| Some((name, limit::read(section, base)?)))
         .collect();
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)

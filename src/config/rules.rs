@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Capacity, Cost, Policy};
+use sluicegate_limiter::{Algorithm, Capacity, Cost, Policy};
 
 use super::condition::Condition;
+
+pub use super::rows::{OverrideRows, TierIndex};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -210,6 +212,8 @@ pub struct LimitRules {
     pub policy: Policy,
     /// Keys held at once.
     pub capacity: Capacity,
+    /// Keys that are not judged by `policy`; `None` where no file names any.
+    pub overrides: Option<OverrideRules>,
     /// What clients see of it.
     pub headers: FieldStyle,
     /// How its refusals are worded; `None` leaves the problem body.
@@ -218,6 +222,62 @@ pub struct LimitRules {
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
     pub count_if: Option<Condition>,
+}
+
+/// `overrides`: keys of a limit that have rates of their own, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverrideRules {
+    /// The file that was read, which is watched.
+    pub file: PathBuf,
+    /// What its rows say, each once.
+    pub tiers: Vec<Tier>,
+    /// Its rows.
+    pub rows: Arc<OverrideRows>,
+}
+
+/// What a row of overrides says of its key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tier {
+    /// It is judged so, by the limit's counters.
+    Rates(Policy),
+    /// The limit does not apply.
+    Unlimited,
+    /// Its requests are refused.
+    Blocked,
+}
+
+impl LimitRules {
+    /// The policy that counters are made for: that of the limit; of logs the one with the largest counts of all tiers, since their
+    /// length follows from that.
+    #[must_use]
+    pub fn stored_policy(&self) -> Policy {
+        let tiers = self.overrides.iter().flat_map(|overrides| &overrides.tiers);
+        let policies = tiers.filter_map(|tier| match tier {
+            Tier::Rates(policy) => Some(policy),
+            Tier::Unlimited | Tier::Blocked => None,
+        });
+        let largest = |policy: &&Policy| policy.rates().iter().map(|rate| rate.count()).max();
+        match self.policy.algorithm() {
+            Algorithm::Exact => policies
+                .chain([&self.policy])
+                .max_by_key(largest)
+                .unwrap_or(&self.policy)
+                .clone(),
+            _ => self.policy.clone(),
+        }
+    }
+}
+
+impl Rules {
+    /// The files beside the configuration whose change is a change of it.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let overrides = self
+            .limits
+            .values()
+            .filter_map(|limit| limit.overrides.as_ref());
+        overrides.map(|overrides| overrides.file.clone()).collect()
+    }
 }
 
 /// `headers`: in which fields a limit tells clients how they stand.

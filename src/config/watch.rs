@@ -1,6 +1,7 @@
-//! Decides when the configuration is read again: at SIGHUP, and when something happens in the file's directory.
+//! Decides when the configuration is read again: at SIGHUP, and when something happens in the directory of one of its files.
 //!
-//! The directory is watched rather than the file, so that atomic renames and the symbolic links of mounted config maps are seen.
+//! Overrides lie in files of their own, which are read with it. Directories are watched rather than files, so that atomic renames and
+//! the symbolic links of mounted config maps are seen.
 //! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
 
 use std::os::unix::fs::MetadataExt;
@@ -38,18 +39,20 @@ impl BackgroundService for Reloads {
         let (events, mut changes) = mpsc::channel(1);
         // The first look is for what changed before anybody watched.
         let _ = events.try_send(());
-        let _watcher = watch(self.0.file(), events);
-        let mut seen = self.0.version_at_start;
+        let mut files = self.0.files();
+        let mut watcher = watch(&files, events.clone());
+        let mut seen = self.0.version_at_start.clone();
         loop {
             tokio::select! {
                 _ = hangup.recv() => {
                     info!("SIGHUP: reloading");
+                    seen = Version::of(&files);
                     self.0.reload();
                 }
                 _ = reopen.recv() => self.0.recorder.log.reopen(),
                 Some(()) = changes.recv() => {
                     settle(&mut changes).await;
-                    let version = Version::of(self.0.file());
+                    let version = Version::of(&files);
                     if version != seen {
                         seen = version;
                         self.0.reload();
@@ -57,20 +60,40 @@ impl BackgroundService for Reloads {
                 }
                 _ = shutdown.changed() => return,
             }
+            let now = self.0.files();
+            if now != files {
+                // The old watcher goes first, so that no directory is watched twice.
+                drop(watcher.take());
+                watcher = watch(&now, events.clone());
+                seen = Version::of(&now);
+                files = now;
+            }
         }
     }
 }
 
-/// Tells two contents of the file apart without reading it; other files of the directory change too.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Version(Option<(u64, u64, i64, i64, u64)>);
+/// Tells two contents of the files apart without reading them; other files of their directories change too.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Version(Vec<Option<FileFacts>>);
+
+/// Device, number, time of the last change in seconds and nanoseconds, size.
+type FileFacts = (u64, u64, i64, i64, u64);
 
 impl Version {
     /// Follows symbolic links, so that a swapped config map is a new version.
     #[must_use]
-    pub fn of(file: &Path) -> Self {
-        let facts = std::fs::metadata(file).ok();
-        Self(facts.map(|f| (f.dev(), f.ino(), f.mtime(), f.mtime_nsec(), f.size())))
+    pub fn of(files: &[PathBuf]) -> Self {
+        let version = |file: &PathBuf| {
+            let facts = std::fs::metadata(file).ok()?;
+            Some((
+                facts.dev(),
+                facts.ino(),
+                facts.mtime(),
+                facts.mtime_nsec(),
+                facts.size(),
+            ))
+        };
+        Self(files.iter().map(version).collect())
     }
 }
 
@@ -92,10 +115,12 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
     }
 }
 
-/// Watches the directory of `file`; without a watcher SIGHUP still works.
-fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    let directory = directory_of(file);
-    let watched = file.to_owned();
+/// Watches the directories of `files`; without a watcher SIGHUP still works.
+fn watch(files: &[PathBuf], events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+    let mut directories: Vec<_> = files.iter().map(|file| directory_of(file)).collect();
+    directories.sort();
+    directories.dedup();
+    let watched = files.to_vec();
     let notice = move |event: notify::Result<notify::Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         // A log that lies beside the file is written to all the time.
@@ -106,24 +131,27 @@ fn watch(file: &Path, events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
         Ok(_) => drop(events.try_send(())),
         Err(failure) => warn!("watching the configuration: {failure}"),
     };
-    let watcher = notify::recommended_watcher(notice).and_then(|mut watcher| {
-        watcher.watch(&directory, RecursiveMode::NonRecursive)?;
-        Ok(watcher)
-    });
-    watcher
-        .inspect_err(|failure| {
-            warn!(
-                "{} cannot be watched, only SIGHUP reloads: {failure}",
-                directory.display()
-            );
-        })
-        .ok()
+    let told = |what: &dyn std::fmt::Display, failure: &notify::Error| {
+        warn!("{what} cannot be watched, only SIGHUP reloads: {failure}");
+    };
+    let mut watcher = notify::recommended_watcher(notice)
+        .inspect_err(|failure| told(&"the configuration", failure))
+        .ok()?;
+    for directory in &directories {
+        // The other directories are watched all the same.
+        if let Err(failure) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+            told(&directory.display(), &failure);
+        }
+    }
+    Some(watcher)
 }
 
-/// Whether what was written may be the file: a symbolic link may lead to any other of the directory.
-fn concerns(event: &notify::Event, file: &Path) -> bool {
-    let named = |path: &PathBuf| path.file_name() == file.file_name();
-    event.paths.iter().any(named) || file.is_symlink()
+/// Whether what was written may be one of the files: a symbolic link may lead to any other of the directory.
+fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
+    files.iter().any(|file| {
+        let named = |path: &PathBuf| path.file_name() == file.file_name();
+        event.paths.iter().any(named) || file.is_symlink()
+    })
 }
 
 fn directory_of(file: &Path) -> PathBuf {

@@ -114,7 +114,7 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
         return Ok(());
     };
     let items = judged.items(&route.limits);
-    let ours = LimitFields::new(route.policy.clone(), items, &judged.verdict);
+    let ours = LimitFields::new(route.policy_for(judged), items, &judged.verdict);
     let merged = merge(fields.all(), ours);
     for (name, change) in [
         (&RATE_LIMIT_POLICY, merged.policy),

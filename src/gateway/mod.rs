@@ -299,6 +299,7 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
                 Problem::NoRoute => Disposition::NoRoute,
+                Problem::KeyBlocked => Disposition::Blocked,
                 _ => Disposition::Rejected,
             });
             answer::reject(session, context, problem).await?;
@@ -342,9 +343,15 @@ impl Gateway {
                     ActiveAction::Respond(_) => Step::Respond,
                 }
             }
+            Admission::Refused(Refused::Blocked(judged)) => {
+                context.judged = Some(Box::new(judged));
+                Step::Reject(Problem::KeyBlocked)
+            }
             Admission::Refused(Refused::ByLimit(judged)) => {
                 self.0.notice_overflow(limits, &judged);
-                let scene = located.route.scene(&head.headers, context.request_id);
+                let scene = located
+                    .route
+                    .scene(&judged, &head.headers, context.request_id);
                 let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
                 context.judged = Some(Box::new(judged));
                 Step::Refuse(Box::new(refusal))

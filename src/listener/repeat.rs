@@ -90,7 +90,7 @@ impl Repeats {
         let decision = clock::since(arrived);
         live.notice_overflow(limits, &judged);
         let request_id = RequestId::next();
-        let scene = located.route.scene(&plain.fields, request_id);
+        let scene = located.route.scene(&judged, &plain.fields, request_id);
         let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
         let sent = write_refusal(&mut self.answers, &plain.method, &refusal, request_id);
         live.record(&Outcome {

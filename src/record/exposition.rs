@@ -220,6 +220,14 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_cost_malformed_total",
         "Answers whose cost could not be read; the request cost 1.",
     );
+    let mut unlimited = Family::counter(
+        "sluicegate_limit_unlimited_total",
+        "Requests whose key the overrides of a limit on a route take out of it.",
+    );
+    let mut blocked = Family::counter(
+        "sluicegate_limit_blocked_total",
+        "Requests whose key the overrides of a limit on a route block.",
+    );
     for reading in metrics.read_limits() {
         let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
         // These belong to few limits, and appear with their first count.
@@ -227,6 +235,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut released, reading.released),
             (&mut told_cost, reading.told_cost),
             (&mut cost_malformed, reading.cost_malformed),
+            (&mut unlimited, reading.unlimited),
+            (&mut blocked, reading.blocked),
         ] {
             if count > 0 {
                 family.push(&labels, count);
@@ -258,6 +268,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         released,
         told_cost,
         cost_malformed,
+        unlimited,
+        blocked,
         in_flight,
         reloads,
     ]

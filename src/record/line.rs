@@ -111,6 +111,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         outcome,
         Finding::CostMalformed,
     );
+    list(into, b",\"unlimited\":[", outcome, Finding::Unlimited);
+    list(into, b",\"blocked\":[", outcome, Finding::Blocked);
     let mut before: &[u8] = b",\"cost\":{\"";
     for (_, limit, finding) in outcome.notes() {
         if let Finding::Cost(units) = finding {

@@ -276,7 +276,10 @@ fn notes_are_written_with_the_names_of_their_limits() {
             note(1, Finding::Released),
             note(1, Finding::Cost(0)),
             note(1, Finding::CostMalformed),
+            note(0, Finding::Unlimited),
+            note(1, Finding::Blocked),
         ],
+        ..Beside::default()
     };
     let outcome = Example {
         route: Some(&route),
@@ -289,4 +292,6 @@ fn notes_are_written_with_the_names_of_their_limits() {
     assert_eq!(line["released"], json!(["a", "b"]));
     assert_eq!(line["cost"], json!({"a": 7, "b": 0}));
     assert_eq!(line["cost_malformed"], json!(["b"]));
+    assert_eq!(line["unlimited"], json!(["a"]));
+    assert_eq!(line["blocked"], json!(["b"]));
 }

@@ -106,7 +106,10 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     match outcome.disposition {
         Disposition::Forwarded | Disposition::Responded => b"\x1b[32m",
         Disposition::Refused => b"\x1b[1;33m",
-        Disposition::NoRoute | Disposition::Rejected | Disposition::ClientGone => b"\x1b[35m",
+        Disposition::Blocked
+        | Disposition::NoRoute
+        | Disposition::Rejected
+        | Disposition::ClientGone => b"\x1b[35m",
         Disposition::OriginFailed | Disposition::Internal => b"\x1b[1;31m",
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! # Limits
 //!
-//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 48
+//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 54
 //! request series, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +94,8 @@ pub(super) struct LimitCells {
     released: AtomicU64,
     told_cost: AtomicU64,
     cost_malformed: AtomicU64,
+    unlimited: AtomicU64,
+    blocked: AtomicU64,
 }
 
 /// What one route counted.
@@ -118,6 +120,10 @@ pub(super) struct LimitReading {
     pub(super) told_cost: u64,
     /// Answers whose cost could not be read.
     pub(super) cost_malformed: u64,
+    /// Requests whose key the overrides take out of the limit.
+    pub(super) unlimited: u64,
+    /// Requests whose key they block.
+    pub(super) blocked: u64,
 }
 
 impl Metrics {
@@ -261,6 +267,8 @@ impl Metrics {
                 released: sum(cells, |cells| &cells.released),
                 told_cost: sum(cells, |cells| &cells.told_cost),
                 cost_malformed: sum(cells, |cells| &cells.cost_malformed),
+                unlimited: sum(cells, |cells| &cells.unlimited),
+                blocked: sum(cells, |cells| &cells.blocked),
             })
             .collect()
     }
@@ -291,6 +299,8 @@ impl LimitCells {
             Finding::Released => (&self.released, 1),
             Finding::Cost(units) => (&self.told_cost, units.into()),
             Finding::CostMalformed => (&self.cost_malformed, 1),
+            Finding::Unlimited => (&self.unlimited, 1),
+            Finding::Blocked => (&self.blocked, 1),
         };
         cell.fetch_add(units, Ordering::Relaxed);
     }

@@ -89,6 +89,8 @@ pub enum Disposition {
     Responded,
     /// Refused by a limit.
     Refused,
+    /// Refused because the overrides of a limit block its key.
+    Blocked,
     /// No route matched.
     NoRoute,
     /// The request broke a rule: malformed, too large, not allowed.
@@ -103,10 +105,11 @@ pub enum Disposition {
 
 impl Disposition {
     /// Every disposition, in the order of [`Disposition::index`].
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Forwarded,
         Self::Responded,
         Self::Refused,
+        Self::Blocked,
         Self::NoRoute,
         Self::Rejected,
         Self::OriginFailed,
@@ -127,6 +130,7 @@ impl Disposition {
             Self::Forwarded => "forwarded",
             Self::Responded => "responded",
             Self::Refused => "refused",
+            Self::Blocked => "blocked",
             Self::NoRoute => "no-route",
             Self::Rejected => "rejected",
             Self::OriginFailed => "origin-failed",

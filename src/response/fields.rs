@@ -220,6 +220,7 @@ pub(super) mod tests {
             key: KeyTemplate(vec![KeyPart::Global]),
             policy: Policy::from(rates.expect("rates")),
             capacity: Capacity::new(16).expect("a capacity"),
+            overrides: None,
             headers,
             refusal: None,
             cost: CostRules::Fixed(Cost::ONE),

@@ -22,6 +22,8 @@ pub enum Problem {
     HeadTooLarge,
     /// The body is larger than the route allows.
     BodyTooLarge,
+    /// The overrides of a limit block the key.
+    KeyBlocked,
     /// No route matches.
     NoRoute,
     /// No server of the origin can be reached, or it answers nonsense.
@@ -44,6 +46,7 @@ impl Problem {
             }
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::KeyBlocked => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer => StatusCode::SERVICE_UNAVAILABLE,
@@ -81,6 +84,7 @@ impl Problem {
                 "the request has too many header fields or too many bytes of them"
             }
             Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::KeyBlocked => "this client, or what it asks for, is blocked here",
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",

@@ -25,6 +25,7 @@ mod identity;
 mod limits;
 mod operating;
 mod origins;
+mod overrides;
 mod proxying;
 mod refusals;
 mod reload;

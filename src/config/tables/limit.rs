@@ -1,5 +1,7 @@
 //! `[limit.NAME]`: how much may pass.
 
+use std::path::Path;
+
 use sluicegate_limiter::{Capacity, Limit};
 
 use crate::config::algorithm;
@@ -7,6 +9,7 @@ use crate::config::condition;
 use crate::config::cost;
 use crate::config::field::{Field, quoted};
 use crate::config::key;
+use crate::config::overrides::{self, About};
 use crate::config::rates;
 use crate::config::refusal;
 use crate::config::rules::{FieldStyle, LimitRules};
@@ -18,7 +21,8 @@ const LARGE: u64 = 3 << 30;
 
 pub(in crate::config) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<LimitRules> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
@@ -59,11 +63,21 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<LimitRules> {
             );
         }
     }
+    let written = section.field("overrides", "\"tiers.csv\"");
+    let overrides = match (&written, &key, &policy, &cost) {
+        (None, ..) => Some(None),
+        (Some(field), Some(key), Some(policy), Some(cost)) => {
+            overrides::read(field, base, &About { key, policy, cost }).map(Some)
+        }
+        // What the rows are about is wrong, which was told.
+        (Some(_), ..) => None,
+    };
     section.finish();
     Some(LimitRules {
         key: key?,
         policy: policy?,
         capacity: capacity?,
+        overrides: overrides?,
         headers: headers?,
         refusal: refusal?,
         cost: cost?,
