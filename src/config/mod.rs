@@ -21,6 +21,7 @@ mod key;
 mod normaliser;
 mod overlap;
 mod pattern;
+mod penalty;
 mod problem;
 mod rates;
 mod references;

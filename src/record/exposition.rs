@@ -240,6 +240,14 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_shadow_rates_refused_total",
         "Requests that the shadow_rates of a limit would have refused.",
     );
+    let mut banned = Family::counter(
+        "sluicegate_limit_banned_total",
+        "Requests that a ban of a limit on a route refused.",
+    );
+    let mut concurrency_refused = Family::counter(
+        "sluicegate_limit_concurrency_refused_total",
+        "Requests refused since as many of their key as may be were in flight.",
+    );
     let mut incomplete = Family::counter(
         "sluicegate_limit_incomplete_keys_total",
         "Requests that lacked a part of the key of a limit on a route.",
@@ -256,6 +264,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut shadow_refused, reading.shadow.refused),
             (&mut rates_admitted, reading.shadow_rates.admitted),
             (&mut rates_refused, reading.shadow_rates.refused),
+            (&mut banned, reading.banned),
+            (&mut concurrency_refused, reading.concurrency_refused),
         ] {
             if count > 0 {
                 family.push(&labels, count);
@@ -294,6 +304,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         shadow_refused,
         rates_admitted,
         rates_refused,
+        banned,
+        concurrency_refused,
         in_flight,
         reloads,
     ]
