@@ -51,6 +51,11 @@ pub fn post(target: &str) -> Request {
     request("POST", target)
 }
 
+/// Starts a DELETE.
+pub fn delete(target: &str) -> Request {
+    request("DELETE", target)
+}
+
 impl Request {
     /// Adds a field; twice the same name sends it twice.
     pub fn header(mut self, name: &str, value: &str) -> Self {
