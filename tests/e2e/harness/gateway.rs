@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,6 +29,9 @@ const START_ATTEMPTS: usize = 5;
 
 /// Lines of the process log that a failing test prints, the last ones.
 const SHOWN: usize = 200;
+
+/// How long [`Gateway::metrics`] waits for requests in flight.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// One run of the binary with its captured standard error.
 pub struct Process {
@@ -330,11 +333,21 @@ impl Gateway {
         answer.json()
     }
 
-    /// `/metrics`, parsed.
+    /// `/metrics`, parsed. A request is counted after its answer was sent, so those in flight are given a moment to end; some tests
+    /// hold one in flight all the while.
     pub async fn metrics(&self) -> Metrics {
-        let answer = self.admin(get("/metrics")).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        Metrics::parse(answer.text())
+        let started = Instant::now();
+        loop {
+            let answer = self.admin(get("/metrics")).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            let metrics = Metrics::parse(answer.text());
+            if metrics.sum("sluicegate_requests_in_flight", &[]) == 0.0
+                || started.elapsed() > MOMENT
+            {
+                return metrics;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Which configuration serves: it grows with every reload that succeeds.
