@@ -65,6 +65,7 @@ impl AdminView for Live {
         let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
         Some(TopView {
             limit: sample(&active, now),
+            ages: active.limit.ages(now),
             fullest: active.limit.top(most, now),
         })
     }

@@ -117,6 +117,8 @@ struct State {
 #[derive(Serialize)]
 pub(super) struct Overflow {
     active: bool,
+    since: Option<String>,
+    until: Option<String>,
     decisions: u64,
     refused: u64,
     advice: Option<u64>,
@@ -237,6 +239,8 @@ impl Overflow {
     pub(super) fn of(view: &LimitView) -> Self {
         Self {
             active: view.overflow_active,
+            since: view.overflow.map(|spell| rfc3339::format(spell.since)),
+            until: view.overflow.map(|spell| rfc3339::format(spell.until)),
             decisions: view.overflow_decisions,
             refused: view.overflow_refused,
             advice: advice::capacity(view),

@@ -7,7 +7,7 @@ use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use sluicegate_limiter::{
     Ask, BanRules, BanTallies, Banned, Capacity, Concurrency, Cost, Factor, KeyHash, Limit,
-    Offender, Outcome, Period, Rate, Rates, Seed, Timestamp, decide,
+    Offender, Outcome, Overflow, Period, Rate, Rates, Seed, Timestamp, decide,
 };
 
 use super::view::*;
@@ -78,6 +78,7 @@ impl AdminView for Gateway {
     fn top(&self, limit: &str, most: usize) -> Option<TopView> {
         (limit == "otp").then(|| TopView {
             limit: limit_view("otp"),
+            ages: used_limit().ages(STARTED),
             fullest: used_limit().top(most, STARTED),
         })
     }
@@ -152,6 +153,10 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         slots: 1_536,
         bytes: 65_536,
         overflow_active: true,
+        overflow: Some(Overflow {
+            since: Timestamp::from_secs(1_795_245_000),
+            until: Timestamp::from_secs(1_795_245_120),
+        }),
         overflow_decisions: 9,
         overflow_refused: 4,
         slots_reused: 77,
@@ -286,7 +291,10 @@ fn the_status_has_the_documented_shape() {
                 "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
                 "survives": false, "counters": "in memory only: [server] state_dir is not set",
-                "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
+                "overflow": {
+                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "decisions": 9,
+                "refused": 4, "advice": 2048
+            },
                 "ban": {
                     "for": 600.0, "factor": 2.0, "max": 86400.0, "keys": 2, "slots": 1536, "bytes": 65536, "begun": 5, "not_kept": 1,
                     "survives": false, "found": "in memory only: [server] state_dir is not set",
@@ -441,8 +449,11 @@ fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
         object,
         json!({
             "limit": "otp", "at": "2026-11-21T07:12:08.000Z", "capacity": 1024, "keys": 512,
-            "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
-            "top": null,
+            "overflow": {
+                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "decisions": 9,
+                "refused": 4, "advice": 2048
+            },
+            "ages": { "oldest": 0.0, "keys": [2] }, "top": null,
         })
     );
     let used: Vec<_> = keys

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde::Serialize;
-use sluicegate_limiter::{Occupant, Standing};
+use sluicegate_limiter::{Ages, Occupant, Standing};
 
 use super::status::Overflow;
 use super::view::{AdminView, TopView};
@@ -106,12 +106,21 @@ struct Top {
     capacity: u64,
     keys: u64,
     overflow: Overflow,
+    ages: Option<KeyAges>,
     top: Vec<Key>,
+}
+
+/// How long ago keys were charged: `keys[0]` less than a second ago, `keys[n]` less than 2^n seconds and not less than half of that.
+#[derive(Serialize)]
+struct KeyAges {
+    oldest: f64,
+    keys: Vec<u64>,
 }
 
 #[derive(Serialize)]
 struct Key {
     key: String,
+    charged: Option<String>,
     used: f64,
     refused: bool,
     rates: Vec<Rate>,
@@ -126,14 +135,30 @@ struct Rate {
 }
 
 impl Top {
-    fn of(at: String, TopView { limit, fullest }: TopView) -> Self {
+    fn of(at: String, top: TopView) -> Self {
+        let TopView {
+            limit,
+            ages,
+            fullest,
+        } = top;
         Self {
             limit: limit.name.to_string(),
             at,
             capacity: limit.capacity.keys(),
             keys: limit.keys,
             overflow: Overflow::of(&limit),
+            ages: ages.map(KeyAges::of),
             top: fullest.iter().map(Key::of).collect(),
+        }
+    }
+}
+
+impl KeyAges {
+    fn of(ages: Ages) -> Self {
+        let filled = ages.keys.iter().rposition(|keys| *keys > 0);
+        Self {
+            oldest: seconds(ages.oldest),
+            keys: ages.keys[..filled.map_or(0, |last| last + 1)].to_vec(),
         }
     }
 }
@@ -143,6 +168,7 @@ impl Key {
         let standings = occupant.standings();
         Self {
             key: format!("{:016x}", occupant.key.bits()),
+            charged: occupant.charged().map(rfc3339::format),
             used: occupant.fullness() as f64 / 1000.0,
             refused: standings.iter().any(|rate| rate.remaining == 0),
             rates: standings.iter().map(Rate::of).collect(),

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_limiter::{
-    BanRules, BanTallies, Banned, Bans, Capacity, Concurrency, KeyHash, Limit, Occupant, Offender,
-    Permits, Rates, Timestamp,
+    Ages, BanRules, BanTallies, Banned, Bans, Capacity, Concurrency, KeyHash, Limit, Occupant,
+    Offender, Overflow, Permits, Rates, Timestamp,
 };
 
 use crate::config::rules::Name;
@@ -119,6 +119,8 @@ pub struct LimitView {
     pub bytes: u64,
     /// Whether some key is counted together with others at the moment.
     pub overflow_active: bool,
+    /// Since when, and until when that weighs on somebody; `None` when it does not.
+    pub overflow: Option<Overflow>,
     /// Decisions made over keys that were counted together, since the limit exists.
     pub overflow_decisions: u64,
     /// Those of them that refused.
@@ -221,6 +223,7 @@ impl LimitView {
             slots: occupancy.slots,
             bytes: limit.bytes() as u64,
             overflow_active: occupancy.in_overflow > 0,
+            overflow: limit.overflow(now),
             overflow_decisions: tallies
                 .admitted_in_overflow
                 .saturating_add(tallies.refused_in_overflow),
@@ -247,6 +250,8 @@ pub struct BannedView {
 pub struct TopView {
     /// The limit.
     pub limit: LimitView,
+    /// How long ago its keys were charged, sampled; `None` where its algorithm does not tell.
+    pub ages: Option<Ages>,
     /// The keys, fullest first.
     pub fullest: Vec<Occupant>,
 }
