@@ -30,3 +30,6 @@ pub mod snapshot;
 pub mod state;
 
 pub mod admin;
+
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;

@@ -122,7 +122,7 @@ fn files(folders: &[&str], ending: &str) -> Vec<Source> {
 }
 
 fn rust_files() -> Vec<Source> {
-    let found = files(&["src", "limiter", "tests", "benches"], ".rs");
+    let found = files(&["src", "limiter", "tests", "benches", "fuzz"], ".rs");
     assert!(
         found.len() > 5,
         "the walk found too little: {}",
@@ -133,7 +133,7 @@ fn rust_files() -> Vec<Source> {
 
 /// Markdown at the root and in the folders that hold documents.
 fn documents() -> Vec<Source> {
-    let mut found = files(&["docs", "limiter", "benches", "conf"], ".md");
+    let mut found = files(&["docs", "limiter", "benches", "conf", "fuzz"], ".md");
     for entry in fs::read_dir(root()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {

@@ -9,7 +9,7 @@ use http::{Method, Uri};
 
 /// What the bytes read so far hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Head {
+pub(crate) enum Head {
     /// Not a whole head yet.
     Partial,
     /// A whole head.
@@ -25,7 +25,7 @@ pub(super) enum Head {
 
 /// What follows a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// So many bytes.
     Length(usize),
     /// Chunks, whose end only the proxy finds.
@@ -34,7 +34,7 @@ pub(super) enum Body {
 
 impl Head {
     /// Looks for a head at the start of `read`.
-    pub(super) fn find(read: &[u8]) -> Self {
+    pub(crate) fn find(read: &[u8]) -> Self {
         let mut lines = Lines { rest: read, at: 0 };
         let version = match lines.next() {
             Line::Partial => return Self::Partial,

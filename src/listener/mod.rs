@@ -2,7 +2,7 @@
 
 mod admin;
 mod connection;
-mod head;
+pub(crate) mod head;
 mod intake;
 mod repeat;
 mod vigil;

@@ -1,0 +1,191 @@
+//! Fuzzes keys by what is in a body: what is found is what the origin's parser finds, and nothing is found twice.
+//!
+//! JSON is asked of `serde_json`'s own tree, forms of the URL standard's parser. Both keep one of several members of a name, so where the
+//! gateway says that there are several, that is checked on the text.
+//!
+//! A case is text: `json /pointer` or `form name` on the first line, the content type on the second, then the body.
+#![no_main]
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method};
+use libfuzzer_sys::{Corpus, fuzz_target};
+use serde_json::Value as Json;
+use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, Why, body_kind, normal_value};
+use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
+use sluicegate::client::token::Presented;
+use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
+use sluicegate_limiter::Timestamp;
+
+fuzz_target!(|bytes: &[u8]| -> Corpus { run(bytes).map_or(Corpus::Reject, |()| Corpus::Keep) });
+
+fn run(bytes: &[u8]) -> Option<()> {
+    let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
+    let (kind, name) = std::str::from_utf8(lines.next()?).ok()?.split_once(' ')?;
+    let content_type = HeaderValue::from_bytes(lines.next()?).ok()?;
+    let body = lines.next()?;
+    let steps: Vec<&str> = name.split('/').skip(1).collect();
+    let in_bounds = name.starts_with('/') && steps.len() <= POINTER_STEPS;
+    let (source, wanted) = match kind {
+        "json" if in_bounds && !name.contains('~') => {
+            let steps = steps.iter().map(|step| Arc::from(*step)).collect();
+            (ValueSource::Json(Pointer(steps)), BodyKind::Json)
+        }
+        "form" => (ValueSource::Form(Arc::from(name)), BodyKind::Form),
+        _ => return None,
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, content_type);
+    let found = find(&source, &headers, KnownBody::Whole(body));
+
+    for unseen in [
+        KnownBody::Unread,
+        KnownBody::TooLarge,
+        KnownBody::OfOtherKind,
+    ] {
+        assert!(
+            find(&source, &headers, unseen).is_err(),
+            "{unseen:?} has a value"
+        );
+    }
+    if body.is_empty() {
+        assert_eq!(found, Err(Why::Absent));
+    } else if body_kind(&headers) != Ok(wanted) {
+        assert_eq!(found, Err(Why::OtherType));
+    } else if body.len() <= BODY_KEY_BYTES {
+        match wanted {
+            BodyKind::Json => json(&found, body, name, &steps),
+            BodyKind::Form => form(&found, body, name),
+        }
+    }
+    Some(())
+}
+
+type Found = Result<Vec<u8>, Why>;
+
+fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found {
+    let part = ValuePart {
+        source: source.clone(),
+        normalisers: Vec::new(),
+    };
+    let facts = RequestFacts {
+        client: [192, 0, 2, 1].into(),
+        host: "",
+        path: "/",
+        method: &Method::POST,
+        headers,
+        query: "",
+        pattern: None,
+        token: &Presented::new(None, headers),
+        body,
+        now: Timestamp::from_secs(1_800_000_000),
+    };
+    normal_value(&part, &facts).map(|value| value.into_owned())
+}
+
+/// What `serde_json` has at the pointer.
+fn json(found: &Found, body: &[u8], pointer: &str, steps: &[&str]) {
+    // It refuses more than the gateway reads past: numbers too large, brackets too deep, halves of surrogates.
+    let Ok(tree) = serde_json::from_slice::<Json>(body) else {
+        return;
+    };
+    let there = tree.pointer(pointer);
+    match found {
+        Ok(value) => {
+            let text = there
+                .and_then(scalar)
+                .expect("what is found is a scalar that is there");
+            assert_eq!(value, &text.as_bytes()[..text.len().min(KEY_VALUE_BYTES)]);
+        }
+        Err(Why::Absent) => assert!(
+            matches!(there, None | Some(Json::Null)),
+            "{there:?} is absent"
+        ),
+        Err(Why::Malformed) => {
+            assert!(
+                matches!(there, Some(Json::Array(_) | Json::Object(_))),
+                "{there:?} is malformed"
+            );
+        }
+        Err(Why::Repeated) => assert!(
+            members(&tree) < colons(body) || has_alike(&tree, steps),
+            "nothing stands twice in {tree}"
+        ),
+        Err(why) => panic!("a whole body of JSON is {why:?}"),
+    }
+}
+
+fn scalar(value: &Json) -> Option<String> {
+    Some(match value {
+        Json::String(text) => text.clone(),
+        Json::Bool(value) => value.to_string(),
+        // 1.0 and 1e0 are 1, and -0 is 0.
+        Json::Number(number) if number.is_f64() => format!("{}", number.as_f64()? + 0.0),
+        Json::Number(number) => number.to_string(),
+        Json::Null | Json::Array(_) | Json::Object(_) => return None,
+    })
+}
+
+/// Members of all objects, one of each name.
+fn members(value: &Json) -> usize {
+    match value {
+        Json::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+        Json::Array(elements) => elements.iter().map(members).sum(),
+        _ => 0,
+    }
+}
+
+/// Members as they are written: each has one colon outside of text.
+fn colons(body: &[u8]) -> usize {
+    let (mut quoted, mut escaped, mut colons) = (false, false, 0);
+    for byte in body {
+        quoted ^= *byte == b'"' && !escaped;
+        escaped = quoted && *byte == b'\\' && !escaped;
+        colons += usize::from(*byte == b':' && !quoted);
+    }
+    colons
+}
+
+/// Whether an object has a name that is a step in other letters: upper or lower, or those that fold to them.
+fn has_alike(value: &Json, steps: &[&str]) -> bool {
+    let folded = |text: &str| text.to_uppercase().to_lowercase();
+    match value {
+        Json::Object(object) => object.iter().any(|(name, value)| {
+            let alike = |step: &&str| *step != name.as_str() && folded(step) == folded(name);
+            steps.iter().any(alike) || has_alike(value, steps)
+        }),
+        Json::Array(elements) => elements.iter().any(|element| has_alike(element, steps)),
+        _ => false,
+    }
+}
+
+/// What the URL standard has under the name.
+fn form(found: &Found, body: &[u8], name: &str) {
+    let values: Vec<String> = form_urlencoded::parse(body)
+        .filter(|(found, _)| found == name)
+        .map(|(_, value)| value.into_owned())
+        .collect();
+    // It has U+FFFD for what is no UTF-8, of which the gateway tells one from another.
+    let is_text = !values.iter().any(|value| value.contains('\u{fffd}'));
+    match found {
+        Ok(value) => {
+            assert!(!values.is_empty(), "{value:?} is not there");
+            for other in values.iter().filter(|_| is_text) {
+                assert_eq!(value, &other.as_bytes()[..other.len().min(KEY_VALUE_BYTES)]);
+            }
+        }
+        Err(Why::Absent) => assert!(
+            values.is_empty() || name.contains('\u{fffd}'),
+            "{values:?} are absent"
+        ),
+        Err(Why::Repeated) => {
+            let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
+            assert!(
+                differ || !is_text || body.contains(&b';'),
+                "{values:?} are one"
+            );
+        }
+        Err(why) => panic!("a whole form is {why:?}"),
+    }
+}

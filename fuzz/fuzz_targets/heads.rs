@@ -1,0 +1,84 @@
+//! Fuzzes what frames a request: what the listener calls a whole head, the proxy's parser takes as the same head, or refuses.
+//!
+//! The listener looks at heads before Pingora parses them with `httparse`. Two that see different heads in the same bytes are what
+//! request smuggling lives on, so here both are asked, and what the parser found is framed once more, the obvious way.
+#![no_main]
+
+use httparse::{EMPTY_HEADER, Request, Status};
+use libfuzzer_sys::fuzz_target;
+use sluicegate::fuzzing::{Following, Framing, framing};
+
+/// As many fields as Pingora's parser takes.
+const MOST_FIELDS: usize = 256;
+
+fuzz_target!(|read: &[u8]| {
+    let mut fields = [EMPTY_HEADER; MOST_FIELDS];
+    let mut request = Request::new(&mut fields);
+    let parsed = request.parse(read);
+    match framing(read) {
+        Framing::Malformed => {}
+        // What the parser takes, it would serve; the listener must not still be waiting for its end.
+        Framing::Partial => assert!(!matches!(parsed, Ok(Status::Complete(_))), "{parsed:?}"),
+        Framing::Whole { head, body } => {
+            assert!(read[..head].ends_with(b"\r\n\r\n"));
+            assert_eq!(
+                framing(&read[..head]),
+                framing(read),
+                "what follows a head changes it"
+            );
+            for end in (0..head).rev().take(200) {
+                assert_eq!(
+                    framing(&read[..end]),
+                    Framing::Partial,
+                    "{end} of {head} bytes"
+                );
+            }
+            match parsed {
+                Err(_) => {}
+                Ok(Status::Partial) => {
+                    panic!("a whole head of {head} bytes is partial to the parser")
+                }
+                Ok(Status::Complete(bytes)) => {
+                    assert_eq!(bytes, head);
+                    assert_eq!(Some(body), following(&request));
+                    let first = [request.method, request.path].map(Option::unwrap_or_default);
+                    let line = format!(
+                        "{} {} HTTP/1.{}\r\n",
+                        first[0],
+                        first[1],
+                        request.version.unwrap_or(9)
+                    );
+                    assert!(
+                        read.starts_with(line.as_bytes()),
+                        "the parser read {line:?}"
+                    );
+                }
+            }
+        }
+    }
+});
+
+/// RFC 9112 §6.3 over the parser's fields; `None` where the framing is in doubt.
+fn following(request: &Request<'_, '_>) -> Option<Following> {
+    let all = |name: &str| {
+        let fields = request
+            .headers
+            .iter()
+            .filter(|field| field.name.eq_ignore_ascii_case(name));
+        fields
+            .map(|field| String::from_utf8_lossy(field.value).trim_ascii().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let hosts = all("host").len();
+    if hosts > 1 || (hosts == 0 && request.version == Some(1)) {
+        return None;
+    }
+    match (&*all("content-length"), &*all("transfer-encoding")) {
+        ([], []) => Some(Following::Length(0)),
+        ([length], []) if !length.starts_with('+') => length.parse().ok().map(Following::Length),
+        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") && request.version == Some(1) => {
+            Some(Following::Chunks)
+        }
+        _ => None,
+    }
+}
