@@ -51,6 +51,11 @@ pub fn post(target: &str) -> Request {
     request("POST", target)
 }
 
+/// Starts an OPTIONS.
+pub fn options(target: &str) -> Request {
+    request("OPTIONS", target)
+}
+
 impl Request {
     /// Adds a field; twice the same name sends it twice.
     pub fn header(mut self, name: &str, value: &str) -> Self {
