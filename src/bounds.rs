@@ -126,6 +126,15 @@ pub const REFUSAL_FIELDS: usize = 16;
 /// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
 pub const ACCEPT_RANGES: usize = 32;
 
+/// Bytes of a file of overrides: a million rows have about 40 MB. A larger file is refused when the configuration is read.
+pub const OVERRIDE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Rows of a file of overrides. Each takes about 50 bytes of memory. More are refused when the configuration is read.
+pub const OVERRIDE_ROWS: usize = 2_000_000;
+
+/// Distinct rates in a file of overrides: tiers are plans that people have names for. More are refused when the configuration is read.
+pub const OVERRIDE_TIERS: usize = 64;
+
 /// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and what is known of its request;
 /// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
 pub const WAITERS: usize = 4096;

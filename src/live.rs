@@ -90,7 +90,7 @@ impl Live {
         };
         let mut files = vec![file.to_owned()];
         files.extend(rules.files());
-        let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, now);
+        let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
         Self {
             seed,
             home,
@@ -190,7 +190,8 @@ impl Live {
         let changed = previous.rules != rules;
         if changed {
             let metrics = &self.recorder.metrics;
-            let next = Snapshot::compile(rules, Some(&previous), &self.home, metrics, now);
+            let next =
+                Snapshot::compile(rules, Some(&previous), &self.home, metrics, &self.seed, now);
             let routes = next.routes.iter().map(|route| &route.metrics);
             self.recorder.metrics.retain_routes(routes);
             info!("configuration {} is in force", next.generation);

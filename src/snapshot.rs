@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{ActiveLimit, Judged, RouteLimits};
+use crate::admission::{ActiveLimit, Judged, KeySeed, RouteLimits};
 use crate::client::{Effect, Lists};
 use crate::config::Action;
 use crate::config::rules::{
@@ -86,18 +86,18 @@ impl ActiveRoute {
         }
     }
 
-    /// What a refusal needs to know of a request on this route; `policy` is that of what was judged.
+    /// What a refusal needs to know of a request on this route that was judged so.
     #[must_use]
     pub fn scene<'a>(
         &'a self,
-        policy: Option<&'a HeaderValue>,
+        judged: &Judged,
         headers: &'a HeaderMap,
         request_id: RequestId,
     ) -> Scene<'a> {
         Scene {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
-            policy,
+            policy: self.policy(judged),
             headers,
             request_id,
         }
@@ -105,17 +105,19 @@ impl ActiveRoute {
 }
 
 impl Snapshot {
-    /// Compiles `rules`; `previous` is the snapshot in force, if any, and `home` where counters live.
+    /// Compiles `rules`; `previous` is the snapshot in force, if any, `home` where counters live; keys that the rules
+    /// name are hashed under `seed`.
     #[must_use]
     pub fn compile(
         rules: Rules,
         previous: Option<&Snapshot>,
         home: &Home,
         metrics: &Metrics,
+        seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
         let pools = compile_pools(&rules, previous);
-        let limits = compile_limits(&rules, previous, home, now);
+        let limits = compile_limits(&rules, previous, home, seed, now);
         let routes = rules
             .routes
             .iter()
@@ -210,6 +212,7 @@ fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
     home: &Home,
+    seed: &KeySeed,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
     rules
@@ -219,7 +222,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, home, now);
+            let active = ActiveLimit::new(name, limit, before, home, seed, now);
             (name.clone(), Arc::new(active))
         })
         .collect()

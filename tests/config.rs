@@ -50,6 +50,13 @@ impl Surroundings for Still {
             "broken.txt" => {
                 Ok("10.0.0.0/8\n10.0.0.1/8\n# x\nhost.test\n10.0.0.0/33\n1\n2\n3\n4\n".to_owned())
             }
+            "tiers.csv" => {
+                Ok("client.ip,path,rates\n192.0.2.7,/a,50 per 10s; 200 per hour\n".to_owned())
+            }
+            "good-tiers.toml" => Ok(GOOD_TOML.to_owned()),
+            "bad-tiers.csv" => Ok(BAD_CSV.to_owned()),
+            "bad-tiers.toml" => Ok(BAD_TOML.to_owned()),
+            "broken.toml" => Ok("[[override]]\nkey = \n".to_owned()),
             "jwks.json" => Ok(include_str!("tokens/jwks.json").to_owned()),
             "rsa.pem" => Ok(include_str!("tokens/rsa.pub.pem").to_owned()),
             "short-secret" => Ok("0123456789abcdef\n".to_owned()),
@@ -92,6 +99,7 @@ fn whole_reference() -> String {
     let mut whole = reference();
     for key in [
         "state_dir",
+        "overrides",
         "token_file",
         "file",
         "[jwt]",
@@ -433,3 +441,44 @@ fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String
         }
     }
 }
+
+const GOOD_TOML: &str = "\
+[[override]]
+key = \"192.0.2.7\"
+rates = [\"1 per 10s\", \"1024 per 1h\"]
+[[override]]
+key = [\"2001:db8::/64\"]
+rates = \"blocked\"
+";
+
+const BAD_CSV: &str = "\
+client.ip,path,rates
+192.0.2.7,/a,\"6 per 10s; 9 per 1h\"
+192.0.2.7,/a/,unlimited
+192.0.2.7,a,blocked
+192.0.2.0/24,/b,blocked
+nobody,/b,6 per 10s
+192.0.2.8,/b,6/s; 9 per 1h
+192.0.2.8,unlimited
+192.0.2.9,/b,2 per 10s; 9 per 1h
+192.0.2.10,/b,
+192.0.2.11,/b,free
+192.0.2.12,/b,free
+192.0.2.13,/b,free
+192.0.2.14,/b,free
+";
+
+const BAD_TOML: &str = "\
+tiers = 3
+[[override]]
+key = [\"192.0.2.7\", \"/a\"]
+rates = \"unlimited\"
+[[override]]
+key = \"192.0.2.7\"
+[[override]]
+key = 7
+rates = \"blocked\"
+[[override]]
+key = \"192.0.2.8\"
+rate = \"blocked\"
+";

@@ -11,6 +11,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::{MAX_ASKS, Verdict};
 
 use super::limit::ActiveLimit;
+use crate::config::rules::TierIndex;
 use crate::response::PolicyItems;
 
 /// What the limits of a route said of one request.
@@ -27,6 +28,8 @@ pub struct Judged {
 pub struct Beside {
     /// For each ask of the verdict the index of its limit on the route.
     pub asked: ArrayVec<u8, MAX_ASKS>,
+    /// For each ask the tier that its key is in; nothing where no limit of the route has tiers.
+    pub tiers: ArrayVec<Option<TierIndex>, MAX_ASKS>,
     /// What was found out about limits, at most a few for each limit of the route.
     pub notes: Vec<Note>,
     /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
@@ -72,6 +75,10 @@ pub enum Finding {
     ShadowRatesAdmitted,
     /// Its rates in shadow have none.
     ShadowRatesRefused,
+    /// Its overrides take the key out of it; nothing was asked.
+    Unlimited,
+    /// Its overrides block the key; nothing was asked of any limit.
+    Blocked,
 }
 
 impl Judged {
@@ -101,7 +108,11 @@ impl Judged {
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
     ) -> impl Iterator<Item = &'a PolicyItems> + Clone {
-        self.asked(limits).map(|limit| &limit.items)
+        let beside = self.beside.as_deref();
+        self.asked(limits).enumerate().map(move |(ask, limit)| {
+            let tier = beside.and_then(|beside| beside.tiers.get(ask).copied().flatten());
+            limit.items_for(tier)
+        })
     }
 
     /// Adds the marks of limits that were exceeded.

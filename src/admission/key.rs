@@ -63,6 +63,12 @@ pub fn normal_value<'a>(part: &ValuePart, facts: &RequestFacts<'a>) -> Result<Co
     value::find(&part.source, facts).and_then(|found| normal::apply(found, &part.normalisers))
 }
 
+/// The bytes that a request is counted by whose value for a part of a key is `text`; `None` where it has no such normal form.
+pub(crate) fn normal_text(part: &ValuePart, text: &str) -> Option<Vec<u8>> {
+    let normal = normal::apply(Cow::Borrowed(text.as_bytes()), &part.normalisers);
+    normal.ok().map(Cow::into_owned)
+}
+
 /// The secret of one process: without it nobody can tell which values share a bucket of a table.
 #[derive(Clone, Debug)]
 pub struct KeySeed(Seed);
@@ -100,6 +106,15 @@ impl KeySeed {
             };
         }
         Ok(hasher.finish())
+    }
+
+    /// The key whose parts are counted by these bytes, as a configuration names it.
+    pub(super) fn hash_parts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> KeyHash {
+        let mut hasher = self.0.hasher();
+        for part in parts {
+            hasher.part(part);
+        }
+        hasher.finish()
     }
 
     /// The key of requests that lack a part of `template`.

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
 
+use super::key::KeySeed;
+use super::overrides::{ActiveTier, Overrides};
 use super::terms::Terms;
-use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing};
+use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing, TierIndex};
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
@@ -35,6 +37,7 @@ pub struct ActiveLimit {
     pub enforce: Share,
     /// Counters of the rates that are judged beside, and only reported.
     pub shadow_rates: Option<Limit>,
+    pub(super) overrides: Option<Overrides>,
     overflow_announced: AtomicBool,
 }
 
@@ -49,6 +52,7 @@ impl ActiveLimit {
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
         home: &Home,
+        seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
@@ -57,11 +61,16 @@ impl ActiveLimit {
             key: &rules.key.to_string(),
         };
         let before = kept.map(|before| (&before.limit, &before.survival));
-        let (limit, survival) = home.limit(meaning, &rules.policy, rules.capacity, before, now);
+        let stored = rules.stored_policy();
+        let (stored, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
+        // Counters are made for the largest tier, so the limit's own policy always fits them.
+        let limit = stored.judged_by(rules.policy.clone()).unwrap_or(stored);
+        let before = kept.and_then(|before| before.overrides.as_ref());
         Self {
             name: name.clone(),
             key: rules.key.clone(),
             on_missing: rules.on_missing,
+            overrides: Overrides::new(name, rules, &limit, before, seed),
             limit,
             survival,
             items: match rules.action {
@@ -105,7 +114,17 @@ impl ActiveLimit {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
+            && self.overrides.is_none()
             && self.on_missing != Some(OnMissing::Skip)
+    }
+
+    /// What it writes into fields and bodies for keys of a tier, or for those of none.
+    pub(super) fn items_for(&self, tier: Option<TierIndex>) -> &PolicyItems {
+        let overrides = self.overrides.as_ref();
+        match tier.and_then(|tier| overrides?.tier(tier)) {
+            Some(ActiveTier::Rates(rates)) => &rates.1,
+            _ => &self.items,
+        }
     }
 
     /// The name of the limit that stands in for it when it is exceeded.

@@ -12,6 +12,7 @@ mod judged;
 mod key;
 mod limit;
 mod normal;
+mod overrides;
 mod pending;
 mod route;
 mod terms;
@@ -28,6 +29,7 @@ use sluicegate_limiter::{Ask, MAX_ASKS, Outcome, Timestamp};
 pub use body::{BodyKind, KnownBody, reading as body_kind};
 pub use gap::{Gap, Gaps, Why};
 pub use judged::{Beside, Finding, Judged, Mark, Note};
+pub(crate) use key::normal_text;
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use limit::{ActiveLimit, OverflowNews};
 pub use pending::Admitted;
@@ -48,6 +50,8 @@ pub enum Admission {
 pub enum Refused {
     /// Some limit has no room.
     ByLimit(Judged),
+    /// The overrides of a limit block the key; no limit was asked.
+    Blocked(Judged),
     /// It lacks a part of a key; [`Gaps::refusing`] says which.
     Incomplete,
 }

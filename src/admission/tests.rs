@@ -34,10 +34,11 @@ impl Bench {
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
         let (home, seed) = Home::open(None).expect("a random source");
+        let seed = KeySeed::from_seed(seed);
         let limits: Vec<_> = rules
             .limits
             .iter()
-            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, &home, now)))
+            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, &home, &seed, now)))
             .collect();
         let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();
         let route = written.iter().filter_map(|name| named(name)).collect();
@@ -45,7 +46,7 @@ impl Bench {
         Self {
             limits,
             route,
-            seed: KeySeed::from_seed(seed),
+            seed,
             headers: HeaderMap::new(),
             now,
         }

@@ -20,10 +20,12 @@ use super::gap::Gaps;
 use super::judged::{Beside, Finding, Judged, Mark, Note};
 use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
+use super::overrides::ActiveTier;
 use super::pending::{Admitted, Pending, Voice};
 use super::route::RouteLimits;
 use super::{Admission, Refused, ask};
 use crate::config::Action;
+use crate::config::rules::TierIndex;
 
 /// One limit, and what the request asks of it.
 #[derive(Clone, Copy)]
@@ -32,6 +34,8 @@ struct Seat<'a> {
     limit: u8,
     active: &'a Arc<ActiveLimit>,
     ask: Ask<'a>,
+    /// The tier that the key is in.
+    tier: Option<TierIndex>,
 }
 
 type Seats<'a> = ArrayVec<Seat<'a>, MAX_ASKS>;
@@ -56,19 +60,28 @@ pub(super) fn admit(
     gaps: &mut Gaps,
 ) -> Admission {
     // The limits that stand in for others are looked at too: whether one of them is asked is known later.
-    let all: ArrayVec<Option<Ask<'_>>, { 2 * MAX_ASKS }> = limits
-        .iter()
-        .enumerate()
-        .map(|(index, active)| ask(index, active, facts, seed, gaps))
+    let mut notes = Vec::new();
+    let all: ArrayVec<Option<Seat<'_>>, { 2 * MAX_ASKS }> = (0..)
+        .zip(limits.iter())
+        .map(|(limit, active)| {
+            let ask = ask(usize::from(limit), active, facts, seed, gaps)?;
+            let tier = None;
+            let seat = Seat {
+                limit,
+                active,
+                ask,
+                tier,
+            };
+            seat.overridden().map_err(|note| notes.push(note)).ok()
+        })
         .collect();
     if gaps.refusing().is_some() {
         return Admission::Refused(Refused::Incomplete);
     }
-    let seat = |limit: u8| {
-        let active = limits.get(usize::from(limit))?;
-        let ask = (*all.get(usize::from(limit))?)?;
-        Some(Seat { limit, active, ask })
-    };
+    if notes.iter().any(|note| note.finding == Finding::Blocked) {
+        return Admission::Refused(Refused::Blocked(nothing_asked(notes)));
+    }
+    let seat = |limit: u8| *all.get(usize::from(limit))?;
     let written: Seats<'_> = limits.written().filter_map(seat).collect();
     let real: Seats<'_> = written
         .iter()
@@ -89,7 +102,8 @@ pub(super) fn admit(
     }
     let beside = Box::new(Beside {
         asked: together.seats.iter().map(|seat| seat.limit).collect(),
-        notes: Vec::new(),
+        tiers: together.seats.iter().map(|seat| seat.tier).collect(),
+        notes,
         marks: Vec::new(),
     });
     let mut judged = Judged {
@@ -125,7 +139,7 @@ impl<'a> Together<'a> {
     ) -> (Self, Marks) {
         let mut marks = Marks::new();
         for seat in real.iter().filter(|seat| seat.marks().is_some()) {
-            let decision = seat.active.limit.peek(seat.ask.key, seat.ask.cost, now);
+            let decision = seat.ask.limit.peek(seat.ask.key, seat.ask.cost, now);
             if decision.outcome() != Judgement::Admitted {
                 marks.extend(seat.mark(&decision));
             }
@@ -189,7 +203,41 @@ fn only_refusal(verdict: &Verdict, seats: &Seats<'_>, limit: u8) -> bool {
     refusing.next().is_some_and(|(seat, _)| seat.limit == limit) && refusing.next().is_none()
 }
 
+/// Nothing was asked, and the notes say why.
+#[cold]
+fn nothing_asked(notes: Vec<Note>) -> Judged {
+    let beside = Beside {
+        notes,
+        ..Beside::default()
+    };
+    Judged {
+        verdict: sluicegate_limiter::peek(&[], Timestamp::default()),
+        beside: Some(Box::new(beside)),
+    }
+}
+
 impl<'a> Seat<'a> {
+    /// With the rates that the limit's overrides have for the key; or why the limit is not asked.
+    fn overridden(self) -> Result<Self, Note> {
+        let overrides = self.active.overrides.as_ref();
+        match overrides.and_then(|overrides| overrides.of(self.ask.key)) {
+            None => Ok(self),
+            Some((tier, ActiveTier::Rates(rates))) => Ok(Self {
+                ask: Ask {
+                    limit: &rates.0,
+                    ..self.ask
+                },
+                tier: Some(tier),
+                ..self
+            }),
+            Some((_, ActiveTier::Unlimited)) => Err(self.found(Finding::Unlimited)),
+            Some((_, ActiveTier::Blocked)) if self.is_in_shadow() => {
+                Err(self.found(Finding::ShadowRefused))
+            }
+            Some((_, ActiveTier::Blocked)) => Err(self.found(Finding::Blocked)),
+        }
+    }
+
     fn is_in_shadow(&self) -> bool {
         self.active.action == Action::Shadow || !self.active.enforce.takes(self.ask.key)
     }
@@ -207,7 +255,7 @@ impl<'a> Seat<'a> {
         Some(Mark {
             limit: self.limit,
             field: self.marks()?.clone(),
-            value: self.active.items.standing(decision),
+            value: self.active.items_for(self.tier).standing(decision),
         })
     }
 
@@ -217,7 +265,9 @@ impl<'a> Seat<'a> {
 
     /// What the request asks of the rates in shadow.
     fn shadow_rates(&self) -> Option<Ask<'a>> {
-        let limit = self.active.shadow_rates.as_ref()?;
+        // They stand for the limit's own rates.
+        let own = self.active.shadow_rates.as_ref();
+        let limit = own.filter(|_| self.tier.is_none())?;
         Some(Ask { limit, ..self.ask })
     }
 

@@ -165,7 +165,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let limits: BTreeMap<_, _> = limits
         .into_iter()
         .filter_map(|(name, section)| {
-            let read = limit::read(section)?;
+            let read = limit::read(section, base)?;
             seconds.add(&name, read.then);
             Some((name, read.rules))
         })

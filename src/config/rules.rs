@@ -11,19 +11,22 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Capacity, Cost, Policy};
+use sluicegate_limiter::{Algorithm, Capacity, Cost, Policy};
 
 use super::action::{Action, Share};
 use super::condition::Condition;
 
+pub use super::rows::{OverrideRows, TierIndex};
 use crate::client::Cidrs;
 use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
 mod key;
+mod refusal;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -265,6 +268,8 @@ pub struct LimitRules {
     pub headers: FieldStyle,
     /// How its refusals are worded; `None` leaves the problem body.
     pub refusal: Option<Arc<RefusalRules>>,
+    /// Keys that are not judged by `policy`; `None` where no file names any.
+    pub overrides: Option<OverrideRules>,
     /// What a request takes.
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
@@ -275,6 +280,50 @@ pub struct LimitRules {
     pub enforce: Share,
     /// Rates that are judged beside, by the same algorithm, and only reported.
     pub shadow_rates: Option<Policy>,
+}
+
+/// `overrides`: keys of a limit that have rates of their own, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverrideRules {
+    /// The file that was read, which is watched.
+    pub file: PathBuf,
+    /// What its rows say, each once.
+    pub tiers: Vec<Tier>,
+    /// Its rows.
+    pub rows: Arc<OverrideRows>,
+}
+
+/// What a row of overrides says of its key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tier {
+    /// It is judged so, by the limit's counters.
+    Rates(Policy),
+    /// The limit does not apply.
+    Unlimited,
+    /// Its requests are refused.
+    Blocked,
+}
+
+impl LimitRules {
+    /// The policy that counters are made for: that of the limit; of logs the one with the largest counts of all tiers, since their
+    /// length follows from that.
+    #[must_use]
+    pub fn stored_policy(&self) -> Policy {
+        let tiers = self.overrides.iter().flat_map(|overrides| &overrides.tiers);
+        let policies = tiers.filter_map(|tier| match tier {
+            Tier::Rates(policy) => Some(policy),
+            Tier::Unlimited | Tier::Blocked => None,
+        });
+        let largest = |policy: &&Policy| policy.rates().iter().map(|rate| rate.count()).max();
+        match self.policy.algorithm() {
+            Algorithm::Exact => policies
+                .chain([&self.policy])
+                .max_by_key(largest)
+                .unwrap_or(&self.policy)
+                .clone(),
+            _ => self.policy.clone(),
+        }
+    }
 }
 
 /// `headers`: in which fields a limit tells clients how they stand.
@@ -303,56 +352,6 @@ impl FieldStyle {
     pub fn has_x_rate_limit(self) -> bool {
         matches!(self, Self::XRateLimit | Self::Both)
     }
-}
-
-/// `[limit.NAME.refusal]` and `[route.refusal]`: how a refusal is worded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusalRules {
-    /// 400–599; default 429.
-    pub status: StatusCode,
-    /// `body`: what is sent unless `Accept` asks for one of the others; `None` is the problem body.
-    pub body: Option<Wording>,
-    /// `json`, `html` and `text`, in this order, as far as they are written.
-    pub alternatives: Vec<Wording>,
-    /// Further fields.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// One body of a refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wording {
-    /// Its media type.
-    pub content_type: HeaderValue,
-    /// How values are written into it.
-    pub escape: Escape,
-    /// Its text.
-    pub template: Vec<Piece>,
-}
-
-/// How a value is written into a text of some media type so that it stays a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Escape {
-    /// Inside a string of JSON.
-    Json,
-    /// As text of HTML or XML, also inside the quotes of an attribute.
-    Html,
-    /// As it is.
-    None,
-}
-
-/// A piece of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// This text.
-    Text(Box<str>),
-    /// `{limit}`: the name of the limit that refuses.
-    Limit,
-    /// `{route}`: the name of the route.
-    Route,
-    /// `{retry_after}`: whole seconds, as in `Retry-After`.
-    RetryAfter,
-    /// `{request_id}`: as in `X-Request-Id` and in the log.
-    RequestId,
 }
 
 /// `cost`: what a request takes from a limit.
@@ -505,7 +504,11 @@ impl Rules {
     pub fn files(&self) -> Vec<PathBuf> {
         let lists = self.lists.values().filter_map(|list| list.file.clone());
         let keys = self.jwt.iter().map(|jwt| jwt.file.clone());
-        let mut files: Vec<_> = lists.chain(keys).collect();
+        let overrides = self
+            .limits
+            .values()
+            .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
+        let mut files: Vec<_> = lists.chain(keys).chain(overrides).collect();
         files.sort();
         files.dedup();
         files

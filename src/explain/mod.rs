@@ -11,8 +11,9 @@ mod route;
 mod text;
 
 use serde::Serialize;
-use sluicegate_limiter::{Capacity, Timestamp};
+use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
+use crate::admission::KeySeed;
 use crate::config::Loaded;
 use crate::config::rules::Rules;
 use crate::record::Metrics;
@@ -95,6 +96,7 @@ fn compiled(rules: &Rules) -> Snapshot {
         None,
         &Home::MEMORY,
         &Metrics::new(),
+        &KeySeed::from_seed(Seed::from_bytes([0; 16])),
         Timestamp::from_nanos(0),
     )
 }

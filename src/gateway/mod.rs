@@ -342,7 +342,7 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
                 Problem::NoRoute => Disposition::NoRoute,
-                Problem::Blocked => Disposition::Blocked,
+                Problem::Blocked | Problem::KeyBlocked => Disposition::Blocked,
                 _ => Disposition::Rejected,
             });
             answer::reject(session, context, problem).await?;
@@ -403,13 +403,16 @@ impl Gateway {
             }
             Admission::Refused(Refused::ByLimit(judged)) => {
                 self.0.notice_overflow(limits, &judged);
-                let policy = located.route.policy(&judged);
                 let scene = located
                     .route
-                    .scene(policy.as_ref(), &head.headers, context.request_id);
+                    .scene(&judged, &head.headers, context.request_id);
                 let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
                 context.judged = Some(Box::new(judged));
                 Step::Refuse(Box::new(refusal))
+            }
+            Admission::Refused(Refused::Blocked(judged)) => {
+                context.judged = Some(Box::new(judged));
+                Step::Reject(Problem::KeyBlocked)
             }
             Admission::Refused(Refused::Incomplete) => Step::Incomplete,
         }

@@ -105,10 +105,7 @@ impl Repeats {
         let (status, body) = match &judged {
             Some(judged) => {
                 live.notice_overflow(limits, judged);
-                let policy = located.route.policy(judged);
-                let scene = located
-                    .route
-                    .scene(policy.as_ref(), &plain.fields, request_id);
+                let scene = located.route.scene(judged, &plain.fields, request_id);
                 let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
                 write_refusal(&mut self.answers, &refusal, request_id);
                 (refusal.status, refusal.body)

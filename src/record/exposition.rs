@@ -240,6 +240,14 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_shadow_rates_refused_total",
         "Requests that the shadow_rates of a limit would have refused.",
     );
+    let mut unlimited = Family::counter(
+        "sluicegate_limit_unlimited_total",
+        "Requests whose key the overrides of a limit on a route take out of it.",
+    );
+    let mut blocked = Family::counter(
+        "sluicegate_limit_blocked_total",
+        "Requests whose key the overrides of a limit on a route block.",
+    );
     let mut incomplete = Family::counter(
         "sluicegate_limit_incomplete_keys_total",
         "Requests that lacked a part of the key of a limit on a route.",
@@ -256,6 +264,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut shadow_refused, reading.shadow.refused),
             (&mut rates_admitted, reading.shadow_rates.admitted),
             (&mut rates_refused, reading.shadow_rates.refused),
+            (&mut unlimited, reading.unlimited),
+            (&mut blocked, reading.blocked),
         ] {
             if count > 0 {
                 family.push(&labels, count);
@@ -286,6 +296,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         refused,
         delayed,
         incomplete,
+        unlimited,
+        blocked,
         released,
         told_cost,
         cost_malformed,

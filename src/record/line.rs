@@ -113,6 +113,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
     for (before, finding) in [
         (&b",\"marked\":["[..], Finding::Marked),
+        (b",\"unlimited\":[", Finding::Unlimited),
+        (b",\"blocked\":[", Finding::Blocked),
         (b",\"shadow_refused\":[", Finding::ShadowRefused),
         (b",\"shadow_rates_refused\":[", Finding::ShadowRatesRefused),
         (b",\"released\":[", Finding::Released),
@@ -126,6 +128,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         outcome,
         Finding::CostMalformed,
     );
+    list(into, b",\"unlimited\":[", outcome, Finding::Unlimited);
+    list(into, b",\"blocked\":[", outcome, Finding::Blocked);
     let mut before: &[u8] = b",\"cost\":{\"";
     for (_, limit, finding) in outcome.notes() {
         if let Finding::Cost(units) = finding {

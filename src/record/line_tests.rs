@@ -304,6 +304,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     let route = Metrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
     let note = |limit, finding| Note { limit, finding };
     let beside = Beside {
+        tiers: Default::default(),
         asked: [1].into_iter().collect(),
         notes: vec![
             note(0, Finding::Released),
@@ -312,6 +313,8 @@ fn notes_are_written_with_the_names_of_their_limits() {
             note(1, Finding::Cost(0)),
             note(1, Finding::CostMalformed),
             note(0, Finding::Marked),
+            note(0, Finding::Unlimited),
+            note(1, Finding::Blocked),
             note(1, Finding::ShadowRatesRefused),
             note(1, Finding::ShadowRatesAdmitted),
         ],

@@ -100,6 +100,8 @@ pub(super) struct LimitCells {
     shadow_rates_admitted: AtomicU64,
     shadow_rates_refused: AtomicU64,
     incomplete: AtomicU64,
+    unlimited: AtomicU64,
+    blocked: AtomicU64,
 }
 
 /// What one route counted.
@@ -120,6 +122,10 @@ pub(super) struct LimitReading {
     pub(super) delayed: u64,
     /// Requests that lacked a part of the limit's key.
     pub(super) incomplete: u64,
+    /// Requests whose key the overrides take out of the limit.
+    pub(super) unlimited: u64,
+    /// Requests whose key they block.
+    pub(super) blocked: u64,
     /// Of those admitted, the ones whose charge was given back.
     pub(super) released: u64,
     /// Units of cost that the origin told.
@@ -294,6 +300,8 @@ impl Metrics {
                     refused: sum(cells, |cells| &cells.shadow_rates_refused),
                 },
                 incomplete: sum(cells, |cells| &cells.incomplete),
+                unlimited: sum(cells, |cells| &cells.unlimited),
+                blocked: sum(cells, |cells| &cells.blocked),
             })
             .collect()
     }
@@ -325,6 +333,8 @@ impl LimitCells {
             Finding::Cost(units) => (&self.told_cost, units.into()),
             Finding::CostMalformed => (&self.cost_malformed, 1),
             Finding::Marked => (&self.marked, 1),
+            Finding::Unlimited => (&self.unlimited, 1),
+            Finding::Blocked => (&self.blocked, 1),
             Finding::ShadowAdmitted => (&self.shadow_admitted, 1),
             Finding::ShadowRefused => (&self.shadow_refused, 1),
             Finding::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),

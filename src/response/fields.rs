@@ -233,6 +233,7 @@ pub(super) mod tests {
         LimitRules {
             key: KeyTemplate(vec![KeyPart::Global]),
             on_missing: None,
+            overrides: None,
             policy: Policy::from(rates.expect("rates")),
             capacity: Capacity::new(16).expect("a capacity"),
             headers,

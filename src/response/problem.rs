@@ -27,6 +27,8 @@ pub enum Problem {
     BodyTooLarge,
     /// A list blocks the client.
     Blocked,
+    /// The overrides of a limit block the key.
+    KeyBlocked,
     /// The body, of which a key needs the beginning, did not come in time.
     BodyTimeout,
     /// No route matches.
@@ -53,7 +55,7 @@ impl Problem {
             }
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Blocked => StatusCode::FORBIDDEN,
+            Self::Blocked | Self::KeyBlocked => StatusCode::FORBIDDEN,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
@@ -92,6 +94,7 @@ impl Problem {
                 "the request has too many header fields or too many bytes of them"
             }
             Self::BodyTooLarge => "the request body is larger than this route accepts",
+            Self::KeyBlocked => "this client, or what it asks for, is blocked here",
             Self::Blocked => "the address that this request comes from is blocked here",
             Self::BodyTimeout => "the request body did not come in time",
             Self::NoRoute => "no route matches this request",

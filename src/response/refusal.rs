@@ -44,14 +44,14 @@ enum Content {
 }
 
 /// What a refusal needs to know of its request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Scene<'a> {
     /// The name of the route.
     pub route: &'a str,
     /// How the route words refusals.
     pub wording: Option<&'a Arc<RefusalRules>>,
     /// What [`rate_limit_policy`](super::rate_limit_policy) made of the limits.
-    pub policy: Option<&'a HeaderValue>,
+    pub policy: Option<HeaderValue>,
     /// The fields of the request.
     pub headers: &'a HeaderMap,
     /// Its identity.
@@ -80,7 +80,7 @@ impl Refusal {
             Outcome::Admitted => (None, 0),
         };
         let retry_after = whole_seconds(verdict.retry_after().unwrap_or(Duration::ZERO)).max(1);
-        let fields = LimitFields::new(scene.policy.cloned(), limits, verdict);
+        let fields = LimitFields::new(scene.policy.clone(), limits, verdict);
         let name = limit.map_or("", PolicyItems::name);
         if let Some(grpc) = Grpc::of(scene.headers) {
             let message = format!("the limit {name} refuses; retry after {retry_after} s");

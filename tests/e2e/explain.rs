@@ -84,7 +84,7 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
     assert_eq!(code, 0);
     for sentence in [
         "limit otp\n  Allows each value of client.ip/32,/64, path 5 in 10s and 20 in 1h, charged together or not at all.",
-        "Never more than 5 in 10s aligned to the clock; who times requests to the edges of two can get 9 in some other 10s.",
+        "Never more than 5 in 10s aligned to the clock; who times requests to the edges of two can get 10 in some other 10s.",
         "It takes 11.3 MB from the start, for 262,144 keys.",
         "Up to 36 new keys a second fit; for R a second set capacity to at least R × 7,200.",
         "The route \"send\" asks it.",

@@ -33,6 +33,7 @@ mod lists;
 mod matching;
 mod operating;
 mod origins;
+mod overrides;
 mod proxying;
 mod refusals;
 mod reload;

@@ -152,6 +152,12 @@ impl LogTable {
         }
     }
 
+    /// Whether the logs are long enough for these rates.
+    #[must_use]
+    pub fn holds(&self, rates: &Rates) -> bool {
+        shape_for(rates).entries() <= self.memory.entries()
+    }
+
     /// Whether the logs are long enough for these rates, and not twice as long as they need. If not, an edit needs a new
     /// table.
     #[must_use]

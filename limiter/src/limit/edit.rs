@@ -46,6 +46,22 @@ impl Limit {
         })
     }
 
+    /// A handle of the same counters that judges them by another policy, for keys that may do more or less than the others: what one
+    /// handle charges, all see. `None` where the counters mean nothing to the policy: another algorithm or other periods, or logs that
+    /// are too short for its counts.
+    #[must_use]
+    pub fn judged_by(&self, policy: impl Into<Policy>) -> Option<Self> {
+        let policy = policy.into();
+        let is_held =
+            with_table!(&self.counters.table, _table => true, logs => logs.holds(policy.rates()));
+        (is_held && policy.keeps_states_of(&self.policy)).then(|| Self {
+            meters: policy.meters(),
+            policy,
+            capacity: self.capacity,
+            counters: Arc::clone(&self.counters),
+        })
+    }
+
     /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.
     pub(super) fn edited_with(
         &self,
@@ -129,7 +145,50 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::Algorithm;
+    use crate::decide::{Ask, decide};
+    use crate::decision::Outcome;
     use crate::rate::{Period, Rate, Rates};
+
+    /// Goal: tiers of one limit share its counters, each by its own counts. Method: with words and with logs, what one handle admits the
+    /// other counts; policies that cannot read the counters are not taken.
+    #[test]
+    fn handles_with_other_counts_judge_the_same_counters() {
+        let now = Timestamp::from_secs(1_800_000_000);
+        let policy = |algorithm, count, secs| {
+            let period = Period::from_secs(secs).expect("a period");
+            let rates = Rates::new([Rate::new(count, period).expect("a rate")]).expect("rates");
+            Policy::new(algorithm, rates).expect("a policy")
+        };
+        for algorithm in [Algorithm::SlidingWindow, Algorithm::Exact] {
+            let rated = |count, secs| policy(algorithm.clone(), count, secs);
+            let capacity = Capacity::new(10).expect("a capacity");
+            let many = Limit::new(rated(5, 60), capacity);
+            let few = many.judged_by(rated(2, 60)).expect("the same counters");
+            let admits = |limit: &Limit| {
+                let ask = Ask {
+                    limit,
+                    key: KeyHash::from_bits(7),
+                    cost: Cost::ONE,
+                };
+                decide(&[ask], now).outcome() == Outcome::Admitted
+            };
+            assert!(admits(&few) && admits(&many));
+            assert!(!admits(&few), "both charges count");
+            assert!(admits(&many) && admits(&many) && admits(&many) && !admits(&many));
+            assert!(many.judged_by(rated(5, 61)).is_none());
+        }
+        let short = Limit::new(
+            policy(Algorithm::Exact, 5, 60),
+            Capacity::new(10).expect("a capacity"),
+        );
+        assert!(short.judged_by(policy(Algorithm::Exact, 500, 60)).is_none());
+        assert!(
+            short
+                .judged_by(policy(Algorithm::SlidingWindow, 5, 60))
+                .is_none()
+        );
+    }
 
     /// Goal: memory goes with the requests that use it. Method: many edits of the structure; all tables but the last
     /// are gone.

@@ -1,5 +1,7 @@
 //! `[limit.NAME]`: how much may pass.
 
+use std::path::Path;
+
 use sluicegate_limiter::{Capacity, Limit};
 
 use crate::config::action;
@@ -8,6 +10,7 @@ use crate::config::condition;
 use crate::config::cost;
 use crate::config::field::{Field, quoted};
 use crate::config::key;
+use crate::config::overrides::{self, About};
 use crate::config::rates;
 use crate::config::refusal;
 use crate::config::report::Placed;
@@ -26,7 +29,8 @@ pub(in crate::config) struct Limited {
     pub(in crate::config) then: Option<Placed<Name>>,
 }
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limited> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
@@ -72,12 +76,22 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
             );
         }
     }
+    let written = section.field("overrides", "\"tiers.csv\"");
+    let overrides = match (&written, &key, &policy, &cost) {
+        (None, ..) => Some(None),
+        (Some(field), Some(key), Some(policy), Some(cost)) => {
+            overrides::read(field, base, &About { key, policy, cost }).map(Some)
+        }
+        // What the rows are about is wrong, which was told.
+        (Some(_), ..) => None,
+    };
     section.finish();
     let said = said?;
     let rules = LimitRules {
         key: key?,
         on_missing: on_missing?,
         policy: policy?,
+        overrides: overrides?,
         capacity: capacity?,
         headers: headers?,
         refusal: refusal?,

@@ -1,0 +1,378 @@
+//! Reads the file that `overrides` names: which keys of a limit have rates of their own, are not limited, or are blocked.
+//!
+//! The rates of a row have the periods of the limit's own, so that both are judged by the same counters: whoever changes the tier
+//! keeps what was counted. Distinct rates are few, rows are many; rates are read once, however often they are written.
+//!
+//! # Limits
+//! [`OVERRIDE_BYTES`](bounds::OVERRIDE_BYTES), [`OVERRIDE_ROWS`](bounds::OVERRIDE_ROWS) and
+//! [`OVERRIDE_TIERS`](bounds::OVERRIDE_TIERS).
+//!
+//! # Errors
+//! Of the mistakes in a file the first ten are told, with their lines.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use sluicegate_limiter::{KeyHash, Limit, Policy, Rates, Timestamp};
+use toml::de::{DeTable, DeValue};
+
+use super::field::{Field, describe, quoted};
+use super::problem::Mistake;
+use super::rates::rate;
+use super::rows::{OverrideRows, TierIndex, counted_by};
+use super::rules::{CostRules, KeyPart, KeyTemplate, OverrideRules, Tier};
+use super::source::Source;
+use crate::bounds;
+
+/// Mistakes of one file that are told.
+const TOLD: usize = 10;
+
+/// What the rows of a file are about.
+pub(super) struct About<'a> {
+    pub(super) key: &'a KeyTemplate,
+    pub(super) policy: &'a Policy,
+    pub(super) cost: &'a CostRules,
+}
+
+/// A row as written: its line, its key, and its rates with semicolons between them.
+struct Written {
+    line: usize,
+    key: Vec<String>,
+    rates: String,
+}
+
+/// The overrides that the file has which `field` names; relative paths begin at `base`.
+pub(super) fn read(field: &Field<'_>, base: &Path, about: &About<'_>) -> Option<OverrideRules> {
+    let path = base.join(field.text()?);
+    let shown = quoted(&path.display().to_string());
+    if about.key.0.contains(&KeyPart::Global) {
+        return field.refuse(
+            "a limit with one counter for all has no keys to tell apart",
+            "change its rates, and leave overrides out",
+        );
+    }
+    let text = match field.report.surroundings.read(&path) {
+        Ok(text) => text,
+        Err(error) => {
+            return field.refuse(
+                format!("{shown} cannot be read: {error}"),
+                "name a .toml or .csv file that the user who runs the gateway may read",
+            );
+        }
+    };
+    if text.len() > bounds::OVERRIDE_BYTES {
+        let message = format!("{shown} has {} bytes", text.len());
+        return field.refuse(message, format!("keep it to {}", bounds::OVERRIDE_BYTES));
+    }
+    let mut reading = Reading {
+        about,
+        rows: OverrideRows::default(),
+        lines: Vec::new(),
+        tiers: Vec::new(),
+        known: HashMap::new(),
+        mistakes: Vec::new(),
+        wrong: 0,
+    };
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => reading.csv(&text),
+        Some("toml") => reading.toml(&text),
+        _ => {
+            let message = format!("{shown} is neither a .toml nor a .csv file");
+            return field.refuse(message, "write overrides = \"tiers.csv\"");
+        }
+    }
+    reading.check_twins();
+    if reading.wrong > 0 {
+        for (line, mistake) in &reading.mistakes {
+            field.report.error(
+                &field.place,
+                format!("{shown} line {line}: {}", mistake.message),
+                mistake.advice.clone().unwrap_or_default(),
+            );
+        }
+        if let more @ 1.. = reading.wrong.saturating_sub(TOLD) {
+            let message = format!("{shown} has {more} more mistakes");
+            field.refuse::<()>(message, "correct these first");
+        }
+        return None;
+    }
+    Some(OverrideRules {
+        file: path,
+        tiers: reading.tiers,
+        rows: Arc::new(reading.rows),
+    })
+}
+
+/// A file while it is read.
+struct Reading<'a> {
+    about: &'a About<'a>,
+    rows: OverrideRows,
+    /// The line of each row.
+    lines: Vec<usize>,
+    tiers: Vec<Tier>,
+    /// The tiers by how they are written.
+    known: HashMap<String, TierIndex>,
+    mistakes: Vec<(usize, Mistake)>,
+    wrong: usize,
+}
+
+impl Reading<'_> {
+    fn mistaken(&mut self, line: usize, mistake: Mistake) {
+        self.wrong += 1;
+        if self.mistakes.len() < TOLD {
+            self.mistakes.push((line, mistake));
+        }
+    }
+
+    /// `client.ip,path,rates`, then a row a line.
+    fn csv(&mut self, text: &str) {
+        let columns: Vec<String> = self.about.key.0.iter().map(column).collect();
+        let heading = format!("{},rates", columns.join(","));
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let mut record = csv::StringRecord::new();
+        let mut has_heading = false;
+        loop {
+            match reader.read_record(&mut record) {
+                Ok(false) => break,
+                Ok(true) => {}
+                Err(error) => {
+                    let line = error.position().map_or(1, |position| position.line());
+                    let message = "this is no line of a table".to_owned();
+                    let advice = "write a key and its rates, with a comma between them";
+                    self.mistaken(as_line(line), Mistake::with_advice(message, advice));
+                    break;
+                }
+            }
+            let line = as_line(record.position().map_or(1, |position| position.line()));
+            if !has_heading {
+                has_heading = true;
+                let named = record
+                    .iter()
+                    .eq(columns.iter().map(String::as_str).chain(["rates"]));
+                if !named {
+                    let message = "the first line names the columns".to_owned();
+                    let advice = format!("write {heading}");
+                    return self.mistaken(line, Mistake::with_advice(message, advice));
+                }
+                continue;
+            }
+            if record.len() != columns.len() + 1 {
+                let message = format!("{} values are not one for each column", record.len());
+                let advice =
+                    format!("write {heading}; several rates have a semicolon between them");
+                self.mistaken(line, Mistake::with_advice(message, advice));
+                continue;
+            }
+            let mut values = record.iter().map(str::to_owned);
+            let key = values.by_ref().take(columns.len()).collect();
+            let rates = values.next().unwrap_or_default();
+            self.row(Written { line, key, rates });
+        }
+    }
+
+    /// `[[override]]` with `key` and `rates`.
+    fn toml(&mut self, text: &str) {
+        let source = Source::new("", text);
+        let table = match DeTable::parse(text) {
+            Ok(table) => table,
+            Err(error) => {
+                let line = error.span().map_or(1, |span| source.line(span.start));
+                let message = format!("this is no TOML: {}", error.message());
+                let advice =
+                    "write [[override]], then key = \"192.0.2.7\" and rates = \"unlimited\"";
+                return self.mistaken(line, Mistake::with_advice(message, advice));
+            }
+        };
+        for (name, value) in table.get_ref() {
+            let rows = value.get_ref().as_array();
+            let Some(rows) = rows.filter(|_| name.get_ref() == "override") else {
+                let message = format!("{} is no list of overrides", quoted(name.get_ref()));
+                let advice =
+                    "write [[override]], then key = \"192.0.2.7\" and rates = \"unlimited\"";
+                self.mistaken(
+                    source.line(name.span().start),
+                    Mistake::with_advice(message, advice),
+                );
+                continue;
+            };
+            for row in rows {
+                let line = source.line(row.span().start);
+                match written(row.get_ref(), line) {
+                    Ok(row) => self.row(row),
+                    Err(mistake) => self.mistaken(line, mistake),
+                }
+            }
+        }
+    }
+
+    fn row(&mut self, row: Written) {
+        if self.rows.len() >= bounds::OVERRIDE_ROWS {
+            let message = "there are more rows than a limit takes".to_owned();
+            let advice = format!("keep {}", bounds::OVERRIDE_ROWS);
+            return self.mistaken(row.line, Mistake::with_advice(message, advice));
+        }
+        let parts = &self.about.key.0;
+        if row.key.len() != parts.len() {
+            let message = format!(
+                "the key has {} parts, and the limit's {}",
+                row.key.len(),
+                parts.len()
+            );
+            let names: Vec<_> = parts.iter().map(column).collect();
+            let advice = format!("write one value for each of {}", names.join(", "));
+            return self.mistaken(row.line, Mistake::with_advice(message, advice));
+        }
+        let key: Result<Vec<_>, _> = parts
+            .iter()
+            .zip(&row.key)
+            .map(|(part, text)| counted_by(part, text))
+            .collect();
+        let tier = self.tier(&row.rates);
+        match (key, tier) {
+            (Ok(key), Ok(tier)) => {
+                self.rows.push(&key, tier);
+                self.lines.push(row.line);
+            }
+            (key, tier) => {
+                for mistake in [key.err(), tier.err()].into_iter().flatten() {
+                    self.mistaken(row.line, mistake);
+                }
+            }
+        }
+    }
+
+    fn tier(&mut self, written: &str) -> Result<TierIndex, Mistake> {
+        if let Some(known) = self.known.get(written) {
+            return Ok(*known);
+        }
+        let tier = tier(written, self.about)?;
+        let place = self.tiers.iter().position(|other| *other == tier);
+        let place = place.unwrap_or(self.tiers.len());
+        let index = u8::try_from(place)
+            .ok()
+            .filter(|_| place < bounds::OVERRIDE_TIERS)
+            .ok_or_else(|| {
+                Mistake::with_advice(
+                    format!("this is one more tier than {}", bounds::OVERRIDE_TIERS),
+                    "give more keys the same rates",
+                )
+            })?;
+        if place == self.tiers.len() {
+            self.tiers.push(tier);
+        }
+        // As many spellings as tiers are remembered; a file with others is read more slowly.
+        if self.known.len() < bounds::OVERRIDE_TIERS {
+            self.known.insert(written.to_owned(), TierIndex(index));
+        }
+        Ok(TierIndex(index))
+    }
+
+    fn check_twins(&mut self) {
+        if let Some([one, other]) = self.rows.find_twin() {
+            let line = |row: usize| self.lines.get(row).copied().unwrap_or_default();
+            let message = format!("the key of line {} stands here again", line(one));
+            let mistake = Mistake::with_advice(message, "write it once");
+            self.mistaken(line(other), mistake);
+        }
+    }
+}
+
+/// One `[[override]]`.
+fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
+    let advice =
+        "write key = \"192.0.2.7\" and rates = [\"100 per 10s\"], \"unlimited\" or \"blocked\"";
+    let wrong = |message: String| Mistake::with_advice(message, advice);
+    let table = row
+        .as_table()
+        .ok_or_else(|| wrong(format!("expected a table, got {}", describe(row))))?;
+    let unknown = table
+        .keys()
+        .find(|key| !["key", "rates"].contains(&&**key.get_ref()));
+    if let Some(unknown) = unknown {
+        return Err(wrong(format!(
+            "{} is not known here",
+            quoted(unknown.get_ref())
+        )));
+    }
+    let texts = |name: &str| -> Result<Vec<String>, Mistake> {
+        let value = table
+            .get(name)
+            .ok_or_else(|| wrong(format!("`{name}` is missing")))?;
+        let text = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Ok(text.to_string()),
+            other => Err(wrong(format!(
+                "expected a string for `{name}`, got {}",
+                describe(other)
+            ))),
+        };
+        match value.get_ref() {
+            DeValue::Array(values) => values.iter().map(|value| text(value.get_ref())).collect(),
+            one => Ok(vec![text(one)?]),
+        }
+    };
+    Ok(Written {
+        line,
+        key: texts("key")?,
+        rates: texts("rates")?.join(";"),
+    })
+}
+
+fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
+    match written {
+        "unlimited" => return Ok(Tier::Unlimited),
+        "blocked" => return Ok(Tier::Blocked),
+        _ => {}
+    }
+    let own = about.policy.rates();
+    let rates: Result<Vec<_>, _> = written.split(';').map(|text| rate(text.trim())).collect();
+    let rates = Rates::new(rates?).map_err(|error| Mistake::new(error.to_string()))?;
+    let periods =
+        |rates: &Rates| -> Vec<u32> { rates.iter().map(|rate| rate.period().as_secs()).collect() };
+    if periods(&rates) != periods(own) {
+        let shown: Vec<_> = periods(own).iter().map(|secs| format!("{secs}s")).collect();
+        return Err(Mistake::with_advice(
+            format!(
+                "the periods of {} are not those of the limit",
+                quoted(written)
+            ),
+            format!("write one rate for each of {}", shown.join(", ")),
+        ));
+    }
+    let policy = Policy::new(about.policy.algorithm().clone(), rates)
+        .map_err(|error| Mistake::with_advice(error.to_string(), "write other counts"))?;
+    if let CostRules::Fixed(cost) = about.cost {
+        // As for the limit itself: one that nobody has used knows best what it can ever admit.
+        let unused = Limit::with_buckets(policy.clone(), 1);
+        let decision = unused.peek(KeyHash::from_bits(0), *cost, Timestamp::from_secs(0));
+        if decision.retry_after().is_some() {
+            return Err(Mistake::with_advice(
+                format!(
+                    "{} never admits the limit's cost of {}",
+                    quoted(written),
+                    cost.get()
+                ),
+                "write a larger count, or \"blocked\"",
+            ));
+        }
+    }
+    Ok(Tier::Rates(policy))
+}
+
+/// What the column of a part is called.
+fn column(part: &KeyPart) -> String {
+    match part {
+        KeyPart::ClientIp { .. } => "client.ip".to_owned(),
+        KeyPart::Value(value) => value.source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn as_line(line: u64) -> usize {
+    usize::try_from(line).unwrap_or(usize::MAX)
+}
