@@ -9,6 +9,7 @@ mod login;
 mod rollout;
 mod search;
 mod send_otp;
+mod tiers;
 
 /// `conf/examples/NAME.toml` before `origin`. The test connects as the proxy that the file trusts, from 127.0.0.1.
 fn kit(name: &str, origin: &Origin) -> Setup {
@@ -26,6 +27,8 @@ fn kit(name: &str, origin: &Origin) -> Setup {
         ("10.20.0.11:8000\", \"10.20.0.12:8000", address.as_str()),
         ("/var/lib/sluicegate/state\"", "{directory}/state\""),
         ("/dev/shm/sluicegate", "{directory}/state"),
+        ("\"api-tiers.csv", "\"{directory}/api-tiers.csv"),
+        ("\"api-tiers.jwks.json", "\"{directory}/api-tiers.jwks.json"),
     ] {
         assert!(whole.matches(shipped).count() <= 1, "{file}: {shipped}");
         whole = whole.replace(shipped, tested);
@@ -51,6 +54,7 @@ fn every_example_has_a_test() {
         include_str!("rollout.rs"),
         include_str!("search.rs"),
         include_str!("send_otp.rs"),
+        include_str!("tiers.rs"),
     ]
     .concat();
     for name in found {
