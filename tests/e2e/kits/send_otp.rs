@@ -191,7 +191,7 @@ async fn five_wrong_codes_are_the_end_of_guessing() {
 #[tokio::test]
 async fn a_page_of_another_site_may_ask_first() {
     // Goal: neither a preflight nor any other page meets the limits. Method: many of each from one client.
-    let origin = verifier();
+    let origin = Origin::named("auth");
     let gateway = kit("send-otp", &origin).start().await;
     let mut client = gateway.client().await;
     for _ in 0..70 {
