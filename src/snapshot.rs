@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{ActiveLimit, Judged, KeySeed, RouteLimits};
+use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, Lists};
 use crate::config::Action;
 use crate::config::rules::{
@@ -17,7 +17,7 @@ use crate::config::rules::{
 };
 use crate::origin::Pool;
 use crate::record::{Metrics, RequestId, RouteMetrics};
-use crate::response::{Scene, rate_limit_policy, varies};
+use crate::response::{Refusal, Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
 
@@ -86,18 +86,39 @@ impl ActiveRoute {
         }
     }
 
-    /// What a refusal needs to know of a request on this route that was judged so.
+    /// What a request on this route is answered that `refused` is said of.
     #[must_use]
-    pub fn scene<'a>(
+    pub fn refusal(
+        &self,
+        refused: &Refused,
+        headers: &HeaderMap,
+        request_id: RequestId,
+    ) -> Refusal {
+        match refused {
+            Refused::ByLimit(_, Some(barred)) | Refused::Barred(barred) => {
+                let limit = self.limits.get(usize::from(barred.limit));
+                let scene = self.scene(None, headers, request_id);
+                Refusal::barred(limit.map(|limit| &limit.items), barred, &scene)
+            }
+            Refused::ByLimit(judged, None) => {
+                let policy = self.policy(judged);
+                let scene = self.scene(policy, headers, request_id);
+                Refusal::new(judged.items(&self.limits), &judged.verdict, &scene)
+            }
+        }
+    }
+
+    /// What a refusal needs to know of a request on this route; `policy` is that of what was judged.
+    fn scene<'a>(
         &'a self,
-        judged: &Judged,
+        policy: Option<HeaderValue>,
         headers: &'a HeaderMap,
         request_id: RequestId,
     ) -> Scene<'a> {
         Scene {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
-            policy: self.policy(judged),
+            policy,
             headers,
             request_id,
         }

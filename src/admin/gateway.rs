@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use sluicegate_limiter::Timestamp;
+use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
 use super::view::{
-    AdminView, ConfigurationView, Health, LimitView, OriginView, Readiness, ReloadView, ServerView,
-    Times, TopView,
+    AdminView, BannedView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
+    Readiness, ReloadView, ServerView, Times, TopView,
 };
-use crate::admission::ActiveLimit;
+use crate::admission::{ActiveBans, ActiveLimit};
 use crate::clock;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::Pool;
@@ -69,6 +69,23 @@ impl AdminView for Live {
         })
     }
 
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
+        let now = clock::now();
+        // As above.
+        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        let ActiveBans { bans, survival } = active.bans.as_ref()?;
+        Some(BannedView {
+            bans: BansView::sample(bans, survival, now),
+            keys: bans.top(most, now),
+        })
+    }
+
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
+        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        let bans = &active.bans.as_ref()?.bans;
+        Some(bans.lift(key, clock::now()))
+    }
+
     fn state(&self) -> Option<Condition> {
         self.home.condition()
     }
@@ -108,6 +125,11 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
             .shadow_rates
             .as_ref()
             .map(|limit| limit.rates().clone()),
+        bans: active
+            .bans
+            .as_ref()
+            .map(|ActiveBans { bans, survival }| BansView::sample(bans, survival, now)),
+        permits: active.permits.as_ref().map(PermitsView::sample),
         ..LimitView::sample(&active.name, active.key.to_string(), counters, now)
     }
 }

@@ -1,12 +1,15 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
-use super::view::{AdminView, Health, LimitView};
+use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     let mut families = exposition::families(view.recorder());
-    families.extend(limits(&view.limits()));
+    let sampled = view.limits();
+    families.extend(limits(&sampled));
+    families.extend(bans(&sampled));
+    families.extend(in_flight(&sampled));
     families.extend(configuration(view));
     families.extend(state(view));
     families.push(origins(view));
@@ -66,6 +69,73 @@ fn limits(limits: &[LimitView]) -> [Family; 7] {
                 "Whether the limit's counters outlive the process.",
             ),
             |limit| u64::from(limit.survival.file().is_some()),
+        ),
+    ]
+}
+
+/// Of limits that ban.
+fn bans(limits: &[LimitView]) -> [Family; 4] {
+    let each = |mut family: Family, value: fn(&BansView) -> u64| {
+        for limit in limits {
+            if let Some(bans) = &limit.bans {
+                family.push(&[("limit", &*limit.name)], value(bans));
+            }
+        }
+        family
+    };
+    [
+        each(
+            Family::counter("sluicegate_limit_bans_total", "Bans that began."),
+            |bans| bans.tallies.begun,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_bans_not_kept_total",
+                "Refusals that would have begun a ban, had there been room to remember it: raise capacity.",
+            ),
+            |bans| bans.tallies.not_kept,
+        ),
+        each(
+            Family::gauge(
+                "sluicegate_limit_ban_keys",
+                "Keys that are banned, or whose bans are remembered, sampled.",
+            ),
+            |bans| bans.keys,
+        ),
+        each(
+            Family::gauge(
+                "sluicegate_limit_bans_survive",
+                "Whether the limit's bans outlive the process.",
+            ),
+            |bans| u64::from(bans.survival.file().is_some()),
+        ),
+    ]
+}
+
+/// Of limits with `concurrency`.
+fn in_flight(limits: &[LimitView]) -> [Family; 2] {
+    let each = |mut family: Family, value: fn(&PermitsView) -> u64| {
+        for limit in limits {
+            if let Some(permits) = &limit.permits {
+                family.push(&[("limit", &*limit.name)], value(permits));
+            }
+        }
+        family
+    };
+    [
+        each(
+            Family::gauge(
+                "sluicegate_limit_in_flight_keys",
+                "Keys that have requests in flight, sampled.",
+            ),
+            |permits| permits.keys,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_in_flight_overflow_refused_total",
+                "Requests refused while their key was counted together with others: raise capacity.",
+            ),
+            |permits| permits.overflow_refused,
         ),
     ]
 }

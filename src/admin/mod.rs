@@ -1,8 +1,9 @@
-//! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status` and `/limits/NAME/top`, on a listener of their own.
+//! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status` and what is below `/limits`, on a listener of their own.
 //!
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
-//! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist.
+//! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
+//! reads, but for the pardon of who is banned.
 
 use std::borrow::Cow;
 
@@ -15,6 +16,7 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 mod advice;
+mod bans;
 mod gateway;
 mod health;
 mod metrics;
@@ -23,6 +25,7 @@ mod token;
 mod top;
 pub mod view;
 
+use bans::Pardon;
 use token::Access;
 use top::Question;
 use view::AdminView;
@@ -35,22 +38,32 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub enum Answer {
     /// This is the response.
     Ready(Response<Vec<u8>>),
-    /// The response takes a walk through a table, of up to some seconds.
+    /// The response takes a walk through a table, or waits for one, of up to some seconds.
     Walk(Walk),
 }
 
 /// A response that is still to be made, where nobody waits for anything else.
 #[derive(Debug)]
 pub struct Walk {
-    question: Question,
+    errand: Errand,
     method: Method,
+}
+
+#[derive(Debug)]
+enum Errand {
+    Look(Question),
+    Pardon(Pardon),
 }
 
 impl Walk {
     /// Walks; the response.
     #[must_use]
     pub fn run(&self, view: &dyn AdminView) -> Response<Vec<u8>> {
-        dressed(self.question.page(view), &self.method)
+        let page = match &self.errand {
+            Errand::Look(question) => question.page(view),
+            Errand::Pardon(pardon) => pardon.page(view),
+        };
+        dressed(page, &self.method)
     }
 
     /// The response when others walk already.
@@ -68,8 +81,8 @@ pub fn answer(request: &Parts, view: &dyn AdminView) -> Answer {
     let method = &request.method;
     match page(request, view) {
         Task::Show(page) => Answer::Ready(dressed(page, method)),
-        Task::Walk(question) => Answer::Walk(Walk {
-            question,
+        Task::Walk(errand) => Answer::Walk(Walk {
+            errand,
             method: method.clone(),
         }),
     }
@@ -144,7 +157,7 @@ impl Page {
 /// What is to be done about a request.
 enum Task {
     Show(Page),
-    Walk(Question),
+    Walk(Errand),
 }
 
 fn page(request: &Parts, view: &dyn AdminView) -> Task {
@@ -171,7 +184,7 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
         "/healthz" => |_| Page::new(StatusCode::OK, TEXT, &b"ok"[..]),
         "/readyz" => |view| health::ready(view.readiness()),
         "/status" => |view| status::page(view),
-        _ => return walk(request),
+        _ => return walk(request, view),
     };
     if is_reading(&request.method) {
         Task::Show(make(view))
@@ -180,14 +193,26 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
     }
 }
 
-fn walk(request: &Parts) -> Task {
+fn walk(request: &Parts, view: &dyn AdminView) -> Task {
+    if let Some(asked) = Pardon::of(request.uri.path()) {
+        return match asked {
+            Ok(_) if request.method != Method::DELETE => Task::Show(bans::only_pardons()),
+            // A pardon lets somebody in, so it is not for whoever can reach the listener.
+            Ok(_) if view.token().is_none() => Task::Show(bans::no_token()),
+            Ok(pardon) => Task::Walk(Errand::Pardon(pardon)),
+            Err(misasked) => Task::Show(misasked.page()),
+        };
+    }
     match Question::of(request.uri.path(), request.uri.query()) {
         Some(_) if !is_reading(&request.method) => Task::Show(only_reading()),
-        Some(Ok(question)) => Task::Walk(question),
+        Some(Ok(question)) => Task::Walk(Errand::Look(question)),
         Some(Err(misasked)) => Task::Show(misasked.page()),
         None => {
-            let paths = &br#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/limits/NAME/top"]}"#[..];
-            Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths))
+            let paths = concat!(
+                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","#,
+                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY"]}"#
+            );
+            Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes()))
         }
     }
 }

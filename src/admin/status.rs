@@ -5,7 +5,9 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
-use super::view::{AdminView, ConfigurationView, Health, LimitView, OriginView};
+use super::view::{
+    AdminView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
+};
 use super::{Page, advice};
 use crate::record::access_log::Tallies;
 use crate::record::rfc3339;
@@ -77,6 +79,32 @@ struct Limit {
     survives: bool,
     counters: String,
     overflow: Overflow,
+    ban: Option<Bans>,
+    concurrency: Option<Concurrency>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Bans {
+    #[serde(rename = "for")]
+    first: f64,
+    factor: f64,
+    max: f64,
+    keys: u64,
+    slots: u64,
+    bytes: u64,
+    begun: u64,
+    not_kept: u64,
+    survives: bool,
+    found: String,
+}
+
+#[derive(Serialize)]
+struct Concurrency {
+    max: u32,
+    keys: u64,
+    slots: u64,
+    bytes: u64,
+    overflow_refused: u64,
 }
 
 #[derive(Serialize)]
@@ -139,10 +167,7 @@ impl Limit {
         // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
         let load = view.keys as f64 / view.capacity.keys() as f64;
         let overflow = Overflow::of(&view);
-        let (survives, counters) = match view.survival {
-            Survival::InFile { found, .. } => (true, found),
-            Survival::InMemory { reason } => (false, format!("in memory only: {reason}")),
-        };
+        let (survives, counters) = survival(&view.survival);
         Self {
             name: view.name.to_string(),
             algorithm: view.algorithm,
@@ -162,8 +187,48 @@ impl Limit {
             survives,
             counters,
             overflow,
+            ban: view.bans.as_ref().map(Bans::of),
+            concurrency: view.permits.as_ref().map(Concurrency::of),
             key: view.key,
             enforce: view.enforce,
+        }
+    }
+}
+
+/// Whether something outlives the process, and how it was found.
+fn survival(survival: &Survival) -> (bool, String) {
+    match survival {
+        Survival::InFile { found, .. } => (true, found.clone()),
+        Survival::InMemory { reason } => (false, format!("in memory only: {reason}")),
+    }
+}
+
+impl Bans {
+    pub(super) fn of(view: &BansView) -> Self {
+        let (survives, found) = survival(&view.survival);
+        Self {
+            first: view.rules.first().as_secs_f64(),
+            factor: f64::from(view.rules.factor().hundredths()) / 100.0,
+            max: view.rules.max().as_secs_f64(),
+            keys: view.keys,
+            slots: view.slots,
+            bytes: view.bytes,
+            begun: view.tallies.begun,
+            not_kept: view.tallies.not_kept,
+            survives,
+            found,
+        }
+    }
+}
+
+impl Concurrency {
+    fn of(view: &PermitsView) -> Self {
+        Self {
+            max: view.max.get(),
+            keys: view.keys,
+            slots: view.slots,
+            bytes: view.bytes,
+            overflow_refused: view.overflow_refused,
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Limit, Outcome, Period, Rate, Rates, Seed, Timestamp, decide,
+    Ask, BanRules, BanTallies, Banned, Capacity, Concurrency, Cost, Factor, KeyHash, Limit,
+    Offender, Outcome, Period, Rate, Rates, Seed, Timestamp, decide,
 };
 
 use super::view::*;
@@ -81,6 +82,31 @@ impl AdminView for Gateway {
         })
     }
 
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
+        let offender = |bits, left: Option<u64>| Offender {
+            key: KeyHash::from_bits(bits),
+            level: 2,
+            banned: left.map(|left| Banned {
+                left: Duration::from_secs(left),
+                level: 2,
+            }),
+        };
+        (limit == "otp").then(|| BannedView {
+            bans: bans_view(),
+            keys: [offender(0xabcc, Some(600)), offender(0xabce, None)][..most.min(2)].to_vec(),
+        })
+    }
+
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
+        let known = key == KeyHash::from_bits(0xabcc);
+        (limit == "otp").then(|| {
+            known.then_some(Banned {
+                left: Duration::from_secs(600),
+                level: 2,
+            })
+        })
+    }
+
     fn state(&self) -> Option<Condition> {
         Some(Condition {
             path: "/var/lib/sluicegate/state".into(),
@@ -129,6 +155,30 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_decisions: 9,
         overflow_refused: 4,
         slots_reused: 77,
+        survival: Survival::unasked(),
+        bans: Some(bans_view()),
+        permits: Some(PermitsView {
+            max: Concurrency::new(10).expect("ten"),
+            keys: 3,
+            slots: 1_536,
+            overflow_refused: 1,
+            bytes: 32_768,
+        }),
+    }
+}
+
+fn bans_view() -> BansView {
+    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+    BansView {
+        rules: BanRules::new(minutes(10), Factor::TWO, minutes(24 * 60)).expect("rules"),
+        keys: 2,
+        slots: 1_536,
+        tallies: BanTallies {
+            begun: 5,
+            not_kept: 1,
+            slots_reused: 0,
+        },
+        bytes: 65_536,
         survival: Survival::unasked(),
     }
 }
@@ -237,6 +287,11 @@ fn the_status_has_the_documented_shape() {
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
                 "survives": false, "counters": "in memory only: [server] state_dir is not set",
                 "overflow": { "active": true, "decisions": 9, "refused": 4, "advice": 2048 },
+                "ban": {
+                    "for": 600.0, "factor": 2.0, "max": 86400.0, "keys": 2, "slots": 1536, "bytes": 65536, "begun": 5, "not_kept": 1,
+                    "survives": false, "found": "in memory only: [server] state_dir is not set",
+                },
+                "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
             }],
             "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
             "origins": [{ "name": "app", "servers": [
@@ -263,6 +318,10 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
         "sluicegate_config_generation 3",
         "sluicegate_limit_survives{limit=\"otp\"} 0",
+        "sluicegate_limit_bans_total{limit=\"otp\"} 5",
+        "sluicegate_limit_bans_not_kept_total{limit=\"otp\"} 1",
+        "sluicegate_limit_ban_keys{limit=\"otp\"} 2",
+        "sluicegate_limit_in_flight_keys{limit=\"otp\"} 3",
         "sluicegate_clock_ahead_seconds -2.5",
         "sluicegate_state_errors_total 3",
         "sluicegate_config_last_reload_success 1",
@@ -291,7 +350,13 @@ fn only_the_probes_are_open_without_the_token() {
         token: Some(Arc::from("s3cret")),
         ..Gateway::new()
     };
-    for path in ["/metrics", "/status", "/limits/otp/top", "/absent"] {
+    for path in [
+        "/metrics",
+        "/status",
+        "/limits/otp/top",
+        "/limits/otp/bans",
+        "/absent",
+    ] {
         for wrong in [None, Some("Bearer wrong")] {
             let (status, headers, _) = send(&gateway, "GET", path, wrong);
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
@@ -323,7 +388,9 @@ fn other_paths_and_methods_are_told_what_there_is() {
                 "/healthz",
                 "/readyz",
                 "/status",
-                "/limits/NAME/top"
+                "/limits/NAME/top",
+                "/limits/NAME/bans",
+                "/limits/NAME/bans/KEY"
             ])
         )
     );
@@ -432,4 +499,61 @@ fn a_second_walk_is_put_off() {
     let response = walk.put_off();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[RETRY_AFTER], "1");
+}
+
+/// Goal: who is banned can be seen, and pardoned by who can show that he may. Method: the page of bans; a pardon without a token
+/// configured, by another method, of nobody, and right.
+#[test]
+fn bans_are_shown_and_lifted() {
+    let open = Gateway::new();
+    let (status, body) = get(&open, "/limits/otp/bans?n=2");
+    let page: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        (&page["limit"], &page["ban"]["begun"]),
+        (&json!("otp"), &json!(5))
+    );
+    assert_eq!(
+        page["keys"],
+        json!([
+            { "key": "000000000000abcc", "level": 2, "left": 600.0, "until": "2026-11-21T07:22:08.000Z" },
+            { "key": "000000000000abce", "level": 2, "left": 0.0, "until": null },
+        ])
+    );
+    assert_eq!(get(&open, "/limits/absent/bans").0, StatusCode::NOT_FOUND);
+    let path = "/limits/otp/bans/000000000000abcc";
+    assert_eq!(send(&open, "DELETE", path, None).0, StatusCode::FORBIDDEN);
+
+    let guarded = Gateway {
+        token: Some(Arc::from("s3cret")),
+        ..Gateway::new()
+    };
+    let ask = |method, path| send(&guarded, method, path, Some("Bearer s3cret"));
+    let (status, headers, _) = ask("GET", path);
+    assert_eq!(
+        (status, &headers[ALLOW]),
+        (
+            StatusCode::METHOD_NOT_ALLOWED,
+            &HeaderValue::from_static("DELETE")
+        )
+    );
+    let denied = send(&guarded, "DELETE", path, None).0;
+    assert_eq!(denied, StatusCode::UNAUTHORIZED);
+    let (status, _, body) = ask("DELETE", path);
+    let pardoned: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        pardoned,
+        json!({ "limit": "otp", "key": "000000000000abcc", "lifted": true, "level": 2, "left": 600.0 })
+    );
+    let (_, _, body) = ask("DELETE", "/limits/otp/bans/0000000000000002");
+    assert!(body.contains("\"lifted\": false"), "{body}");
+    assert_eq!(
+        ask("DELETE", "/limits/otp/bans/abcc").0,
+        StatusCode::BAD_REQUEST
+    );
+    assert_eq!(
+        ask("DELETE", "/limits/absent/bans/000000000000abcc").0,
+        StatusCode::NOT_FOUND
+    );
 }

@@ -1,4 +1,4 @@
-//! Writes `/limits/NAME/top`: the keys of a limit that are nearest to it, or over, as hashes.
+//! Reads questions about the keys of a limit, and answers `/limits/NAME/top`: those that are nearest to it, or over, as hashes.
 //!
 //! A key is shown as the limiter knows it, by its keyed hash: nobody reads an address out of it, and it is the same for as long as
 //! the state directory's seed is, or without one the process lives. To find the keys the whole table is read, some 100 ns for each
@@ -12,18 +12,28 @@ use sluicegate_limiter::{Occupant, Standing};
 
 use super::status::Overflow;
 use super::view::{AdminView, TopView};
-use super::{JSON, Page};
+use super::{JSON, Page, bans};
 use crate::bounds;
 use crate::record::rfc3339;
 
 /// Keys that are shown unless told.
 const USUAL: usize = 20;
 
-/// What was asked: the limit's name, and how many keys.
+/// What was asked: the limit's name, which of its keys, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Question {
     limit: String,
+    about: About,
     most: usize,
+}
+
+/// Which keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// Those that have used most.
+    Fullest,
+    /// Those that are banned.
+    Banned,
 }
 
 /// Why there is no answer.
@@ -33,8 +43,12 @@ pub(super) struct Misasked;
 impl Question {
     /// The question that a path asks; `None` when it is another path.
     pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, Misasked>> {
-        let limit = path.strip_prefix("/limits/")?.strip_suffix("/top")?;
-        if limit.is_empty() || limit.contains('/') {
+        let (limit, about) = match path.strip_prefix("/limits/")?.split_once('/')? {
+            (limit, "top") => (limit, About::Fullest),
+            (limit, "bans") => (limit, About::Banned),
+            _ => return None,
+        };
+        if limit.is_empty() {
             return None;
         }
         let most = match query {
@@ -46,6 +60,7 @@ impl Question {
         };
         let question = most.map(|most| Self {
             limit: limit.to_owned(),
+            about,
             most,
         });
         Some(question.ok_or(Misasked))
@@ -53,10 +68,19 @@ impl Question {
 
     /// The page; walks the table.
     pub(super) fn page(&self, view: &dyn AdminView) -> Page {
-        let at = rfc3339::format(view.times().now);
-        match view.top(&self.limit, self.most) {
-            Some(top) => Page::json(&Top::of(at, top)),
-            None => Page::new(
+        let now = view.times().now;
+        let page = match self.about {
+            About::Fullest => view
+                .top(&self.limit, self.most)
+                .map(|top| Page::json(&Top::of(rfc3339::format(now), top))),
+            About::Banned => view
+                .bans(&self.limit, self.most)
+                .map(|banned| bans::page(&self.limit, now, &banned)),
+        };
+        match (page, self.about) {
+            (Some(page), _) => page,
+            (None, About::Banned) => bans::no_bans(),
+            (None, About::Fullest) => Page::new(
                 StatusCode::NOT_FOUND,
                 JSON,
                 &br#"{"error":"no such limit; /status names them"}"#[..],
@@ -138,7 +162,7 @@ impl Rate {
 }
 
 /// To the millisecond.
-fn seconds(time: Duration) -> f64 {
+pub(super) fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
@@ -152,7 +176,8 @@ mod tests {
         let asked = |path, query| Question::of(path, query);
         let right = |most| {
             let limit = "otp".to_owned();
-            Some(Ok(Question { limit, most }))
+            let about = About::Fullest;
+            Some(Ok(Question { limit, about, most }))
         };
         for (query, most) in [
             (None, 20),
@@ -185,8 +210,14 @@ mod tests {
             "/limits/top",
             "/limits/a/b/top",
             "/limit/otp/top",
+            "/limits//bans",
+            "/limits/otp/bans/0",
         ] {
             assert_eq!(asked(path, None), None, "{path}");
         }
+        let banned = asked("/limits/otp/bans", Some("n=7"))
+            .expect("a path")
+            .expect("a question");
+        assert_eq!((banned.about, banned.most), (About::Banned, 7));
     }
 }

@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sluicegate_limiter::{Capacity, Limit, Occupant, Rates, Timestamp};
+use sluicegate_limiter::{
+    BanRules, BanTallies, Banned, Bans, Capacity, Concurrency, KeyHash, Limit, Occupant, Offender,
+    Permits, Rates, Timestamp,
+};
 
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
@@ -28,6 +31,11 @@ pub trait AdminView: Send + Sync {
     fn limits(&self) -> Vec<LimitView>;
     /// The limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
     fn top(&self, limit: &str, most: usize) -> Option<TopView>;
+    /// The bans of the limit of this name, with up to `most` keys, banned for longest first; walks the whole table. `None` where there
+    /// is no such limit, or it bans nobody.
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedView>;
+    /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>>;
     /// How the state directory does; `None` without one.
     fn state(&self) -> Option<Condition>;
     /// Every origin.
@@ -119,11 +127,78 @@ pub struct LimitView {
     pub slots_reused: u64,
     /// Whether its counters outlive the process.
     pub survival: Survival,
+    /// Its bans; `None` where it bans nobody.
+    pub bans: Option<BansView>,
+    /// Its requests in flight; `None` where any number may be.
+    pub permits: Option<PermitsView>,
+}
+
+/// The bans of a limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BansView {
+    /// How they last.
+    pub rules: BanRules,
+    /// Keys that are banned or remembered.
+    pub keys: u64,
+    /// Keys that fit in their table.
+    pub slots: u64,
+    /// What happened so far.
+    pub tallies: BanTallies,
+    /// Memory of their table.
+    pub bytes: u64,
+    /// Whether they outlive the process.
+    pub survival: Survival,
+}
+
+/// The requests in flight of a limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermitsView {
+    /// How many of a key may be.
+    pub max: Concurrency,
+    /// Keys that have some.
+    pub keys: u64,
+    /// Keys that fit in their table.
+    pub slots: u64,
+    /// Refusals of keys that were counted together, perhaps because of others.
+    pub overflow_refused: u64,
+    /// Memory of their table.
+    pub bytes: u64,
+}
+
+impl BansView {
+    /// Samples `bans` at `now`.
+    #[must_use]
+    pub fn sample(bans: &Bans, survival: &Survival, now: Timestamp) -> Self {
+        let occupancy = bans.occupancy(now);
+        Self {
+            rules: *bans.rules(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            tallies: bans.tallies(),
+            bytes: bans.bytes() as u64,
+            survival: survival.clone(),
+        }
+    }
+}
+
+impl PermitsView {
+    /// Samples `permits`.
+    #[must_use]
+    pub fn sample(permits: &Permits) -> Self {
+        let occupancy = permits.occupancy();
+        Self {
+            max: permits.max(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            overflow_refused: permits.tallies().refused_in_overflow,
+            bytes: permits.bytes() as u64,
+        }
+    }
 }
 
 impl LimitView {
-    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects, unless the caller adds
-    /// otherwise.
+    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects and does nothing else, unless the
+    /// caller adds otherwise.
     #[must_use]
     pub fn sample(
         name: &Name,
@@ -152,8 +227,19 @@ impl LimitView {
             overflow_refused: tallies.refused_in_overflow,
             slots_reused: tallies.slots_reused,
             survival: survival.clone(),
+            bans: None,
+            permits: None,
         }
     }
+}
+
+/// The bans of a limit with the keys that are banned for longest.
+#[derive(Clone, Debug)]
+pub struct BannedView {
+    /// The bans.
+    pub bans: BansView,
+    /// The keys.
+    pub keys: Vec<Offender>,
 }
 
 /// A limit with the keys that are nearest to it or over.

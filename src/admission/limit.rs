@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Cost, Limit, Meaning, Timestamp};
+use sluicegate_limiter::{Bans, Cost, Limit, Meaning, Permits, Timestamp};
 
 use super::key::KeySeed;
 use super::overrides::{ActiveTier, Overrides};
@@ -11,6 +11,15 @@ use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing, 
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
+
+/// The bans of a limit.
+#[derive(Debug)]
+pub struct ActiveBans {
+    /// Who is banned.
+    pub bans: Bans,
+    /// Whether that outlives the process.
+    pub survival: Survival,
+}
 
 /// One limit of a snapshot.
 #[derive(Debug)]
@@ -38,6 +47,10 @@ pub struct ActiveLimit {
     /// Counters of the rates that are judged beside, and only reported.
     pub shadow_rates: Option<Limit>,
     pub(super) overrides: Option<Overrides>,
+    /// Keys that exceeded it and are refused for longer; `None` where it bans nobody.
+    pub bans: Option<ActiveBans>,
+    /// Requests in flight; `None` where any number may be.
+    pub permits: Option<Permits>,
     overflow_announced: AtomicBool,
 }
 
@@ -45,7 +58,7 @@ impl ActiveLimit {
     /// A limit as the rules have it, with the counters of `previous` where these still mean the same, else with those that `home` has
     /// kept under this name and meaning.
     ///
-    /// Counters survive any edit that leaves the key alone (contract C4).
+    /// Counters, bans and requests in flight survive any edit that leaves the key alone (contract C4).
     #[must_use]
     pub fn new(
         name: &Name,
@@ -66,6 +79,19 @@ impl ActiveLimit {
         // Counters are made for the largest tier, so the limit's own policy always fits them.
         let limit = stored.judged_by(rules.policy.clone()).unwrap_or(stored);
         let before = kept.and_then(|before| before.overrides.as_ref());
+        let bans = rules.ban.map(|ban| {
+            let before = kept.and_then(|before| before.bans.as_ref());
+            let before = before.map(|before| (&before.bans, &before.survival));
+            let (bans, survival) = home.bans(meaning, ban, rules.capacity, before, now);
+            ActiveBans { bans, survival }
+        });
+        let permits = rules.concurrency.map(|most| {
+            let before = kept.and_then(|before| before.permits.as_ref());
+            match before {
+                Some(before) => before.edited(most, rules.capacity),
+                None => Permits::new(most, rules.capacity),
+            }
+        });
         Self {
             name: name.clone(),
             key: rules.key.clone(),
@@ -92,13 +118,15 @@ impl ActiveLimit {
                     None => Limit::new(policy.clone(), rules.capacity),
                 }
             }),
+            bans,
+            permits,
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),
         }
     }
 
-    /// Whether a verdict over it is all there is to know: nothing waits for the answer.
+    /// Whether a verdict over it is all there is to know: nothing comes before it, and nothing waits for the answer.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         // A leaky bucket's charge is given back when its client leaves before its turn.
@@ -106,6 +134,8 @@ impl ActiveLimit {
             && self.on_missing.is_none()
             && self.action == Action::Reject
             && self.always_may_refuse()
+            && self.bans.is_none()
+            && self.permits.is_none()
     }
 
     /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
@@ -133,6 +163,12 @@ impl ActiveLimit {
             Action::Mark { then, .. } => then.as_deref(),
             _ => None,
         }
+    }
+
+    /// The files of the state directory that it uses.
+    pub fn survivals(&self) -> impl Iterator<Item = &Survival> {
+        let bans = self.bans.as_ref().map(|bans| &bans.survival);
+        std::iter::once(&self.survival).chain(bans)
     }
 
     /// Whether the caller is the first to notice that newcomers of this limit share counters (contract C3: logged once).

@@ -4,8 +4,10 @@
 //! [`Admitted`], which the origin stage asks for; nothing else makes one, so no request reaches an origin undecided. Where a limit
 //! counts by the answer, `Admitted` also owes: it is settled when the answer is known, or by being dropped.
 //!
-//! A route whose limits are all plain is decided straight; [`weighed`] judges the others.
+//! A route whose limits are all plain is decided straight; [`weighed`] judges the others, and [`barrier`] has what stands before them:
+//! bans, and the number of requests in flight.
 
+mod barrier;
 mod body;
 mod gap;
 mod judged;
@@ -26,15 +28,18 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, MAX_ASKS, Outcome, Timestamp};
 
+pub use barrier::{Bar, Barred};
 pub use body::{BodyKind, KnownBody, reading as body_kind};
 pub use gap::{Gap, Gaps, Why};
 pub use judged::{Beside, Finding, Judged, Mark, Note};
 pub(crate) use key::normal_text;
 pub use key::{KeySeed, RequestFacts, normal_value};
-pub use limit::{ActiveLimit, OverflowNews};
+pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use pending::Admitted;
 pub use route::RouteLimits;
 pub use terms::{Answer, Terms};
+
+use barrier::Facing;
 
 /// What admission says of a request.
 #[derive(Debug)]
@@ -43,17 +48,39 @@ pub enum Admission {
     Admitted(Admitted, Option<Judged>),
     /// It may not; nothing was charged.
     Refused(Refused),
+    /// The overrides of a limit block the key; no limit was asked.
+    Blocked(Judged),
+    /// It lacks a part of a key; [`Gaps::refusing`] says which.
+    Incomplete,
 }
 
 /// Why a request is refused.
 #[derive(Debug)]
 pub enum Refused {
-    /// Some limit has no room.
-    ByLimit(Judged),
-    /// The overrides of a limit block the key; no limit was asked.
-    Blocked(Judged),
-    /// It lacks a part of a key; [`Gaps::refusing`] says which.
-    Incomplete,
+    /// Some limit has no room. Where it bans, the ban is in force now, and the client is told of that.
+    ByLimit(Judged, Option<Barred>),
+    /// It did not come as far as the limits.
+    Barred(Barred),
+}
+
+impl Refused {
+    /// What the limits said, where they were asked.
+    #[must_use]
+    pub fn judged(&self) -> Option<&Judged> {
+        match self {
+            Self::ByLimit(judged, _) => Some(judged),
+            Self::Barred(_) => None,
+        }
+    }
+
+    /// What the client is told of instead of its standing.
+    #[must_use]
+    pub fn barred(&self) -> Option<&Barred> {
+        match self {
+            Self::ByLimit(_, ban) => ban.as_ref(),
+            Self::Barred(barred) => Some(barred),
+        }
+    }
 }
 
 /// Decides over `limits` and charges them, all or none; `gaps` is told what their keys lack.
@@ -74,18 +101,21 @@ pub fn admit(
     let verdict = sluicegate_limiter::decide(&asks(limits, facts, seed, gaps), now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(Admitted::settled(), Some(Judged::plain(verdict))),
-        Outcome::Refused { .. } => Admission::Refused(Refused::ByLimit(Judged::plain(verdict))),
+        Outcome::Refused { .. } => {
+            Admission::Refused(Refused::ByLimit(Judged::plain(verdict), None))
+        }
     }
 }
 
-/// What [`admit`] would say, if it is a refusal by a limit that leaves nothing to be done and has no gaps; charges nothing.
+/// What [`admit`] would say, if it is a refusal that leaves nothing to be done and has no gaps; charges nothing, takes nothing and bans
+/// nobody.
 #[must_use]
 pub fn foresee_refusal(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
-) -> Option<Judged> {
+) -> Option<Refused> {
     if limits.is_empty() || !limits.are_together() {
         return None;
     }
@@ -94,8 +124,23 @@ pub fn foresee_refusal(
     if !gaps.0.is_empty() {
         return None;
     }
+    if !limits.are_plain() {
+        // Without gaps there is an ask for each limit.
+        let faced = (0..).zip(limits.iter()).zip(&asks);
+        let faced = faced.map(|((limit, active), ask)| Facing {
+            limit,
+            active,
+            ask: *ask,
+        });
+        if let Some(barred) = barrier::foresee(faced, now) {
+            return Some(Refused::Barred(barred));
+        }
+    }
     let verdict = sluicegate_limiter::peek(&asks, now);
-    matches!(verdict.outcome(), Outcome::Refused { .. }).then(|| Judged::plain(verdict))
+    let refused = matches!(verdict.outcome(), Outcome::Refused { .. });
+    // A ban is yet to be begun.
+    let ends_here = refused && limits.iter().all(|limit| limit.bans.is_none());
+    ends_here.then(|| Refused::ByLimit(Judged::plain(verdict), None))
 }
 
 /// What a request asks of limits that all of them are asked.

@@ -3,12 +3,15 @@
 //! [`Admitted`] is the evidence that a request passed. Where a limit waits for the answer, or holds the request back, it also holds the
 //! charges. Dropping it gives them back while the request waits, and afterwards settles them as for a request without an answer. So
 //! an error, a client that leaves, a panic or a cancelled task leaks nothing: whatever ends a request drops this.
+//!
+//! Permits of limits with `concurrency` are held here too, beyond the answer's head: a download or a WebSocket is in flight as long as it
+//! lasts. They are given back just before the last bytes are written, so that a client that has its answer may ask again at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Due, MAX_ASKS, Reservation, Timestamp};
+use sluicegate_limiter::{Due, MAX_ASKS, Permit, Reservation, Timestamp};
 
 use super::judged::{Finding, Note};
 use super::limit::ActiveLimit;
@@ -17,7 +20,11 @@ use crate::clock;
 
 /// The evidence that a request passed admission, with what is still to be settled.
 #[derive(Debug)]
-pub struct Admitted(Option<Box<Pending>>);
+pub struct Admitted {
+    pending: Option<Box<Pending>>,
+    /// Given back when the answer ends, or when this is dropped.
+    permits: Vec<Permit>,
+}
 
 /// Charges that are not settled; one reservation a verdict.
 #[derive(Debug)]
@@ -58,35 +65,52 @@ pub(super) enum Voice {
 impl Admitted {
     /// A request whose charges stand as they were made.
     pub(super) const fn settled() -> Self {
-        Self(None)
+        Self {
+            pending: None,
+            permits: Vec::new(),
+        }
     }
 
-    /// A request that owes what is in `pending`.
-    pub(super) fn owing(pending: Pending) -> Self {
-        Self((!pending.charges.is_empty()).then(|| Box::new(pending)))
+    /// A request that owes what is in `pending`, and holds these permits.
+    pub(super) fn owing(pending: Pending, permits: Vec<Permit>) -> Self {
+        Self {
+            pending: (!pending.charges.is_empty()).then(|| Box::new(pending)),
+            permits,
+        }
     }
 
     /// Whether some charge is not settled.
     #[must_use]
     pub fn owes(&self) -> bool {
-        self.0.is_some()
+        self.pending.is_some()
     }
 
     /// The request was held back and goes on: its place is used now.
     pub fn go_on(&mut self) {
-        if let Some(pending) = &mut self.0 {
+        if let Some(pending) = &mut self.pending {
             pending.stage = Stage::UnderWay;
             // Dropped, a reservation stays charged.
             pending.charges.retain(Charge::waits_for_answer);
             if pending.charges.is_empty() {
-                self.0 = None;
+                self.pending = None;
             }
         }
     }
 
+    /// Whether others may wait for the end of this request.
+    #[must_use]
+    pub fn holds_permits(&self) -> bool {
+        !self.permits.is_empty()
+    }
+
+    /// The answer is about to end: the request is no longer in flight.
+    pub fn land(&mut self) {
+        self.permits.clear();
+    }
+
     /// Settles what is owed by the answer, or without one, and says what came of it. What was settled stays so.
     pub fn settle(&mut self, answer: Option<Answer<'_>>, now: Timestamp) -> Vec<Note> {
-        match self.0.take() {
+        match self.pending.take() {
             Some(mut pending) => pending.settle(answer, now),
             None => Vec::new(),
         }

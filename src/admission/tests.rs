@@ -227,3 +227,61 @@ fn only_limits_that_need_it_are_weighed() {
         );
     }
 }
+/// Goal: a ban and a permit belong to whichever limit is asked, also to one that stands in for another, and what bars a request takes
+/// nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
+#[test]
+fn a_second_limit_bans_when_it_is_asked() {
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let slow = "rates = [\"1 per 30d\"]\nban = { for = \"70d\" }";
+    let bench = Bench::new(
+        &[("a", mark), ("each", FIVE), ("slow", slow)],
+        &["each", "a"],
+    );
+    let bars = || match bench.decide() {
+        Admission::Refused(Refused::ByLimit(_, Some(barred)) | Refused::Barred(barred)) => {
+            Some(barred)
+        }
+        Admission::Refused(Refused::ByLimit(_, None)) => unreachable!("it bans"),
+        Admission::Admitted(..) | Admission::Incomplete | Admission::Blocked(_) => None,
+    };
+    assert_eq!((bars(), bars()), (None, None));
+    assert_eq!(bench.left(), [0, 3, 0]);
+    let strike = bars().expect("a ban begins");
+    assert!(matches!(strike.bar, Bar::Strike(banned) if banned.level == 1));
+    let ban = bars().expect("a ban is in force");
+    assert!(matches!(ban.bar, Bar::Ban(_)));
+    let days = ban.wait.as_secs_f64() / 86_400.0;
+    assert!(ban.limit == 2 && (69.9..=70.0).contains(&days), "{ban:?}");
+    assert_eq!(bench.left(), [0, 3, 0]);
+}
+
+/// Goal: permits are all or none, and come back with what refuses. Method: two limits in flight, of which the second has no room; then a
+/// rate that has none; a limit in shadow reports and refuses nobody.
+#[test]
+fn permits_are_taken_together_and_given_back() {
+    let wide = format!("{FIVE}\nconcurrency = 5");
+    let narrow = "rates = [\"3 per 30d\"]\nconcurrency = 1";
+    let shadow = format!("{FIVE}\nconcurrency = 1\naction = \"shadow\"");
+    let bench = Bench::new(
+        &[("a", wide.as_str()), ("b", narrow), ("c", &shadow)],
+        &["a", "b", "c"],
+    );
+    let held = |bench: &Bench| -> Vec<u32> {
+        let permits = bench
+            .limits
+            .iter()
+            .filter_map(|limit| Some(limit.permits.as_ref()?.in_flight(bench.key(limit)).permits));
+        permits.collect()
+    };
+    let (mut first, _) = bench.admit();
+    assert_eq!(held(&bench), [1, 1, 1]);
+    assert!(bench.is_refused());
+    assert_eq!((held(&bench), bench.left()), (vec![1, 1, 1], vec![4, 2, 4]));
+    first.land();
+    assert_eq!(held(&bench), [0, 0, 0]);
+    for _ in 0..2 {
+        drop(bench.admit());
+    }
+    assert!(bench.is_refused(), "by the rate");
+    assert_eq!((held(&bench), bench.left()), (vec![0, 0, 0], vec![2, 0, 2]));
+}

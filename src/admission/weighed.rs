@@ -5,6 +5,9 @@
 //! is judged after them and each by itself, so that it neither refuses nor takes anything from the others: a request that is
 //! refused would not have come so far.
 //!
+//! What bars a request from its limits ([`barrier`]) comes before each time that they are judged together. A limit in shadow bars nobody:
+//! a request that finds no permit there is reported as refused, and none of its refusals begins a ban.
+//!
 //! Rates in shadow stand for the rates of their limit. So they also see what these refuse, unless another limit refuses it too.
 //!
 //! # Limits
@@ -14,8 +17,11 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, Judgement, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict};
+use sluicegate_limiter::{
+    Ask, Judgement, MAX_ASKS, Outcome, Permit, Reservation, Timestamp, Verdict,
+};
 
+use super::barrier::{self, Barred, Facing};
 use super::gap::Gaps;
 use super::judged::{Beside, Finding, Judged, Mark, Note};
 use super::key::{KeySeed, RequestFacts};
@@ -49,6 +55,8 @@ struct Together<'a> {
     seats: Seats<'a>,
     verdict: Verdict,
     reservation: Option<Reservation>,
+    /// None where nothing is reserved.
+    permits: Vec<Permit>,
 }
 
 /// Decides over `limits` and charges them, all or none.
@@ -76,10 +84,10 @@ pub(super) fn admit(
         })
         .collect();
     if gaps.refusing().is_some() {
-        return Admission::Refused(Refused::Incomplete);
+        return Admission::Incomplete;
     }
     if notes.iter().any(|note| note.finding == Finding::Blocked) {
-        return Admission::Refused(Refused::Blocked(nothing_asked(notes)));
+        return Admission::Blocked(nothing_asked(notes));
     }
     let seat = |limit: u8| *all.get(usize::from(limit))?;
     let written: Seats<'_> = limits.written().filter_map(seat).collect();
@@ -90,7 +98,10 @@ pub(super) fn admit(
         .collect();
 
     let second = |mark: &Mark| seat(limits.second(mark.limit)?);
-    let (together, marks) = Together::charge(&real, second, now);
+    let (together, marks) = match Together::charge(&real, second, now) {
+        Ok(charged) => charged,
+        Err(barred) => return Admission::Refused(Refused::Barred(barred)),
+    };
 
     // Limits that stand in for others may be in shadow too, and have rates in shadow.
     let mut faced: Faced<'_> = written.iter().copied().collect();
@@ -106,6 +117,7 @@ pub(super) fn admit(
         notes,
         marks: Vec::new(),
     });
+    let ban = together.strike(now);
     let mut judged = Judged {
         verdict: together.verdict,
         beside: Some(beside),
@@ -116,27 +128,28 @@ pub(super) fn admit(
                 judged.note(seat.try_shadow_rates(now));
             }
         }
-        return Admission::Refused(Refused::ByLimit(judged));
+        return Admission::Refused(Refused::ByLimit(judged, ban));
     };
     let mut pending = Pending::before(judged.verdict.delay());
     let asked = together.seats.iter().map(Seat::owed).collect();
     pending.add(reservation, asked, Voice::Heard);
     judged.mark(marks);
+    let mut permits = together.permits;
     for seat in &faced {
-        judged.note(seat.charge_in_shadow(&mut pending, now));
+        judged.note(seat.charge_in_shadow(&mut pending, &mut permits, now));
         judged.note(seat.charge_shadow_rates(&mut pending, now));
     }
-    Admission::Admitted(Admitted::owing(pending), Some(judged))
+    Admission::Admitted(Admitted::owing(pending, permits), Some(judged))
 }
 
 impl<'a> Together<'a> {
-    /// Charges those of `real` that have room or may refuse, and what stands in for the others, all or none. The others are
-    /// told as marks.
+    /// Charges those of `real` that have room or may refuse, and what stands in for the others, all or none, unless something bars
+    /// the request. The others are told as marks.
     fn charge(
         real: &Seats<'a>,
         second: impl Fn(&Mark) -> Option<Seat<'a>>,
         now: Timestamp,
-    ) -> (Self, Marks) {
+    ) -> Result<(Self, Marks), Barred> {
         let mut marks = Marks::new();
         for seat in real.iter().filter(|seat| seat.marks().is_some()) {
             let decision = seat.ask.limit.peek(seat.ask.key, seat.ask.cost, now);
@@ -145,10 +158,10 @@ impl<'a> Together<'a> {
             }
         }
         loop {
-            let together = Self::judge(real, &marks, &second, now);
+            let together = Self::judge(real, &marks, &second, now)?;
             let late = together.late_marks();
             if late.is_empty() {
-                return (together, marks);
+                return Ok((together, marks));
             }
             marks.extend(late);
         }
@@ -160,7 +173,7 @@ impl<'a> Together<'a> {
         exceeded: &Marks,
         second: impl Fn(&Mark) -> Option<Seat<'a>>,
         now: Timestamp,
-    ) -> Self {
+    ) -> Result<Self, Barred> {
         let is_exceeded = |seat: &&Seat<'_>| exceeded.iter().any(|mark| mark.limit == seat.limit);
         let mut seats: Seats<'a> = real
             .iter()
@@ -174,13 +187,33 @@ impl<'a> Together<'a> {
                 let _ = seats.try_push(seat);
             }
         }
+        if let Some(barred) = barrier::ban(seats.iter().map(Seat::facing), now) {
+            return Err(barred);
+        }
+        let mut permits = barrier::permits(seats.iter().map(Seat::facing))?;
         let asks: ArrayVec<Ask<'_>, MAX_ASKS> = seats.iter().map(|seat| seat.ask).collect();
         let (verdict, reservation) = sluicegate_limiter::reserve(&asks, now);
-        Self {
+        if reservation.is_none() {
+            permits.clear();
+        }
+        Ok(Self {
             seats,
             verdict,
             reservation,
+            permits,
+        })
+    }
+
+    /// Bans the keys that exceeded a limit, if they are refused for it; the ban that holds longest.
+    fn strike(&self, now: Timestamp) -> Option<Barred> {
+        if self.reservation.is_some() {
+            return None;
         }
+        let wait = self.verdict.retry_after().unwrap_or_default();
+        let judged = self.seats.iter().zip(self.verdict.decisions());
+        let refusing = judged.filter(|(_, decision)| decision.outcome() != Judgement::Admitted);
+        let strikes = refusing.filter_map(|(seat, _)| seat.facing().strike(wait, now));
+        strikes.max_by_key(|barred| barred.wait)
     }
 
     /// Marks that turn out to be exceeded only now.
@@ -259,6 +292,14 @@ impl<'a> Seat<'a> {
         })
     }
 
+    fn facing(&self) -> Facing<'a> {
+        Facing {
+            limit: self.limit,
+            active: self.active,
+            ask: self.ask,
+        }
+    }
+
     fn owed(&self) -> (u8, Arc<ActiveLimit>) {
         (self.limit, Arc::clone(self.active))
     }
@@ -289,10 +330,19 @@ impl<'a> Seat<'a> {
         verdict.outcome()
     }
 
-    /// Charges the limit if it is in shadow.
-    fn charge_in_shadow(&self, pending: &mut Pending, now: Timestamp) -> Option<Note> {
+    /// Charges the limit if it is in shadow, and takes its permit.
+    fn charge_in_shadow(
+        &self,
+        pending: &mut Pending,
+        permits: &mut Vec<Permit>,
+        now: Timestamp,
+    ) -> Option<Note> {
         if !self.is_in_shadow() {
             return None;
+        }
+        match self.facing().permit() {
+            Ok(permit) => permits.extend(permit),
+            Err(_) => return Some(self.found(Finding::ShadowRefused)),
         }
         let finding = match self.charge_beside(self.ask, pending, Voice::Heard, now) {
             Outcome::Admitted => Finding::ShadowAdmitted,

@@ -22,6 +22,7 @@ mod normaliser;
 mod overlap;
 mod overrides;
 mod pattern;
+mod penalty;
 mod problem;
 mod rates;
 mod references;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Algorithm, Capacity, Cost, Policy};
+use sluicegate_limiter::{Algorithm, BanRules, Capacity, Concurrency, Cost, Policy};
 
 use super::action::{Action, Share};
 use super::condition::Condition;
@@ -280,6 +280,10 @@ pub struct LimitRules {
     pub enforce: Share,
     /// Rates that are judged beside, by the same algorithm, and only reported.
     pub shadow_rates: Option<Policy>,
+    /// How long a key is refused that exceeded the rates; `None`: until they have room again.
+    pub ban: Option<BanRules>,
+    /// How many requests of a key may be in flight; `None`: as many as the rates admit.
+    pub concurrency: Option<Concurrency>,
 }
 
 /// `overrides`: keys of a limit that have rates of their own, or none.

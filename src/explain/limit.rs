@@ -4,8 +4,9 @@
 //! a line in [`LimitExplained::of`].
 
 use serde::Serialize;
-use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
+use sluicegate_limiter::{Algorithm, Alignment, Policy, Rate, Refill};
 
+use super::penalty;
 use super::text::{bytes, count, listed, span};
 use crate::config::algorithm_name;
 use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
@@ -23,6 +24,12 @@ pub struct LimitExplained {
     pub judged: String,
     /// The most that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
+    /// How a key is banned that exceeds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ban: Option<String>,
+    /// How many requests of a key may be in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<String>,
     /// What it takes, in bytes, from the start.
     pub memory_bytes: u64,
     /// Keys that it is made for.
@@ -56,7 +63,9 @@ impl LimitExplained {
             worst_case: rates()
                 .map(|rate| worst_case(limit.policy.algorithm(), rate))
                 .collect(),
-            memory_bytes: Limit::bytes_for(&limit.policy, limit.capacity),
+            ban: penalty::ban(limit),
+            concurrency: penalty::concurrency(limit),
+            memory_bytes: penalty::memory(limit),
             capacity: limit.capacity.keys(),
             key_held_seconds: held,
             when_full: when_full(limit, held),
@@ -68,6 +77,8 @@ impl LimitExplained {
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.allows, self.judged)];
         lines.extend(self.worst_case.iter().cloned());
+        lines.extend(self.concurrency.clone());
+        lines.extend(self.ban.clone());
         lines.push(format!(
             "It takes {} from the start, for {} keys.",
             bytes(self.memory_bytes),

@@ -6,6 +6,7 @@
 
 mod key;
 mod limit;
+mod penalty;
 mod request;
 mod route;
 mod text;

@@ -103,6 +103,18 @@ pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// Whether an answer of the origin ends with its head, RFC 9112 §6.3.
+pub(super) fn has_no_body(session: &Session, response: &ResponseHeader) -> bool {
+    let empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    session.req_header().method == Method::HEAD
+        || is_bodiless(response.status)
+        || response.headers.get(CONTENT_LENGTH).is_some_and(empty)
+}
+
+fn is_bodiless(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// HTTP/1.0 knows no chunks: the end of the connection ends the body, RFC 9112 §6.3.
 pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields) {
     if session.req_header().version == http::Version::HTTP_10
@@ -154,10 +166,7 @@ async fn send(
     mut header: ResponseHeader,
     body: Bytes,
 ) -> Result<()> {
-    let no_body = matches!(
-        header.status,
-        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-    );
+    let no_body = is_bodiless(header.status);
     if !no_body {
         header.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;
     }

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
-use crate::admission::{Admitted, Answer, Gaps, Judged};
+use crate::admission::{Admitted, Answer, Barred, Gaps, Judged};
 use crate::client::Source;
 use crate::clock;
 use crate::config::rules::Name;
@@ -36,6 +36,8 @@ pub struct Context {
     pub admitted: Option<Admitted>,
     /// What its limits said.
     pub judged: Option<Box<Judged>>,
+    /// What stood before its limits, or came of their refusal.
+    pub barred: Option<Barred>,
     /// What the keys of its limits lack.
     pub gaps: Gaps,
     /// What was read of its body before the decision; `None` where no key asks for it.
@@ -80,6 +82,7 @@ impl Context {
             list: None,
             admitted: None,
             judged: None,
+            barred: None,
             gaps: Gaps::default(),
             body: None,
             held: None,
@@ -94,6 +97,18 @@ impl Context {
             wait: None,
             received: 0,
             _in_flight: in_flight,
+        }
+    }
+
+    /// Whether others may wait for the end of this request.
+    pub(super) fn holds_permits(&self) -> bool {
+        self.admitted.as_ref().is_some_and(Admitted::holds_permits)
+    }
+
+    /// The answer is about to end: what follows are its last bytes.
+    pub(super) fn land(&mut self) {
+        if let Some(admitted) = &mut self.admitted {
+            admitted.land();
         }
     }
 

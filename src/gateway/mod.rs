@@ -214,10 +214,29 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
+        if context.holds_permits()
+            && is_final(response.status)
+            && answer::has_no_body(session, response)
+        {
+            context.land();
+        }
         edit_response(response, context.header_case(), |fields| {
             answer::unchunk_for_http10(session, fields);
             answer::sign(fields, context)
         })
+    }
+
+    fn response_body_filter(
+        &self,
+        _: &mut Session,
+        _: &mut Option<Bytes>,
+        end_of_stream: bool,
+        context: &mut Context,
+    ) -> Result<Option<Duration>> {
+        if end_of_stream {
+            context.land();
+        }
+        Ok(None)
     }
 
     async fn fail_to_proxy(
@@ -234,6 +253,7 @@ impl ProxyHttp for Gateway {
         {
             error_code = problem.status().as_u16();
             context.settle(problem.status(), &HeaderMap::new());
+            context.land();
             session.set_keepalive(None);
             if answer::reject(session, context, problem).await.is_err() {
                 context.disposition = Some(Disposition::ClientGone);
@@ -272,11 +292,10 @@ impl ProxyHttp for Gateway {
         _: &Session,
         context: &Context,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        let was_refused = matches!(
-            context.disposition,
-            Some(Disposition::Refused | Disposition::Blocked)
-        );
-        was_refused.then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
+        context
+            .disposition
+            .is_some_and(Disposition::is_refusal)
+            .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
     }
 }
 
@@ -329,10 +348,11 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
                 let status = fixed.status;
                 context.settle(status, &HeaderMap::new());
             }
+            context.land();
             answer::respond(session, context).await?;
         }
         Step::Refuse(refusal) => {
-            context.disposition = Some(Disposition::Refused);
+            context.disposition = Some(Disposition::refused(context.barred.as_ref()));
             answer::refuse(session, context, &refusal).await?;
         }
         Step::Incomplete => {
@@ -401,20 +421,23 @@ impl Gateway {
                     ActiveAction::Respond(_) => Step::Respond,
                 }
             }
-            Admission::Refused(Refused::ByLimit(judged)) => {
-                self.0.notice_overflow(limits, &judged);
-                let scene = located
-                    .route
-                    .scene(&judged, &head.headers, context.request_id);
-                let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
-                context.judged = Some(Box::new(judged));
+            Admission::Refused(refused) => {
+                if let Some(judged) = refused.judged() {
+                    self.0.notice_overflow(limits, judged);
+                }
+                let route = located.route;
+                let refusal = route.refusal(&refused, &head.headers, context.request_id);
+                (context.judged, context.barred) = match refused {
+                    Refused::ByLimit(judged, ban) => (Some(Box::new(judged)), ban),
+                    Refused::Barred(barred) => (None, Some(barred)),
+                };
                 Step::Refuse(Box::new(refusal))
             }
-            Admission::Refused(Refused::Blocked(judged)) => {
+            Admission::Blocked(judged) => {
                 context.judged = Some(Box::new(judged));
                 Step::Reject(Problem::KeyBlocked)
             }
-            Admission::Refused(Refused::Incomplete) => Step::Incomplete,
+            Admission::Incomplete => Step::Incomplete,
         }
     }
 
@@ -480,6 +503,7 @@ impl Gateway {
                 .and_then(|judged| judged.beside.as_deref()),
             list: context.list.as_deref(),
             gaps: &context.gaps.0,
+            barred: context.barred.as_ref(),
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,

@@ -140,6 +140,7 @@ impl Connection {
             list: None,
             beside: None,
             gaps: &[],
+            barred: None,
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,

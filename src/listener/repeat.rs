@@ -3,7 +3,7 @@
 //! It parses heads with the parser that Pingora uses, and answers only what is plain beyond doubt and would be refused: HTTP/1.1
 //! with a path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. Everything else is left to the
 //! proxy, which judges it as if this file did not exist. Nothing is charged here: refusals charge nothing, and a request that may
-//! pass is charged by the proxy.
+//! pass is charged by the proxy. A ban in force is answered here, and begun by the proxy.
 //!
 //! # Limits
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
@@ -19,7 +19,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::Head;
-use crate::admission::{KnownBody, foresee_refusal};
+use crate::admission::{KnownBody, Refused, foresee_refusal};
 use crate::bounds;
 use crate::client::Standing;
 use crate::clock;
@@ -91,22 +91,20 @@ impl Repeats {
             // The proxy reads the body; and it would verify the token a second time if the request may pass.
             return None;
         }
-        let limits = located.limits();
-        let judged = match located.standing {
+        let refused = match located.standing {
             Standing::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.
             Standing::Ordinary | Standing::Allowed(_) => {
+                let limits = located.limits();
                 let facts = located.facts(KnownBody::Unread, arrived);
                 Some(foresee_refusal(limits, &facts, &live.seed, arrived)?)
             }
         };
         let decision = clock::since(arrived);
         let request_id = RequestId::next();
-        let (status, body) = match &judged {
-            Some(judged) => {
-                live.notice_overflow(limits, judged);
-                let scene = located.route.scene(judged, &plain.fields, request_id);
-                let refusal = Refusal::new(judged.items(limits), &judged.verdict, &scene);
+        let (status, body) = match &refused {
+            Some(refused) => {
+                let refusal = located.route.refusal(refused, &plain.fields, request_id);
                 write_refusal(&mut self.answers, &refusal, request_id);
                 (refusal.status, refusal.body)
             }
@@ -116,6 +114,11 @@ impl Repeats {
             }
         };
         let sent = write_body(&mut self.answers, &plain.method, &body);
+        let judged = refused.as_ref().and_then(Refused::judged);
+        let barred = refused.as_ref().and_then(Refused::barred);
+        if let Some(judged) = judged {
+            live.notice_overflow(located.limits(), judged);
+        }
         live.record(&Outcome {
             arrived,
             request_id,
@@ -126,11 +129,12 @@ impl Repeats {
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
             route: Some(&located.route.metrics),
-            verdict: judged.as_ref().map(|judged| &judged.verdict),
-            beside: judged.as_ref().and_then(|judged| judged.beside.as_deref()),
+            verdict: judged.map(|judged| &judged.verdict),
+            beside: judged.and_then(|judged| judged.beside.as_deref()),
             list: located.standing.list().map(|name| &**name),
-            disposition: match &judged {
-                Some(_) => Disposition::Refused,
+            barred,
+            disposition: match &refused {
+                Some(_) => Disposition::refused(barred),
                 None => Disposition::Blocked,
             },
             status: status.as_u16(),

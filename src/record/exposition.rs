@@ -248,6 +248,14 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_blocked_total",
         "Requests whose key the overrides of a limit on a route block.",
     );
+    let mut banned = Family::counter(
+        "sluicegate_limit_banned_total",
+        "Requests that a ban of a limit on a route refused.",
+    );
+    let mut concurrency_refused = Family::counter(
+        "sluicegate_limit_concurrency_refused_total",
+        "Requests refused since as many of their key as may be were in flight.",
+    );
     let mut incomplete = Family::counter(
         "sluicegate_limit_incomplete_keys_total",
         "Requests that lacked a part of the key of a limit on a route.",
@@ -266,6 +274,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut rates_refused, reading.shadow_rates.refused),
             (&mut unlimited, reading.unlimited),
             (&mut blocked, reading.blocked),
+            (&mut banned, reading.banned),
+            (&mut concurrency_refused, reading.concurrency_refused),
         ] {
             if count > 0 {
                 family.push(&labels, count);
@@ -306,6 +316,8 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         shadow_refused,
         rates_admitted,
         rates_refused,
+        banned,
+        concurrency_refused,
         in_flight,
         reloads,
     ]

@@ -9,12 +9,13 @@
 //! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
 //! no line exceeds 16 KiB plus the operator's own names.
 
+use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use sluicegate_limiter::Verdict;
 
-use crate::admission::Finding;
+use crate::admission::{Bar, Barred, Finding};
 use crate::client::address_text;
 
 use super::escape::{Cut, escape, escape_cut};
@@ -49,9 +50,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
-    if let Some(verdict) = outcome.verdict {
-        standing(into, verdict, outcome);
-    }
+    standing(into, outcome);
     if let Some(gap) = outcome.gaps.first() {
         text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
         text(into, b",\"missing_why\":\"", gap.why.as_str().as_bytes());
@@ -89,21 +88,37 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 }
 
 /// What the limits said.
-fn standing(into: &mut Vec<u8>, verdict: &Verdict, outcome: &Outcome<'_>) {
-    if let Some(limit) = outcome.refused_by() {
+fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
-    if let Some(remaining) = smallest_remaining(verdict) {
+    if let Some(remaining) = outcome.verdict.and_then(smallest_remaining) {
         number(into, b",\"remaining\":", remaining.into());
     }
-    if let Some(wait) = verdict.retry_after() {
+    if let Some(wait) = outcome.wait() {
         number(into, b",\"retry_after\":", whole_seconds(wait));
     }
-    let delay = verdict.delay();
+    if let Some(barred) = outcome.barred {
+        bar(into, barred);
+    }
+    let delay = outcome.verdict.map_or(Duration::ZERO, Verdict::delay);
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
     notes(into, outcome);
+}
+
+/// What bars the request. A key is written as the operator's endpoints show it: without the bit that the limiter does not keep.
+fn bar(into: &mut Vec<u8>, barred: &Barred) {
+    match &barred.bar {
+        Bar::Ban(banned) | Bar::Strike(banned) => {
+            number(into, b",\"ban_level\":", banned.level.into());
+            let _ = write!(into, ",\"ban_key\":\"{:016x}\"", barred.key.bits() & !1);
+        }
+        Bar::Concurrency(full) => {
+            number(into, b",\"in_flight\":", full.in_flight.permits.into());
+        }
+    }
 }
 
 /// What was found out about limits: those of one finding under one name, so that a line has each at most once.

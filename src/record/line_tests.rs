@@ -7,8 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Limit, Outcome as Answer, Period, Rate, Rates, Seed, Timestamp, Verdict,
-    decide,
+    Ask, Banned, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period, Permits,
+    Rate, Rates, Seed, Timestamp, Verdict, decide,
 };
 
 use super::super::metrics::{Metrics, RouteMetrics};
@@ -16,7 +16,7 @@ use super::super::outcome::{Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
-use crate::admission::{Beside, Finding, Gap, Note, Why};
+use crate::admission::{Bar, Barred, Beside, Finding, Gap, Note, Why};
 use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
@@ -32,6 +32,7 @@ pub(crate) struct Example<'a> {
     pub(crate) list: Option<&'a str>,
     pub(crate) beside: Option<&'a Beside>,
     pub(crate) gaps: &'a [Gap],
+    pub(crate) barred: Option<&'a Barred>,
     pub(crate) origin: Option<OriginUse<'a>>,
 }
 
@@ -47,6 +48,7 @@ impl Default for Example<'_> {
             list: None,
             beside: None,
             gaps: &[],
+            barred: None,
             origin: None,
         }
     }
@@ -71,13 +73,19 @@ impl Example<'_> {
             list: self.list,
             beside: self.beside,
             gaps: self.gaps,
+            barred: self.barred,
             disposition: match (refused, self.origin, self.route) {
+                _ if self.barred.is_some() => Disposition::refused(self.barred),
                 (true, ..) => Disposition::Refused,
                 (_, Some(_), _) => Disposition::Forwarded,
                 (_, _, Some(_)) => Disposition::Responded,
                 _ => Disposition::NoRoute,
             },
-            status: if refused { 429 } else { 200 },
+            status: if refused || self.barred.is_some() {
+                429
+            } else {
+                200
+            },
             bytes_received: 12,
             bytes_sent: 345,
             total: Duration::from_nanos(12_345_678),
@@ -148,6 +156,65 @@ fn a_refused_request_names_its_limit_and_its_wait() {
             "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
         })
     );
+}
+
+/// Goal: who is barred is told apart from who is refused, and a ban can be lifted by what the line says. Method: what stands before the
+/// limits, without a verdict, and a ban that begins, with one; the key loses the bit that the limiter does not keep.
+#[test]
+fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
+    let (route, verdict) = refused();
+    let banned = Banned {
+        left: Duration::from_millis(599_001),
+        level: 3,
+    };
+    let barred = |bar| Barred {
+        limit: 0,
+        key: KeyHash::from_bits(0x0f),
+        bar,
+        wait: banned.left,
+    };
+    let full = Concurrency::new(1).map(|max| Permits::new(max, Capacity::new(16).expect("16")));
+    let permits = full.expect("one");
+    let _held = permits.take(KeyHash::from_bits(2)).expect("a permit");
+    let full = permits.take(KeyHash::from_bits(2)).expect_err("the second");
+    for (bar, verdict, outcome, told) in [
+        (Bar::Ban(banned), None, "banned", ["ban_level", "ban_key"]),
+        (
+            Bar::Strike(banned),
+            Some(&verdict),
+            "refused",
+            ["ban_level", "ban_key"],
+        ),
+        (
+            Bar::Concurrency(full),
+            None,
+            "refused-concurrency",
+            ["in_flight", "limit"],
+        ),
+    ] {
+        let barred = barred(bar);
+        let example = Example {
+            route: Some(&route),
+            verdict,
+            barred: Some(&barred),
+            ..Example::default()
+        };
+        let object = parsed(&example.outcome());
+        assert_eq!(object["outcome"], outcome);
+        assert_eq!(object["limit"], "otp");
+        assert_eq!(object["retry_after"], 600);
+        for field in told {
+            assert!(object.get(field).is_some(), "{field} in {object}");
+        }
+        if let Bar::Ban(_) = bar {
+            assert_eq!(object["ban_key"], "000000000000000e");
+        }
+        let guide = include_str!("../../docs/operations.md");
+        for field in object.as_object().expect("an object").keys() {
+            assert!(guide.contains(&format!("| `{field}` |")), "{field}");
+        }
+        assert!(guide.contains(&format!("| `{outcome}` |")), "{outcome}");
+    }
 }
 
 /// Goal: a forwarded request names its origin and no limit. Method: an admitted verdict and an IPv6 server.

@@ -81,13 +81,13 @@ fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>, colour: C
 
 /// What became of it, in words.
 fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    if let (Disposition::Refused, Some(verdict)) = (outcome.disposition, outcome.verdict) {
-        into.extend_from_slice(b"refused");
-        if let Some(limit) = outcome.refused_by() {
+    if outcome.disposition.is_refusal() {
+        into.extend_from_slice(outcome.disposition.as_str().as_bytes());
+        if let Some(limit) = outcome.refused_by_name() {
             into.extend_from_slice(b" by ");
             printable(into, limit.as_bytes());
         }
-        if let Some(wait) = verdict.retry_after() {
+        if let Some(wait) = outcome.wait() {
             let _ = write!(into, ", again in {} s", whole_seconds(wait));
         }
         return;
@@ -105,7 +105,9 @@ fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     match outcome.disposition {
         Disposition::Forwarded | Disposition::Responded => b"\x1b[32m",
-        Disposition::Refused => b"\x1b[1;33m",
+        Disposition::Refused | Disposition::Banned | Disposition::RefusedConcurrency => {
+            b"\x1b[1;33m"
+        }
         Disposition::Blocked
         | Disposition::NoRoute
         | Disposition::Rejected

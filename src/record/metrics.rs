@@ -5,7 +5,7 @@
 //!
 //! # Limits
 //!
-//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 54
+//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 66
 //! request series, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use super::histogram::{Histogram, Reading};
 use super::line::micros;
 use super::outcome::{Disposition, Outcome};
 use super::stripe::{self, STRIPES, Striped};
-use crate::admission::Finding;
+use crate::admission::{Bar, Finding};
 use crate::config::rules::Name;
 
 /// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
@@ -102,6 +102,8 @@ pub(super) struct LimitCells {
     incomplete: AtomicU64,
     unlimited: AtomicU64,
     blocked: AtomicU64,
+    banned: AtomicU64,
+    concurrency_refused: AtomicU64,
 }
 
 /// What one route counted.
@@ -138,6 +140,10 @@ pub(super) struct LimitReading {
     pub(super) shadow: ShadowReading,
     /// The same of its rates in shadow.
     pub(super) shadow_rates: ShadowReading,
+    /// Requests that a ban refused.
+    pub(super) banned: u64,
+    /// Requests that others in flight left no room for.
+    pub(super) concurrency_refused: u64,
 }
 
 /// What was judged and not enforced.
@@ -224,11 +230,19 @@ impl Metrics {
         for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
             limit.mine().incomplete.fetch_add(1, Ordering::Relaxed);
         }
+        if outcome.verdict.is_none() && outcome.barred.is_none() {
+            return;
+        }
+        let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
+        self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
+        if let Some(barred) = outcome.barred
+            && let Some(limit) = limits.get(usize::from(barred.limit))
+        {
+            limit.mine().bar(&barred.bar);
+        }
         let Some(verdict) = outcome.verdict else {
             return;
         };
-        let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
-        self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
         match verdict.outcome() {
             Answer::Admitted => {
                 for (ask, decision) in verdict.decisions().iter().enumerate() {
@@ -243,8 +257,8 @@ impl Metrics {
                     }
                 }
             }
-            Answer::Refused { ask, .. } => {
-                let limit = outcome.limit_of(ask);
+            Answer::Refused { .. } => {
+                let limit = outcome.refused_by();
                 if let Some(limit) = limit.and_then(|limit| limits.get(limit)) {
                     limit.mine().refused.fetch_add(1, Ordering::Relaxed);
                 }
@@ -302,6 +316,8 @@ impl Metrics {
                 incomplete: sum(cells, |cells| &cells.incomplete),
                 unlimited: sum(cells, |cells| &cells.unlimited),
                 blocked: sum(cells, |cells| &cells.blocked),
+                banned: sum(cells, |cells| &cells.banned),
+                concurrency_refused: sum(cells, |cells| &cells.concurrency_refused),
             })
             .collect()
     }
@@ -327,6 +343,16 @@ impl RouteMetrics {
 }
 
 impl LimitCells {
+    fn bar(&self, bar: &Bar) {
+        let cell = match bar {
+            // The limit's own refusal counts already.
+            Bar::Strike(_) => return,
+            Bar::Ban(_) => &self.banned,
+            Bar::Concurrency(_) => &self.concurrency_refused,
+        };
+        cell.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn note(&self, finding: Finding) {
         let (cell, units) = match finding {
             Finding::Released => (&self.released, 1),

@@ -9,7 +9,7 @@ use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
-use crate::admission::{Beside, Finding, Gap};
+use crate::admission::{Bar, Barred, Beside, Finding, Gap};
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Outcome<'a> {
     pub beside: Option<&'a Beside>,
     /// What the keys of its limits lack.
     pub gaps: &'a [Gap],
+    /// What stood before the limits, or came of their refusal.
+    pub barred: Option<&'a Barred>,
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
@@ -65,13 +67,29 @@ impl Outcome<'_> {
         }
     }
 
-    /// The name of the limit that refused.
-    pub(super) fn refused_by(&self) -> Option<&str> {
+    /// The index on the route of the limit that refused: the one that the client was told of.
+    pub(super) fn refused_by(&self) -> Option<usize> {
+        if let Some(barred) = self.barred {
+            return Some(barred.limit.into());
+        }
         let Answer::Refused { ask, .. } = self.verdict?.outcome() else {
             return None;
         };
-        let limit = self.route?.limits().get(self.limit_of(ask)?)?;
+        self.limit_of(ask)
+    }
+
+    /// The name of the limit that refused.
+    pub(super) fn refused_by_name(&self) -> Option<&str> {
+        let limit = self.route?.limits().get(self.refused_by()?)?;
         Some(limit)
+    }
+
+    /// How long a refused client was told to wait.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        match self.barred {
+            Some(barred) => Some(barred.wait),
+            None => self.verdict?.retry_after(),
+        }
     }
 
     /// The notes, with the names of their limits.
@@ -93,6 +111,10 @@ pub enum Disposition {
     Responded,
     /// Refused by a limit.
     Refused,
+    /// Refused by a ban that was in force.
+    Banned,
+    /// Refused since as many requests of its key as may be are in flight.
+    RefusedConcurrency,
     /// Refused because a list blocks its client.
     Blocked,
     /// No route matched.
@@ -109,10 +131,12 @@ pub enum Disposition {
 
 impl Disposition {
     /// Every disposition, in the order of [`Disposition::index`].
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Forwarded,
         Self::Responded,
         Self::Refused,
+        Self::Banned,
+        Self::RefusedConcurrency,
         Self::Blocked,
         Self::NoRoute,
         Self::Rejected,
@@ -127,6 +151,25 @@ impl Disposition {
         self as usize
     }
 
+    /// That of a request that was refused, by its limits unless something bars it from them.
+    #[must_use]
+    pub fn refused(barred: Option<&Barred>) -> Self {
+        match barred.map(|barred| barred.bar) {
+            None | Some(Bar::Strike(_)) => Self::Refused,
+            Some(Bar::Ban(_)) => Self::Banned,
+            Some(Bar::Concurrency(_)) => Self::RefusedConcurrency,
+        }
+    }
+
+    /// Whether the next request of its client will probably be refused too.
+    #[must_use]
+    pub fn is_refusal(self) -> bool {
+        matches!(
+            self,
+            Self::Refused | Self::Banned | Self::RefusedConcurrency | Self::Blocked
+        )
+    }
+
     /// The name in log and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -135,6 +178,8 @@ impl Disposition {
             Self::Responded => "responded",
             Self::Refused => "refused",
             Self::Blocked => "blocked",
+            Self::Banned => "banned",
+            Self::RefusedConcurrency => "refused-concurrency",
             Self::NoRoute => "no-route",
             Self::Rejected => "rejected",
             Self::OriginFailed => "origin-failed",

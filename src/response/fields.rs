@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
 
-use super::problem::quota_exceeded;
+use super::problem::{Excess, violated};
 use super::x_rate_limit::XRateLimit;
 use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
 
@@ -57,6 +57,8 @@ pub struct PolicyItems {
     items: ArrayVec<PolicyItem, MAX_RATES>,
     style: FieldStyle,
     wording: Option<Arc<RefusalRules>>,
+    /// The problem body of who is banned; empty where nobody is.
+    ban: Bytes,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,9 @@ impl PolicyItems {
             items,
             style: rules.headers,
             wording: rules.refusal.clone(),
+            ban: rules.ban.map_or(Bytes::new(), |_| {
+                violated(name, Excess::Abnormal, StatusCode::TOO_MANY_REQUESTS)
+            }),
         }
     }
 
@@ -150,6 +155,12 @@ impl PolicyItems {
             .unwrap_or_default()
     }
 
+    /// The problem body of a refusal with 429 by a ban.
+    #[must_use]
+    pub fn ban_body(&self) -> Bytes {
+        self.ban.clone()
+    }
+
     /// The name that fields and problem bodies have for the rate at `index`.
     #[must_use]
     pub fn item_name(&self, index: usize) -> &str {
@@ -164,7 +175,7 @@ impl PolicyItem {
         let quoted = format!("\"{name}\"");
         Self {
             policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
-            refusal: quota_exceeded(name, StatusCode::TOO_MANY_REQUESTS),
+            refusal: violated(name, Excess::Quota, StatusCode::TOO_MANY_REQUESTS),
             quoted: quoted.into(),
         }
     }
@@ -243,6 +254,8 @@ pub(super) mod tests {
             action: Action::Reject,
             enforce: Share::ALL,
             shadow_rates: None,
+            ban: None,
+            concurrency: None,
         }
     }
 

@@ -33,11 +33,12 @@ pub struct GrpcStatus(u8);
 impl GrpcStatus {
     const UNKNOWN: Self = Self(2);
     const DEADLINE_EXCEEDED: Self = Self(4);
-    const PERMISSION_DENIED: Self = Self(7);
     const UNIMPLEMENTED: Self = Self(12);
     const INTERNAL: Self = Self(13);
     const UNAVAILABLE: Self = Self(14);
     const UNAUTHENTICATED: Self = Self(16);
+    /// What a ban is.
+    pub const PERMISSION_DENIED: Self = Self(7);
     /// What a refusal is.
     pub const RESOURCE_EXHAUSTED: Self = Self(8);
 

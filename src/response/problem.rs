@@ -140,14 +140,39 @@ pub fn key_missing(gap: &Gap) -> Bytes {
     )
 }
 
+/// Why a limit refuses, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// A quota is used up, of requests in a time or of requests in flight.
+    Quota,
+    /// The client went on or came back so often that it is banned.
+    Abnormal,
+}
+
+impl Excess {
+    fn type_and_title(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Quota => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too many requests",
+            ),
+            Self::Abnormal => (
+                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+                "Abnormal usage detected",
+            ),
+        }
+    }
+}
+
 /// The body of a refusal by the policy item `policy`, sent with `status`.
 ///
-/// draft-ietf-httpapi-ratelimit-headers-11, "Problem Types": quota-exceeded names the violated policies.
-pub(super) fn quota_exceeded(policy: &str, status: StatusCode) -> Bytes {
+/// The draft, "Problem Types": both name the violated policies.
+pub(super) fn violated(policy: &str, excess: Excess, status: StatusCode) -> Bytes {
+    let (kind, title) = excess.type_and_title();
     Bytes::from(
         json!({
-            "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
-            "title": "Too many requests",
+            "type": kind,
+            "title": title,
             "status": status.as_u16(),
             "violated-policies": [policy],
         })

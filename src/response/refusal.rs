@@ -15,9 +15,10 @@ use sluicegate_limiter::{Outcome, Verdict};
 use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, whole_seconds};
 use super::grpc::{Grpc, GrpcStatus};
 use super::negotiate;
-use super::problem::{PROBLEM_JSON, quota_exceeded};
+use super::problem::{Excess, PROBLEM_JSON, violated};
 use super::wording::{Told, fill_in};
 use super::x_rate_limit::XRateLimit;
+use crate::admission::{Bar, Barred};
 use crate::config::rules::RefusalRules;
 use crate::record::RequestId;
 
@@ -58,6 +59,22 @@ pub struct Scene<'a> {
     pub request_id: RequestId,
 }
 
+/// Why a request is refused, and until when.
+struct Cause<'a> {
+    limit: Option<&'a PolicyItems>,
+    by: By,
+    wait: Duration,
+}
+
+/// What of a limit refuses.
+#[derive(Clone, Copy)]
+enum By {
+    /// The rate at this index.
+    Rate(usize),
+    Ban,
+    Concurrency,
+}
+
 /// The value of a field that is yet to be written.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldText<'a> {
@@ -79,17 +96,42 @@ impl Refusal {
             Outcome::Refused { ask, rate } => (limits.clone().into_iter().nth(ask), rate),
             Outcome::Admitted => (None, 0),
         };
-        let retry_after = whole_seconds(verdict.retry_after().unwrap_or(Duration::ZERO)).max(1);
+        let cause = Cause {
+            limit,
+            by: By::Rate(rate),
+            wait: verdict.retry_after().unwrap_or(Duration::ZERO),
+        };
         let fields = LimitFields::new(scene.policy.clone(), limits, verdict);
+        Self::of(&cause, fields, scene)
+    }
+
+    /// The refusal of a request that is barred, by `limit`. It says nothing of how the limits stand: none of that tells when the
+    /// client may come back.
+    #[must_use]
+    pub fn barred(limit: Option<&PolicyItems>, barred: &Barred, scene: &Scene<'_>) -> Self {
+        let cause = Cause {
+            limit,
+            by: match barred.bar {
+                Bar::Ban(_) | Bar::Strike(_) => By::Ban,
+                Bar::Concurrency(_) => By::Concurrency,
+            },
+            wait: barred.wait,
+        };
+        Self::of(&cause, LimitFields::default(), scene)
+    }
+
+    fn of(cause: &Cause<'_>, fields: LimitFields, scene: &Scene<'_>) -> Self {
+        let limit = cause.limit;
+        let retry_after = whole_seconds(cause.wait).max(1);
         let name = limit.map_or("", PolicyItems::name);
         if let Some(grpc) = Grpc::of(scene.headers) {
-            let message = format!("the limit {name} refuses; retry after {retry_after} s");
+            let message = cause.by.message(name, retry_after);
             return Self {
                 status: StatusCode::OK,
                 retry_after,
                 body: Bytes::new(),
                 fields,
-                content: Content::Grpc(grpc.fields(GrpcStatus::RESOURCE_EXHAUSTED, &message)),
+                content: Content::Grpc(grpc.fields(cause.by.grpc_status(), &message)),
             };
         }
         let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
@@ -101,13 +143,8 @@ impl Refusal {
             request_id: scene.request_id,
         };
         let own = rules.and_then(|rules| worded(rules, scene.headers, &told));
-        let (content_type, body) = own.unwrap_or_else(|| {
-            let body = match limit {
-                Some(limit) if status == StatusCode::TOO_MANY_REQUESTS => limit.refusal_body(rate),
-                _ => quota_exceeded(limit.map_or("", |limit| limit.item_name(rate)), status),
-            };
-            (PROBLEM_JSON, body)
-        });
+        let (content_type, body) =
+            own.unwrap_or_else(|| (PROBLEM_JSON, cause.by.problem_body(limit, status)));
         Self {
             status,
             retry_after,
@@ -149,6 +186,47 @@ impl Refusal {
             Content::Grpc(fields) => fields
                 .iter()
                 .try_for_each(|(name, value)| write(name, FieldText::Value(value))),
+        }
+    }
+}
+
+impl By {
+    fn grpc_status(self) -> GrpcStatus {
+        match self {
+            Self::Rate(_) | Self::Concurrency => GrpcStatus::RESOURCE_EXHAUSTED,
+            Self::Ban => GrpcStatus::PERMISSION_DENIED,
+        }
+    }
+
+    fn message(self, limit: &str, retry_after: u64) -> String {
+        match self {
+            Self::Rate(_) => format!("the limit {limit} refuses; retry after {retry_after} s"),
+            Self::Ban => format!("banned by the limit {limit}; retry after {retry_after} s"),
+            Self::Concurrency => {
+                format!("as many requests as the limit {limit} allows are in flight")
+            }
+        }
+    }
+
+    /// Most bodies are written beforehand.
+    fn problem_body(self, limit: Option<&PolicyItems>, status: StatusCode) -> Bytes {
+        let usual = limit.filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
+        match (self, usual) {
+            (Self::Rate(rate), Some(limit)) => limit.refusal_body(rate),
+            (Self::Rate(rate), None) => {
+                let name = limit.map_or("", |limit| limit.item_name(rate));
+                violated(name, Excess::Quota, status)
+            }
+            (Self::Ban, Some(limit)) => limit.ban_body(),
+            (Self::Ban, None) => violated(
+                limit.map_or("", PolicyItems::name),
+                Excess::Abnormal,
+                status,
+            ),
+            (Self::Concurrency, _) => {
+                let name = limit.map_or("", PolicyItems::name);
+                violated(&format!("{name}-concurrency"), Excess::Quota, status)
+            }
         }
     }
 }

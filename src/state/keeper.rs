@@ -44,8 +44,8 @@ impl BackgroundService for Keeper {
             let kept = tokio::task::spawn_blocking(move || {
                 if sweep {
                     let snapshot = live.snapshot();
-                    live.home
-                        .sweep(snapshot.limits.values().map(|limit| &limit.survival));
+                    let limits = snapshot.limits.values();
+                    live.home.sweep(limits.flat_map(|limit| limit.survivals()));
                 }
                 live.home.keep_time()
             });

@@ -20,6 +20,7 @@ use sluicegate_limiter::{
 
 use crate::clock;
 
+mod bans;
 mod keeper;
 
 pub use keeper::Keeper;
@@ -143,7 +144,7 @@ impl Home {
         Some(clock.drift(reading))
     }
 
-    /// Removes files that none of these limits uses and none has used for 30 days. Once a day.
+    /// Removes files that none of these limits, or their bans, uses and none has used for 30 days. Once a day.
     pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Survival>) {
         let Some(directory) = &self.directory else {
             return;

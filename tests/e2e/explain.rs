@@ -27,6 +27,11 @@ burst = 10
 key = "client.ip"
 rates = ["3 per 1d"]
 algorithm = "exact"
+concurrency = 4
+[limit.unused.ban]
+for = "10m"
+factor = 2
+max = "1d"
 [[route]]
 name = "send"
 host = "*.example.com"
@@ -93,6 +98,9 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
         "There is one key, so it is never full.",
         "limit unused\n  Allows each value of client.ip/32,/64 3 in 1d",
         "Never more than 3 in any 1d, whoever times what.",
+        "At most 4 requests of a key may be in flight at the same time, WebSockets and downloads to their end.",
+        "Beyond that a key is banned for 10m, then 20m, then 40m, then 80m, and so on up to 1d, from the refusal on",
+        "Every 1d without a ban, one of those before is forgotten.",
         "No route asks it.",
         "list office\n  1 blocks of addresses",
         "route send\n  Takes POST, the host *.example.com and the path /auth/sendOTP.",

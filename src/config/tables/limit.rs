@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sluicegate_limiter::{Capacity, Limit};
+use sluicegate_limiter::{Bans, Capacity, Limit, Permits};
 
 use crate::config::action;
 use crate::config::algorithm;
@@ -11,6 +11,7 @@ use crate::config::cost;
 use crate::config::field::{Field, quoted};
 use crate::config::key;
 use crate::config::overrides::{self, About};
+use crate::config::penalty;
 use crate::config::rates;
 use crate::config::refusal;
 use crate::config::report::Placed;
@@ -45,6 +46,14 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let actions = action::Keys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
     let said = policy.as_ref().and_then(|policy| actions.read(policy));
+    let penalties = penalty::Keys::of(&section);
+    let penalty = penalties.read();
+    if let Some(key) = &key {
+        penalties.check_key(key);
+    }
+    let fitting = said
+        .as_ref()
+        .map_or(Some(()), |said| penalties.check_beside(&said.action));
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
     let cost = cost::Keys::of(&section);
@@ -57,7 +66,12 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     if let (Some(policy), Some(capacity)) = (&policy, capacity) {
         let shadow = said.as_ref().and_then(|said| said.shadow_rates.as_ref());
         let shadow = shadow.map_or(0, |policy| Limit::bytes_for(policy, capacity));
-        let bytes = Limit::bytes_for(policy, capacity).saturating_add(shadow);
+        let ban = penalty.and_then(|said| said.ban);
+        let concurrency = penalty.and_then(|said| said.concurrency);
+        let bytes = Limit::bytes_for(policy, capacity)
+            .saturating_add(shadow)
+            .saturating_add(ban.map_or(0, |_| Bans::bytes_for(capacity)))
+            .saturating_add(concurrency.map_or(0, |_| Permits::bytes_for(capacity)));
         if bytes > LARGE {
             let place = capacity_field
                 .as_ref()
@@ -87,6 +101,8 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     };
     section.finish();
     let said = said?;
+    let penalty = penalty?;
+    fitting?;
     let rules = LimitRules {
         key: key?,
         on_missing: on_missing?,
@@ -100,6 +116,8 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         action: said.action,
         enforce: said.enforce,
         shadow_rates: said.shadow_rates,
+        ban: penalty.ban,
+        concurrency: penalty.concurrency,
     };
     Some(Limited {
         rules,

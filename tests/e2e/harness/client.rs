@@ -56,6 +56,11 @@ pub fn options(target: &str) -> Request {
     request("OPTIONS", target)
 }
 
+/// Starts a DELETE.
+pub fn delete(target: &str) -> Request {
+    request("DELETE", target)
+}
+
 impl Request {
     /// Adds a field; twice the same name sends it twice.
     pub fn header(mut self, name: &str, value: &str) -> Self {

@@ -1,0 +1,179 @@
+//! Answers what is asked about bans: `/limits/NAME/bans` shows who is banned, and DELETE of `/limits/NAME/bans/KEY` pardons one key.
+//!
+//! KEY is the hash that this page and the access log show. A client's address does not lead to it, but the access log has both: look for
+//! the client's latest line with a `ban_key`.
+
+use http::StatusCode;
+use http::header::ALLOW;
+use serde::Serialize;
+use sluicegate_limiter::{KeyHash, Offender, Timestamp};
+
+use super::status::Bans;
+use super::top::seconds;
+use super::view::{AdminView, BannedView};
+use super::{JSON, Page};
+use crate::record::rfc3339;
+
+/// The page of `/limits/NAME/bans`.
+pub(super) fn page(limit: &str, now: Timestamp, view: &BannedView) -> Page {
+    Page::json(&Shown {
+        limit,
+        at: rfc3339::format(now),
+        ban: Bans::of(&view.bans),
+        keys: view.keys.iter().map(|key| Key::of(key, now)).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    limit: &'a str,
+    at: String,
+    ban: Bans,
+    keys: Vec<Key>,
+}
+
+#[derive(Serialize)]
+struct Key {
+    key: String,
+    level: u8,
+    left: f64,
+    until: Option<String>,
+}
+
+impl Key {
+    fn of(offender: &Offender, now: Timestamp) -> Self {
+        let banned = offender.banned;
+        Self {
+            key: format!("{:016x}", offender.key.bits()),
+            level: offender.level,
+            left: banned.map_or(0.0, |banned| seconds(banned.left)),
+            until: banned.map(|banned| rfc3339::format(banned.until(now))),
+        }
+    }
+}
+
+/// A key whose bans are to be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pardon {
+    limit: String,
+    key: KeyHash,
+}
+
+/// What stands in the place of a key is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoKey;
+
+impl Pardon {
+    /// The pardon that a path names; `None` when it is another path.
+    pub(super) fn of(path: &str) -> Option<Result<Self, NoKey>> {
+        let (limit, key) = path.strip_prefix("/limits/")?.split_once("/bans/")?;
+        if limit.is_empty() || limit.contains('/') {
+            return None;
+        }
+        let hex = key.len() == 16 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits = hex.then(|| u64::from_str_radix(key, 16).ok()).flatten();
+        Some(bits.ok_or(NoKey).map(|bits| Self {
+            limit: limit.to_owned(),
+            key: KeyHash::from_bits(bits),
+        }))
+    }
+
+    /// Pardons; the page that says what was in force.
+    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let Some(lifted) = view.pardon(&self.limit, self.key) else {
+            return no_bans();
+        };
+        let key = format!("{:016x}", self.key.bits());
+        if let Some(banned) = lifted {
+            log::info!(
+                "limit {}: the operator lifted the ban of {key}, {} s before its end",
+                self.limit,
+                banned.left.as_secs()
+            );
+        }
+        Page::json(&Pardoned {
+            limit: &self.limit,
+            key,
+            lifted: lifted.is_some(),
+            level: lifted.map_or(0, |banned| banned.level),
+            left: lifted.map_or(0.0, |banned| seconds(banned.left)),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Pardoned<'a> {
+    limit: &'a str,
+    key: String,
+    lifted: bool,
+    level: u8,
+    left: f64,
+}
+
+impl NoKey {
+    pub(super) fn page(self) -> Page {
+        let error = &br#"{"error":"a key is written as 16 hex digits, as /limits/NAME/bans and the access log show it"}"#[..];
+        Page::new(StatusCode::BAD_REQUEST, JSON, error)
+    }
+}
+
+/// There are no bans under this name.
+pub(super) fn no_bans() -> Page {
+    let error = &br#"{"error":"no such limit, or one that bans nobody; /status names them"}"#[..];
+    Page::new(StatusCode::NOT_FOUND, JSON, error)
+}
+
+/// Somebody would read a ban.
+pub(super) fn only_pardons() -> Page {
+    let error =
+        &br#"{"error":"a ban can only be lifted: DELETE; /limits/NAME/bans shows them"}"#[..];
+    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "DELETE")
+}
+
+/// Nobody can show that he may pardon.
+pub(super) fn no_token() -> Page {
+    let error = &br#"{"error":"only who has a token may lift a ban; set [admin] token_file"}"#[..];
+    Page::new(StatusCode::FORBIDDEN, JSON, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a slip pardons nobody. Method: paths around the right one.
+    #[test]
+    fn a_pardon_names_a_limit_and_a_whole_key() {
+        let right = Pardon {
+            limit: "otp".to_owned(),
+            key: KeyHash::from_bits(0x0123_4567_89ab_cdee),
+        };
+        for key in ["0123456789abcdee", "0123456789ABCDEE"] {
+            assert_eq!(
+                Pardon::of(&format!("/limits/otp/bans/{key}")),
+                Some(Ok(right.clone()))
+            );
+        }
+        for key in [
+            "",
+            "0",
+            "0123456789abcdeg",
+            "+123456789abcdee",
+            "00123456789abcdee",
+            "a/b",
+        ] {
+            assert_eq!(
+                Pardon::of(&format!("/limits/otp/bans/{key}")),
+                Some(Err(NoKey)),
+                "{key}"
+            );
+        }
+        for path in [
+            "/limits/otp/bans",
+            "/limits//bans/0",
+            "/limits/a/b/bans/0",
+            "/bans/0",
+        ] {
+            assert_eq!(Pardon::of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Decides what stands before the limits: bans, and the number of requests in flight.
+//!
+//! A request is held against the bans of all its limits first, then it takes its permits, then its limits are asked. A ban thus costs
+//! no permit and no charge (contract C2), and whoever is refused by anything gives back at once what was taken before.
+//!
+//! # Concurrency
+//! Permits that a refused request gives back were taken for an instant: another request of the same key may be refused meanwhile, though
+//! one place was about to be free. It never happens to a key whose requests all pass.
+
+use std::time::Duration;
+
+use sluicegate_limiter::{Ask, Banned, Full, KeyHash, Permit, Struck, Timestamp};
+
+use super::limit::ActiveLimit;
+
+/// What a refused client is told where nobody knows when a request in flight will end. RFC 9110 §10.2.3 lets the field be left out; but
+/// clients that find none mostly try again at once, and one second is the least that it can say.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A refusal by something that stands before the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barred {
+    /// The index of its limit on the route.
+    pub limit: u8,
+    /// The key.
+    pub key: KeyHash,
+    /// What bars it.
+    pub bar: Bar,
+    /// When to come back.
+    pub wait: Duration,
+}
+
+/// What bars a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// A ban that is in force.
+    Ban(Banned),
+    /// Its limit refused it, and a ban is in force from now on.
+    Strike(Banned),
+    /// As many requests of its key as may be are in flight.
+    Concurrency(Full),
+}
+
+/// A limit that a request faces, and its key there.
+#[derive(Clone, Copy)]
+pub(super) struct Facing<'a> {
+    pub(super) limit: u8,
+    pub(super) active: &'a ActiveLimit,
+    /// What is asked of it.
+    pub(super) ask: Ask<'a>,
+}
+
+impl Facing<'_> {
+    fn barred(&self, bar: Bar, wait: Duration) -> Barred {
+        let Self { limit, ask, .. } = *self;
+        let key = ask.key;
+        Barred {
+            limit,
+            key,
+            bar,
+            wait,
+        }
+    }
+
+    /// The ban that is in force. It may end while the limit has no room yet, so the wait is told for both.
+    fn ban(&self, now: Timestamp) -> Option<Barred> {
+        let banned = self
+            .active
+            .bans
+            .as_ref()?
+            .bans
+            .standing(self.ask.key, now)?;
+        let Ask { limit, key, cost } = self.ask;
+        let decision = limit.peek(key, cost, now);
+        let wait = decision.retry_after().unwrap_or(Duration::ZERO);
+        Some(self.barred(Bar::Ban(banned), banned.left.max(wait)))
+    }
+
+    /// The ban that comes of a refusal of the limit's, which would let the request in after `wait`.
+    pub(super) fn strike(&self, wait: Duration, now: Timestamp) -> Option<Barred> {
+        let struck: Struck = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
+        let banned = struck.banned()?;
+        Some(self.barred(Bar::Strike(banned), banned.left.max(wait)))
+    }
+
+    /// Whether as many requests as may be are in flight.
+    fn crowd(&self) -> Option<Barred> {
+        let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
+        Some(self.barred(Bar::Concurrency(full), SOON))
+    }
+
+    /// Takes a permit where the limit asks for one.
+    pub(super) fn permit(&self) -> Result<Option<Permit>, Barred> {
+        let permit = self
+            .active
+            .permits
+            .as_ref()
+            .map(|permits| permits.take(self.ask.key));
+        permit
+            .transpose()
+            .map_err(|full| self.barred(Bar::Concurrency(full), SOON))
+    }
+}
+
+/// The ban that holds longest of those in force.
+pub(super) fn ban<'a>(
+    faced: impl IntoIterator<Item = Facing<'a>>,
+    now: Timestamp,
+) -> Option<Barred> {
+    let bans = faced.into_iter().filter_map(|faced| faced.ban(now));
+    bans.max_by_key(|barred| barred.wait)
+}
+
+/// What would bar a request at this moment; takes nothing.
+pub(super) fn foresee<'a>(
+    faced: impl IntoIterator<Item = Facing<'a>> + Clone,
+    now: Timestamp,
+) -> Option<Barred> {
+    ban(faced.clone(), now).or_else(|| faced.into_iter().find_map(|faced| faced.crowd()))
+}
+
+/// Takes the permits of all, or none.
+pub(super) fn permits<'a>(
+    faced: impl IntoIterator<Item = Facing<'a>>,
+) -> Result<Vec<Permit>, Barred> {
+    // Dropped at the first that is refused, those before it give theirs back.
+    let permits = faced
+        .into_iter()
+        .filter_map(|faced| faced.permit().transpose());
+    permits.collect()
+}

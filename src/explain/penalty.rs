@@ -1,0 +1,94 @@
+//! Explains what refuses beside the rates of a limit: its bans, and its bound on requests in flight.
+
+use sluicegate_limiter::{BanRules, Bans, Factor, Limit, Permits};
+
+use super::text::{count, listed, span};
+use crate::config::Action;
+use crate::config::rules::LimitRules;
+
+/// Lengths of bans that are told one by one.
+const TOLD: u8 = 4;
+
+/// Everything that a limit takes, in bytes.
+pub(super) fn memory(limit: &LimitRules) -> u64 {
+    let shadow = limit.shadow_rates.as_ref();
+    let tables = [
+        Some(Limit::bytes_for(&limit.policy, limit.capacity)),
+        shadow.map(|policy| Limit::bytes_for(policy, limit.capacity)),
+        limit.ban.map(|_| Bans::bytes_for(limit.capacity)),
+        limit
+            .concurrency
+            .map(|_| Permits::bytes_for(limit.capacity)),
+    ];
+    tables.into_iter().flatten().sum()
+}
+
+/// How a key is banned that exceeds the limit.
+pub(super) fn ban(limit: &LimitRules) -> Option<String> {
+    let rules = limit.ban?;
+    let lengths = lengths(&rules);
+    let when = match limit.action {
+        Action::Shadow => "While it is in shadow nobody is banned; once it is enforced",
+        Action::Reject | Action::Delay | Action::Mark { .. } => "Beyond that",
+    };
+    let fades = if rules.factor() > Factor::ONE {
+        let max = span(rules.max().as_secs());
+        format!(" Every {max} without a ban, one of those before is forgotten.")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "{when} a key is banned {lengths}, from the refusal on and whatever the rates say.{fades}"
+    ))
+}
+
+fn lengths(rules: &BanRules) -> String {
+    let told = rules.top().min(TOLD);
+    let each: Vec<String> = (1..=told)
+        .map(|level| span(rules.length(level).as_secs()))
+        .collect();
+    match each.as_slice() {
+        [first] => format!("for {first}"),
+        _ if rules.top() > TOLD => {
+            let max = span(rules.max().as_secs());
+            format!("for {}, and so on up to {max}", each.join(", then "))
+        }
+        _ => format!("for {}, one after another", listed(&each)),
+    }
+}
+
+/// How many requests of a key may be in flight.
+pub(super) fn concurrency(limit: &LimitRules) -> Option<String> {
+    let most = limit.concurrency?;
+    Some(format!(
+        "At most {} of a key may be in flight at the same time, WebSockets and downloads to their end.",
+        match most.get() {
+            1 => "one request".to_owned(),
+            most => format!("{} requests", count(most.into())),
+        }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn told(first: u64, hundredths: u32, max: u64) -> String {
+        let factor = Factor::from_hundredths(hundredths).expect("a factor");
+        let [first, max] = [first, max].map(|minutes| Duration::from_secs(60 * minutes));
+        lengths(&BanRules::new(first, factor, max).expect("rules"))
+    }
+
+    /// Goal: an operator sees what his factor comes to. Method: one length, some, and more than are told.
+    #[test]
+    fn the_lengths_of_bans_are_told_one_by_one() {
+        assert_eq!(told(10, 100, 10), "for 10m");
+        assert_eq!(told(10, 200, 15), "for 10m and 15m, one after another");
+        assert_eq!(
+            told(10, 200, 1440),
+            "for 10m, then 20m, then 40m, then 80m, and so on up to 1d"
+        );
+    }
+}
