@@ -20,6 +20,41 @@ async fn a_dear_query_takes_more_than_a_cheap_one() {
 }
 
 #[tokio::test]
+async fn four_queries_of_a_client_may_run() {
+    // Goal: slow queries that nobody pays for yet. Method: four that the service never answers, and a fifth; another client; then one
+    // of the four is given up.
+    let origin = Origin::answering(|received| match received.target.as_str() {
+        "/search?slow" => Reply::Hang,
+        _ => Answer::new(200).into(),
+    });
+    let gateway = kit("expensive-search", &origin).start().await;
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        let mut raw = gateway.raw().await;
+        raw.write(
+            "GET /search?slow HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
+        )
+        .await;
+        running.push(raw);
+    }
+    eventually("four queries run", async || {
+        (origin.count() == 4).then_some(())
+    })
+    .await;
+    let fifth = || get("/search").forwarded_for("192.0.2.1");
+    let refused = gateway.send(fifth()).await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.violated(), ["query-units-concurrency"]);
+    let other = get("/search").forwarded_for("192.0.2.2");
+    assert_eq!(gateway.send(other).await.status, 200);
+    drop(running.pop());
+    eventually("there is room for one", async || {
+        (gateway.send(fifth()).await.status == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn suggestions_are_degraded_before_they_are_refused() {
     // Goal: two buckets. Method: so many suggestions at once that some are marked whether or not a window ends, and the second limit
     // refuses the rest.

@@ -145,9 +145,9 @@ async fn no_more_is_spent_than_the_ceiling_and_nobody_pays_for_a_refusal() {
 #[tokio::test]
 async fn five_wrong_codes_are_the_end_of_guessing() {
     // Goal: guesses one by one and at once, for one number from many clients and from one client for many numbers; right codes
-    // are free. Method: what reaches a service that takes its time to refuse.
+    // are free; who goes on is banned. Method: what reaches a service that takes its time to refuse.
     let origin = Origin::answering(|received| {
-        if received.text().contains("123456") {
+        if !received.target.contains("verify") || received.text().contains("123456") {
             return Answer::new(200).into();
         }
         let wrong = Answer::new(401).into();
@@ -175,7 +175,13 @@ async fn five_wrong_codes_are_the_end_of_guessing() {
     assert_eq!((count(401), count(429)), (5, 95));
     assert_eq!(origin.count(), 15);
     let late = verify("192.0.2.2", &phone(0, 0), "123456");
-    assert_refused_by("wrong-codes", &client.send(late).await);
+    let banned = client.send(late).await;
+    assert_refused_by("wrong-codes", &banned);
+    let kind = banned.json()["type"].to_string();
+    assert!(kind.contains("abnormal-usage-detected"), "{kind}");
+    assert!((580..=600).contains(&banned.retry_after()), "{banned:?}");
+    let another = send("192.0.2.2", &phone(0, 0));
+    assert_eq!(client.send(another).await.status, 200, "sending stays open");
 
     let mut guesses = Vec::new();
     for n in 0..22 {
