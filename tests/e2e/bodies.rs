@@ -379,3 +379,42 @@ async fn the_largest_body_of_a_route_still_holds() {
     assert_eq!((passed.status, passed.remaining("id")), (200, 8));
     assert_eq!(origin.count(), 1);
 }
+
+#[tokio::test]
+async fn a_refusal_takes_nothing_from_limits_by_the_body() {
+    // Goal: C2 between a key of a body, a key of an address and one counter for all. Method: ten each for a number and a client, three for
+    // all; 1,003 requests, of which three pass; then the first two alone, on a route of their own, have 10 − 3 − 1 left.
+    let rules = r#"
+        [limit.number]
+        key = "body.json.phone | e164 DE"
+        on_missing = "refuse"
+        rates = ["10 per hour"]
+        [limit.each]
+        key = "client.ip"
+        rates = ["10 per hour"]
+        [limit.all]
+        key = "global"
+        rates = ["3 per hour"]
+        [[route]]
+        path = "/otp"
+        limits = ["number", "each", "all"]
+        origin = "app"
+        [[route]]
+        path = "/alone"
+        limits = ["number", "each"]
+        origin = "app"
+        "#;
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin, rules).await;
+    let flood = Flood::of(1_003, |_, buffer| {
+        buffer.extend_from_slice(
+            b"POST /otp HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n\
+              {\"phone\":\"015112345678\"}",
+        );
+    });
+    let flood = flood.run(gateway.address()).await;
+    assert_eq!((flood.count(200), flood.count(429)), (3, 1_000));
+    let alone = json("/alone", "{\"phone\":\"+49 151 12345678\"}");
+    let alone = gateway.send(alone).await;
+    assert_eq!((alone.remaining("number"), alone.remaining("each")), (6, 6));
+}

@@ -29,6 +29,7 @@ mod forwarding;
 mod identity;
 mod inspection;
 mod keys;
+mod kits;
 mod limits;
 mod lists;
 mod matching;

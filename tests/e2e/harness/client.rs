@@ -51,6 +51,11 @@ pub fn post(target: &str) -> Request {
     request("POST", target)
 }
 
+/// Starts an OPTIONS.
+pub fn options(target: &str) -> Request {
+    request("OPTIONS", target)
+}
+
 /// Starts a DELETE.
 pub fn delete(target: &str) -> Request {
     request("DELETE", target)

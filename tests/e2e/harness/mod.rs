@@ -12,7 +12,7 @@ mod raw;
 mod setup;
 mod wrk;
 
-pub use client::{Client, Request, Response, delete, get, head, post};
+pub use client::{Client, Request, Response, delete, get, head, options, post};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};

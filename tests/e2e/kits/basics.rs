@@ -1,0 +1,38 @@
+//! `several-limits.toml` and `behind-a-cdn.toml`: what the other kits take for granted.
+
+use super::{kit, passes_before};
+use crate::harness::*;
+
+#[tokio::test]
+async fn several_limits_and_rates_hold_together() {
+    // Goal: the short rate of a client, a counter for each page, and an answer of the gateway's own. Method: one request after another
+    // on each route.
+    let origin = Origin::echo();
+    let gateway = kit("several-limits", &origin).start().await;
+    let passed = passes_before(&gateway, "per-client", 7, |_| post("/auth/sendOTP")).await;
+    assert!((5..=8).contains(&passed), "{passed}");
+    let passed = passes_before(&gateway, "per-page", 61, |_| get("/api/busy")).await;
+    assert!((60..=62).contains(&passed), "{passed}");
+    assert_eq!(gateway.get("/api/quiet").await.status, 200);
+    assert_eq!(gateway.get("/").await.status, 404);
+}
+
+#[tokio::test]
+async fn the_cdn_is_believed_and_nobody_else() {
+    // Goal: the address that the CDN names is the client, by its network. Method: clients of one /24 by way of the CDN; another network;
+    // then somebody who connects past the CDN and names a new address with every request.
+    let origin = Origin::named("shop");
+    let gateway = kit("behind-a-cdn", &origin).start().await;
+    let login = |client: &str| post("/login").header("cf-connecting-ip", client);
+    let passed = passes_before(&gateway, "login", 11, |n| login(&format!("192.0.2.{n}"))).await;
+    assert!((10..=12).contains(&passed), "{passed}");
+    let other = gateway.send(login("198.51.100.1")).await;
+    assert_eq!(other.status, 200);
+    let mut past = gateway.client_from("127.0.0.9").await;
+    let mut refused = 0;
+    for n in 0..30 {
+        let answer = past.send(login(&format!("203.0.{n}.1"))).await;
+        refused += usize::from(answer.status == 429);
+    }
+    assert!((18..=20).contains(&refused), "{refused}");
+}
