@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use sluicegate::admission::KeySeed;
 use sluicegate::config::{Loaded, Problems, Severity, Surroundings, parse_in};
 use sluicegate::explain::Explanation;
 use sluicegate::record::Metrics;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::Home;
-use sluicegate_limiter::{Capacity, Timestamp};
+use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 /// The machine that a text is read on.
 struct Nowhere;
@@ -94,7 +95,8 @@ fn compiles(mut loaded: Loaded) {
     }
     let compile = |rules, previous| {
         let now = Timestamp::from_secs(1_800_000_000);
-        Snapshot::compile(rules, previous, &Home::MEMORY, &Metrics::new(), now)
+        let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
+        Snapshot::compile(rules, previous, &Home::MEMORY, &Metrics::new(), &seed, now)
     };
     let rules = loaded.rules;
     let first = compile(rules.clone(), None);

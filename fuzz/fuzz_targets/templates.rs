@@ -81,9 +81,10 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
         };
         let ((first, gaps), (second, other_gaps)) = (asked(one), asked(other));
         let sound = match first {
-            Admission::Admitted(..) => matches!(second, Admission::Refused(Refused::ByLimit(_))),
-            Admission::Refused(Refused::Incomplete) => gaps == other_gaps,
-            Admission::Refused(Refused::ByLimit(_)) => false,
+            Admission::Admitted(..) => matches!(second, Admission::Refused(Refused::ByLimit(..))),
+            Admission::Incomplete => gaps == other_gaps,
+            // No limit here bans, bounds what is in flight or names keys of its own.
+            Admission::Refused(_) | Admission::Blocked(_) => false,
         };
         assert!(
             sound,
@@ -148,6 +149,7 @@ fn snapshot(pattern: &str) -> Option<Snapshot> {
         None,
         &Home::MEMORY,
         &Metrics::new(),
+        &KeySeed::from_seed(Seed::from_bytes([7; 16])),
         NOW,
     ))
 }

@@ -75,13 +75,12 @@ fn email(text: &str) -> Option<String> {
     let (local, domain) = text.rsplit_once('@')?;
     let domain = domain.trim_end_matches('.');
     let local = local.split_once('+').map_or(local, |(mailbox, _)| mailbox);
-    if local.is_empty() || domain.is_empty() || text.contains(char::is_whitespace) {
-        return None;
-    }
-    Some(match domain {
-        "gmail.com" | "googlemail.com" => format!("{}@gmail.com", local.replace('.', "")),
-        _ => format!("{local}@{domain}"),
-    })
+    let (mailbox, domain) = match domain {
+        "gmail.com" | "googlemail.com" => (local.replace('.', ""), "gmail.com"),
+        _ => (local.to_owned(), domain),
+    };
+    let is_address = !mailbox.is_empty() && !domain.is_empty();
+    (is_address && !text.contains(char::is_whitespace)).then(|| format!("{mailbox}@{domain}"))
 }
 
 #[cfg(test)]
