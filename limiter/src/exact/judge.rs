@@ -5,9 +5,7 @@
 //! the count; how much is left is a search by halving.
 //!
 //! Entries are milliseconds, rounded up when they are made; `now` is rounded down when it is judged. So an entry counts
-//! for at least `P`, and for less than `P` + 1 ms. That rest of a millisecond is judged, but not told where it is all that
-//! a wait exceeds `P` by: waits are answered in whole seconds, rounded up, and a client that has used its limit a moment
-//! ago would be told to wait `P` + 1 s. The answer takes it longer than that to read.
+//! for at least `P`, and for less than `P` + 1 ms.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -71,15 +69,11 @@ impl Moment {
         }
     }
 
-    /// The time from now until an entry counts no more in `period`, as it is told.
-    fn until_expired(self, entry: u64, period: Period) -> Duration {
-        let end = Duration::from_millis(entry + millis(period));
-        let wait = end.saturating_sub(Duration::from_nanos(self.now.as_nanos()));
-        let period = Duration::from_millis(millis(period));
-        match wait.checked_sub(period) {
-            Some(more) if more < Duration::from_millis(1) => period,
-            _ => wait.min(NEVER),
-        }
+    /// The time from now to a moment.
+    fn until(self, moment: u64) -> Duration {
+        Duration::from_millis(moment)
+            .saturating_sub(Duration::from_nanos(self.now.as_nanos()))
+            .min(NEVER)
     }
 }
 
@@ -248,7 +242,7 @@ impl View<'_> {
     /// How one rate stands, and whether it refuses.
     fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (Standing, bool) {
         let (count, period) = (self.count(rate), rate.period());
-        let frees = |entry: u64| moment.until_expired(entry, period);
+        let frees = |entry: u64| moment.until(entry + millis(period));
         let standing = |used: u32, next_free, reset| Standing {
             rate: *rate,
             remaining: count.saturating_sub(used),

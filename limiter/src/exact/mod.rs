@@ -9,8 +9,7 @@
 //! later ones is `P` old. So of any `count + 1` units in the log the last was admitted at least `P` after the moment
 //! that the first was entered as, and nothing is entered as earlier than it came. What was given back does not count.
 //!
-//! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down. A
-//! wait that exceeds the period by that rest alone is told as the period (`judge`).
+//! *And nothing else is refused*, but for less than 1 ms: entries are rounded up to milliseconds, now is rounded down.
 //!
 //! # Time
 //! When the clock steps back, entries are made at the latest moment that the log has seen, so that the log stays in

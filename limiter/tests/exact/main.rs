@@ -6,7 +6,6 @@ mod flood;
 mod model;
 mod oracle;
 mod stress;
-mod wait;
 
 use std::time::Duration;
 

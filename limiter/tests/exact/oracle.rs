@@ -108,15 +108,9 @@ impl Oracle {
                 .filter(|end| *end > now.as_nanos() / MILLI)
                 .find(|end| holds(used_at(*end)));
             end.map_or(Duration::ZERO, |end| {
-                let wait = Duration::from_millis(end)
+                Duration::from_millis(end)
                     .saturating_sub(Duration::from_nanos(now.as_nanos()))
-                    .min(NEVER);
-                // Less than a millisecond beyond the period is not told.
-                if wait.saturating_sub(Duration::from_millis(period)) < Duration::from_millis(1) {
-                    wait.min(Duration::from_millis(period))
-                } else {
-                    wait
-                }
+                    .min(NEVER)
             })
         };
         let next_free = match refused {
