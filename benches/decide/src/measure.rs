@@ -1,8 +1,8 @@
 //! Takes the time of all peers in turns: a slice each, round after round.
 //!
 //! Each turn begins with as much time that is not counted, so that a limiter finds its own table in the caches, as far as they hold it,
-//! and not what the one before has left there. A figure is the median over the rounds. A ratio is formed inside a round, between neighbours in time, and its median is
-//! taken then: what slows the machine down for a second slows down both.
+//! and not what the one before has left there. A figure is the median over the rounds. A ratio is formed inside a round, between
+//! neighbours in time, and its median is taken then: what slows the machine down for a second slows down both.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
