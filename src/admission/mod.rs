@@ -4,7 +4,7 @@
 //! [`Admitted`], which the origin stage asks for; nothing else makes one, so no request reaches an origin undecided. Where a limit
 //! counts by the answer, `Admitted` also owes: it is settled when the answer is known, or by being dropped.
 //!
-//! A route whose limits are all plain is decided straight; [`weighed`] judges the others, and [`barrier`] has what stands before them:
+//! A route whose limits are all plain is decided straight; `weighed` judges the others, and `barrier` has what stands before them:
 //! bans, and the number of requests in flight.
 
 mod barrier;
