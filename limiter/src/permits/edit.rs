@@ -2,7 +2,8 @@
 //!
 //! An edit of the number alone keeps the table. Another capacity takes another table, and permits go back to where they
 //! were taken; so a key's permits are those of the new table and of the old ones together, as long as these have any. An
-//! old table lives as long as somebody holds a permit of it: the new one knows it weakly, and neither copies it nor waits.
+//! old table lives as long as somebody holds a permit of it or of one before it: the new one knows it weakly, and neither
+//! copies it nor waits. The old one holds the new one, so that whoever is late finds the newest.
 //!
 //! # Concurrency
 //! A taking in the old table counts there and then looks whether it was replaced; if so, it is given back and made in the
@@ -24,7 +25,7 @@ use crate::table::Table;
 use super::count::Held;
 use super::{Concurrency, Counters, Full, InFlight, Permit, Permits};
 
-/// Tables of other capacities whose permits are not all given back: each is asked at every taking.
+/// Tables of other capacities that a permit from before keeps: each is asked at every taking.
 const MOST_BEFORE: usize = 8;
 
 impl Permits {
@@ -32,15 +33,15 @@ impl Permits {
     /// ever. Editing what was replaced edits its replacement.
     ///
     /// A key that holds more than the new `max` keeps what it holds, and gets nothing until it holds less. Of another
-    /// capacity a new table is made, beside the old one for as long as permits of that are out. After eight such edits
-    /// whose permits are all still out [`capacity`](Self::capacity) stays as it is.
+    /// capacity a new table is made, beside the old ones for as long as a permit from before is out. While one from before
+    /// eight such edits is out [`capacity`](Self::capacity) stays as it is.
     #[must_use]
     pub fn edited(&self, max: Concurrency, capacity: Capacity) -> Self {
         let mut latest = Arc::clone(&self.counters);
         loop {
             // The lock guards no data, so a poisoned one is as good.
             let turn = latest.edits.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(next) = latest.successor() {
+            if let Some(next) = latest.successor().cloned() {
                 drop(turn);
                 latest = next;
                 continue;
@@ -61,10 +62,8 @@ impl Permits {
             before.push(Arc::downgrade(&latest));
             let table = Table::new(capacity, latest.table.tallies());
             let counters = Arc::new(Counters::new(table, capacity, before));
-            *latest
-                .successor
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&counters);
+            // Nobody else sets it: this is the turn, and it was not set when that began.
+            let counters = Arc::clone(latest.successor.get_or_init(|| counters));
             // SeqCst: see above; after the successor is there, so that who sees the flag finds it.
             latest.moved.store(true, Ordering::SeqCst);
             return Self { max, counters };
@@ -78,20 +77,16 @@ fn is_alive(old: &Weak<Counters>) -> bool {
 }
 
 impl Counters {
-    /// The table that took over from this one; `None` also if that is gone again, as when a configuration was not taken
-    /// after all.
+    /// The table that took over from this one.
     #[inline]
-    pub(super) fn successor(&self) -> Option<Arc<Self>> {
+    pub(super) fn successor(&self) -> Option<&Arc<Self>> {
         // SeqCst: after a taking's compare-and-swap, which is too; pairs with the store of an edit. One load of a line
         // that is written once in its life.
-        if !self.moved.load(Ordering::SeqCst) {
-            return None;
+        if self.moved.load(Ordering::SeqCst) {
+            self.successor.get()
+        } else {
+            None
         }
-        let successor = self
-            .successor
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        successor.upgrade()
     }
 
     /// The tables before this one that still have permits.

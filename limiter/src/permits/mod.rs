@@ -31,7 +31,7 @@ mod permit;
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::algorithm::Word;
 use crate::capacity::Capacity;
@@ -61,9 +61,10 @@ struct Counters {
     capacity: Capacity,
     /// Tables from before an edit of the capacity. They live as long as anybody holds a permit of theirs.
     before: Vec<Weak<Counters>>,
-    /// Whether `successor` was ever set. Apart from it, so that a taking can look without a lock.
+    /// Whether `successor` is set. Apart from it, so that a taking can look with the ordering that it needs (`edit`).
     moved: AtomicBool,
-    successor: RwLock<Weak<Counters>>,
+    /// Keeps the newer table alive, never the other way round: whoever is late finds the newest, however many edits came between.
+    successor: OnceLock<Arc<Counters>>,
     /// Held by an edit; requests never take it.
     edits: Mutex<()>,
 }
@@ -194,7 +195,7 @@ impl Permits {
 
     /// As [`take`](Self::take) in the table after an edit.
     #[cold]
-    fn take_newer(&self, mut newer: Arc<Counters>, key: KeyHash) -> Result<Permit, Full> {
+    fn take_newer(&self, mut newer: &Arc<Counters>, key: KeyHash) -> Result<Permit, Full> {
         // As many rounds as there were edits since this handle was made.
         loop {
             let taken = newer.take(key, self.max);
@@ -267,13 +268,11 @@ impl Permits {
 
     /// What `look` finds in the table that the latest edit made.
     fn newest<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
-        let Some(mut newer) = self.counters.successor() else {
-            return look(&self.counters);
-        };
-        while let Some(next) = newer.successor() {
-            newer = next;
+        let mut newest = &self.counters;
+        while let Some(next) = newest.successor() {
+            newest = next;
         }
-        look(&newer)
+        look(newest)
     }
 }
 
@@ -284,7 +283,7 @@ impl Counters {
             capacity,
             before,
             moved: AtomicBool::new(false),
-            successor: RwLock::new(Weak::new()),
+            successor: OnceLock::new(),
             edits: Mutex::new(()),
         }
     }

@@ -191,15 +191,17 @@ fn nobody_gets_in_beyond_the_maximum_while_slots_change_hands() {
 /// Goal: an edit of the capacity lets nobody in beyond the maximum, while requests go on with the old and the new.
 /// Method: threads that take by whatever handle they have, now and then a newer one, while another edits there and back.
 #[test]
-#[ignore = "a known defect: now and then one request too many gets in while the capacity is edited"]
 fn nobody_gets_in_beyond_the_maximum_while_the_capacity_is_edited() {
     const MAX: i64 = 2;
+    const EDITS: u32 = 100;
     let current = std::sync::RwLock::new(permits(MAX as u32, 100));
     let holders: [AtomicI64; 3] = Default::default();
     let edits = AtomicU32::new(0);
     together(4, |thread| {
         if thread == 0 {
-            for turn in 0..300_u64 {
+            let mut turn = 0;
+            while edits.load(Ordering::Relaxed) < EDITS {
+                turn += 1;
                 let edited = {
                     let now = current.read().expect("no thread panics");
                     now.edited(concurrency(MAX as u32), capacity(50 + turn % 2 * 60))
@@ -215,16 +217,19 @@ fn nobody_gets_in_beyond_the_maximum_while_the_capacity_is_edited() {
         }
         let mut state = thread as u64;
         let mut out = Vec::new();
-        for _ in 0..300 {
+        // Permits go back all the time, so tables from before an edit go, and there is room for the next edit.
+        while edits.load(Ordering::Relaxed) < EDITS {
             let mine = current.read().expect("no thread panics").clone();
             for _ in 0..60 {
                 let number = random(&mut state) as usize % holders.len();
-                if out.len() < 3 {
+                if out.len() < 3 && random(&mut state) & 1 == 0 {
                     if let Ok(permit) = mine.take(key(number as u64)) {
                         assert!(holders[number].fetch_add(1, Ordering::SeqCst) < MAX);
                         out.push((number, permit));
                     }
-                } else if let Some((number, permit)) = out.pop() {
+                } else if !out.is_empty() {
+                    // The oldest, so that tables from before an edit go.
+                    let (number, permit) = out.remove(0);
                     holders[number].fetch_sub(1, Ordering::SeqCst);
                     drop(permit);
                 }
@@ -234,7 +239,6 @@ fn nobody_gets_in_beyond_the_maximum_while_the_capacity_is_edited() {
             holders[*number].fetch_sub(1, Ordering::SeqCst);
         }
     });
-    assert!(edits.into_inner() > 20, "the test met its cases");
     let permits = current.into_inner().expect("no thread panicked");
     assert!((0..3).all(|number| in_flight(&permits, number) == 0));
 }
@@ -292,6 +296,20 @@ fn edits_are_bounded_by_the_tables_whose_permits_are_out() {
         (permits.capacity(), in_flight(&permits, 1)),
         (capacity(1000), 0)
     );
+}
+
+/// Goal: who is two edits late asks the newest all the same. Method: a handle from before both, and none of what lay between.
+#[test]
+fn a_handle_from_before_two_edits_counts_in_the_newest() {
+    let first = permits(2, 100);
+    let one = first.take(key(1)).expect("there is room");
+    let third = first
+        .edited(concurrency(2), capacity(20))
+        .edited(concurrency(2), capacity(30));
+    let two = third.take(key(1)).expect("one of two is left");
+    assert!(first.take(key(1)).is_err() && third.take(key(1)).is_err());
+    drop((one, two));
+    assert_eq!(in_flight(&first, 1), 0);
 }
 
 /// Goal: an edit that is thrown away leaves the old as it was, and editable. Method: edit, drop the result, go on.
