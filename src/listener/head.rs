@@ -1,8 +1,9 @@
 //! Decides where the head of an HTTP/1 request ends and how its body is framed, and refuses heads that two parsers could read in
 //! two ways (RFC 9112 §11.2, request smuggling).
 //!
-//! It looks at line ends, at the shape of the request line, and at the three fields that frame and address a request. Names, values
-//! and the target are the proxy's parser's concern: it runs after this one, on the same bytes.
+//! It looks at line ends, at the shape of the request line, at the bytes of names and values, and at the three fields that frame and
+//! address a request. The proxy's parser runs after this one, on the same bytes; what that alone refuses is answered without a line in the
+//! access log, so little is left to it.
 
 use http::uri::PathAndQuery;
 use http::{Method, Uri};
@@ -111,14 +112,17 @@ struct Framing {
 }
 
 impl Framing {
-    /// Takes a field line; `None` when it is folded, has no name, or contradicts what came before.
+    /// Takes a field line; `None` when it is folded, has no name, holds what no field may, or contradicts what came before.
     fn add(&mut self, line: &[u8]) -> Option<()> {
         let colon = line.iter().position(|&byte| byte == b':')?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        // RFC 9112 §5.1: no space before the colon; §5.2: a line that starts with one continues the last, which is obsolete.
-        if matches!(name.first()?, b' ' | b'\t') || matches!(name.last()?, b' ' | b'\t') {
+        let (name, value) = (&line[..colon], &line[colon + 1..]);
+        // A token has no space. RFC 9112 §5.1: none stands before the colon; §5.2: a line that starts with one continues the last, which
+        // is obsolete.
+        if name.is_empty() || !name.iter().all(|&byte| TOKEN[usize::from(byte)]) || !is_value(value)
+        {
             return None;
         }
+        let value = value.trim_ascii();
         // The length first: most fields differ from all three in it.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => self.hosts += 1,
@@ -156,6 +160,29 @@ impl Framing {
             (length, false) => Some(Body::Length(length.unwrap_or(0))),
         }
     }
+}
+
+/// RFC 9110 §5.6.2: what a token, such as the name of a field, is made of.
+const TOKEN: [bool; 256] = {
+    let mut token = [false; 256];
+    let mut byte = 0;
+    while byte < token.len() {
+        let is_mark = matches!(
+            byte as u8,
+            b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~'
+        );
+        token[byte] = (byte as u8).is_ascii_alphanumeric() || is_mark;
+        byte += 1;
+    }
+    token
+};
+
+/// RFC 9110 §5.5: a value has no control characters but tabs. Every byte is looked at, so that many are at once.
+fn is_value(value: &[u8]) -> bool {
+    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
+    !value
+        .iter()
+        .fold(false, |found, &byte| found | is_control(byte))
 }
 
 /// Cuts bytes into lines.
@@ -197,7 +224,7 @@ mod tests {
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
     #[test]
     fn a_whole_head_tells_its_length_and_framing() {
-        let cases: [(&[u8], Body); 4] = [
+        let cases: [(&[u8], Body); 5] = [
             (PLAIN, Body::Length(0)),
             (
                 b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
@@ -208,6 +235,10 @@ mod tests {
                 Body::Chunked,
             ),
             (b"GET / HTTP/1.0\r\n\r\n", Body::Length(0)),
+            (
+                b"GET / HTTP/1.1\r\nHost: a\r\n!#$%&'*+-.^_`|~9Z: \tb\xc3\xa9\t\r\n\r\n",
+                Body::Length(0),
+            ),
         ];
         for (head, body) in cases {
             let read = [head, b"GET"].concat();
@@ -226,6 +257,11 @@ mod tests {
             "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n",
             "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX\"Y: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX\u{e9}: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: b\0c\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX: b\x7f\r\n\r\n",
             "GET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
