@@ -1,7 +1,7 @@
 //! Decides when the configuration is read again: at SIGHUP, and when something happens in the directory of one of its files.
 //!
 //! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
-//! atomic renames and the symbolic links of mounted config maps are seen.
+//! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and that of what it leads to.
 //! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
 
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +40,8 @@ impl BackgroundService for Reloads {
         // The first look is for what changed before anybody watched.
         let _ = events.try_send(());
         let mut files = self.0.files();
-        let mut watcher = watch(&files, events.clone());
+        let mut directories = directories_of(&files);
+        let mut watcher = watch(&directories, &files, events.clone());
         let mut seen = self.0.version_at_start.clone();
         loop {
             tokio::select! {
@@ -60,14 +61,18 @@ impl BackgroundService for Reloads {
                 }
                 _ = shutdown.changed() => return,
             }
-            let now = self.0.files();
-            if now != files {
+            let named = self.0.files();
+            let around = directories_of(&named);
+            if named != files || around != directories {
                 // The old watcher goes first, so that no directory is watched twice.
                 drop(watcher.take());
-                watcher = watch(&now, events.clone());
-                files = now;
-                // A file that is named only now may have changed since it was read, so it is looked at once more.
-                seen = Version::default();
+                watcher = watch(&around, &named, events.clone());
+                if named != files {
+                    // A file that is named only now may have changed since it was read, so it is looked at once more.
+                    seen = Version::default();
+                }
+                (files, directories) = (named, around);
+                // What changed before the new watcher was there is looked for.
                 let _ = events.try_send(());
             }
         }
@@ -117,11 +122,12 @@ async fn settle(changes: &mut mpsc::Receiver<()>) {
     }
 }
 
-/// Watches the directories of `files`; without a watcher SIGHUP still works.
-fn watch(files: &[PathBuf], events: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
-    let mut directories: Vec<_> = files.iter().map(|file| directory_of(file)).collect();
-    directories.sort();
-    directories.dedup();
+/// Watches the `directories` for changes of `files`; without a watcher SIGHUP still works.
+fn watch(
+    directories: &[PathBuf],
+    files: &[PathBuf],
+    events: mpsc::Sender<()>,
+) -> Option<RecommendedWatcher> {
     let watched = files.to_vec();
     let notice = move |event: notify::Result<notify::Event>| match event {
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
@@ -139,7 +145,7 @@ fn watch(files: &[PathBuf], events: mpsc::Sender<()>) -> Option<RecommendedWatch
     let mut watcher = notify::recommended_watcher(notice)
         .inspect_err(|failure| told(&"the configuration", failure))
         .ok()?;
-    for directory in &directories {
+    for directory in directories {
         // The other directories are watched all the same.
         if let Err(failure) = watcher.watch(directory, RecursiveMode::NonRecursive) {
             told(&directory.display(), &failure);
@@ -148,12 +154,26 @@ fn watch(files: &[PathBuf], events: mpsc::Sender<()>) -> Option<RecommendedWatch
     Some(watcher)
 }
 
-/// Whether what was written may be one of the files: a symbolic link may lead to any other of the directory.
+/// Whether what was written may be one of the files: a symbolic link may lead to any other.
 fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
     files.iter().any(|file| {
         let named = |path: &PathBuf| path.file_name() == file.file_name();
         event.paths.iter().any(named) || file.is_symlink()
     })
+}
+
+/// The directories that hold the files, and those that hold what symbolic links among them lead to.
+fn directories_of(files: &[PathBuf]) -> Vec<PathBuf> {
+    let mut all: Vec<_> = files.iter().map(|file| directory_of(file)).collect();
+    let elsewhere = files.iter().filter_map(|file| {
+        let target = directory_of(&file.canonicalize().ok()?);
+        let own = directory_of(file).canonicalize().ok()?;
+        (target != own).then_some(target)
+    });
+    all.extend(elsewhere);
+    all.sort();
+    all.dedup();
+    all
 }
 
 fn directory_of(file: &Path) -> PathBuf {

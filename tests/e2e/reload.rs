@@ -1,5 +1,8 @@
 //! A new configuration takes over by itself, whole or not at all.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -50,6 +53,32 @@ async fn a_mounted_config_map_is_noticed() {
     for name in ["second", "third"] {
         gateway.write_rules(&version(name), Writing::ConfigMap);
         serves(&gateway, name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_followed_to_what_is_written_in_place() {
+    // Goal: a configuration that is a symbolic link is noticed, wherever it leads. Method: turn it into a link to a neighbour, then to a
+    // file of another directory; write what it leads to, in place, twice each.
+    let mut gateway = Gateway::start(&version("first")).await;
+    let (link, elsewhere) = (gateway.config_path(), tempfile::tempdir().unwrap());
+    let targets = [
+        link.with_file_name("neighbour.toml"),
+        elsewhere.path().join("other.toml"),
+    ];
+    for (target, names) in targets
+        .iter()
+        .zip([["second", "third"], ["fourth", "fifth"]])
+    {
+        fs::copy(&link, target).unwrap();
+        let beside = link.with_extension("new");
+        symlink(target, &beside).unwrap();
+        fs::rename(&beside, &link).unwrap();
+        for name in names {
+            gateway.write_rules(&version(name), Writing::InPlace);
+            serves(&gateway, name).await;
+        }
+        assert!(link.is_symlink());
     }
 }
 
