@@ -18,6 +18,7 @@ use crate::record::RequestId;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the gateway tells an origin about a request.
@@ -57,6 +58,8 @@ fn replace_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<(
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
     fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
     forward_host(fields, told)?;
+    // Many origins believe it before the chain.
+    fields.remove(&X_REAL_IP);
     fields.remove(&FORWARDED);
     match &told.client.forwarded {
         ForwardedSource::XForwardedFor => {}

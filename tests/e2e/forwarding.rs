@@ -52,9 +52,11 @@ async fn forwarded_fields_of_a_stranger_are_replaced() {
         .header("X-Forwarded-For", "203.0.113.8")
         .header("X-Forwarded-Proto", "https")
         .header("X-Forwarded-Host", "evil.test")
+        .header("X-Real-IP", "203.0.113.7")
         .header("Forwarded", "for=203.0.113.7;proto=https;host=evil.test");
     let echo = client.send(forged).await.echo();
     assert_eq!(echo.header("x-forwarded-for"), Some("127.0.0.9"));
+    assert_eq!(echo.header("x-real-ip"), None);
     assert_eq!(echo.header("x-forwarded-proto"), Some("http"));
     assert_eq!(echo.header("x-forwarded-host"), None);
     assert_eq!(echo.header("forwarded"), None);
@@ -67,10 +69,12 @@ async fn a_trusted_hop_is_appended_to_the_chain() {
     let gateway = Gateway::before(&origin, PASS_TRUSTING).await;
     let request = get("/")
         .forwarded_for("203.0.113.7")
-        .forwarded_for("10.0.0.3");
+        .forwarded_for("10.0.0.3")
+        .header("X-Real-IP", "203.0.113.7");
     let echo = gateway.send(request).await.echo();
     let chain = echo.all("x-forwarded-for").join(", ");
     assert_eq!(chain, "203.0.113.7, 10.0.0.3, 127.0.0.1");
+    assert_eq!(echo.header("x-real-ip"), Some("203.0.113.7"));
 }
 
 #[tokio::test]
