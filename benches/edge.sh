@@ -10,8 +10,6 @@
 # started here. benches/README.md says how to read the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PATH="$PATH:/usr/local/sbin:/usr/sbin"
-export LC_ALL=C
 
 rounds=5 seconds=8 connections=32 write=no
 usage() {
@@ -26,41 +24,8 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-for command in nginx wrk taskset cargo; do
-    command -v "$command" >/dev/null || { echo "edge.sh needs $command; ./dev bench installs it" >&2 && exit 1; }
-done
-cores=$(nproc)
-[ "$cores" -ge 2 ] || { echo "edge.sh needs two cores: one for the proxy, one for origin and wrk" >&2 && exit 1; }
-proxy_core=0 origin_core=1 wrk_core=$((cores > 2 ? 2 : 1))
+. benches/edge/processes.sh
 
-echo "building the release profile (several minutes the first time)" >&2
-cargo build --release --locked --bin sluicegate --example bare >&2
-release=${CARGO_TARGET_DIR:-target}/release
-
-dir=$(mktemp -d)
-pids=""
-finish() {
-    # At once: a proxy that drains would make us wait for nothing.
-    # shellcheck disable=SC2086 # one word a process
-    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-ports=""
-free_port() { # VARIABLE
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        case " $ports " in *" $port "*) continue ;; esac
-        listening "$port" || break
-    done
-    ports="$ports $port"
-    printf -v "$1" %s "$port"
-}
 for name in origin sluicegate admin bare nginx buffered haproxy; do free_port "${name}_port"; done
 
 body=$(printf '%01024d' 0)
@@ -68,24 +33,6 @@ fill() { # TEMPLATE
     sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
         -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
         -e "s|{haproxy}|$haproxy_port|g" "benches/edge/$1" >"$dir/$1"
-}
-
-# Starts a process on a core, and waits until it listens. Its process id is left in `started`.
-start() { # NAME CORE PORT COMMAND...
-    local name=$1 core=$2 port=$3 try
-    shift 3
-    # Appending, so that the logs can be emptied between runs.
-    taskset -c "$core" "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
-    started=$!
-    pids="$pids $started"
-    for try in $(seq 100); do
-        listening "$port" && return
-        kill -0 "$started" 2>/dev/null || break
-        sleep 0.1
-    done
-    echo "$name does not listen on $port (try $try):" >&2
-    cat "$dir/$name.err" >&2
-    exit 1
 }
 
 # Apart from the configuration, whose directory the gateway watches.
@@ -105,12 +52,6 @@ if command -v haproxy >/dev/null; then
     peers="$peers haproxy"
 fi
 
-# CPU time of a process with all its threads, in clock ticks: fields 14 and 15 of stat, counted behind the name.
-ticks() { # PID
-    sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
-}
-hertz=$(getconf CLK_TCK)
-
 # One run: appends "round load peer cpu_us rps p50_us p99_us rss_mb" to the results.
 measure() { # ROUND LOAD PEER
     local round=$1 load=$2 peer=$3 port pid path before after
@@ -124,8 +65,7 @@ measure() { # ROUND LOAD PEER
     find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
     local rss
     rss=$(awk '/^VmRSS/ { printf "%.0f", $2 / 1024 }' "/proc/${!pid}/status")
-    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" '
-        function us(text) { return text ~ /us$/ ? text + 0 : text ~ /ms$/ ? text * 1000 : text * 1000000 }
+    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" "$microseconds"'
         / requests in / { requests = $1 }
         /^Requests\/sec/ { rps = $2 }
         /Non-2xx or 3xx/ { refused = $NF }
@@ -157,15 +97,8 @@ for round in $(seq "$rounds"); do
 done
 
 report() {
-    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $cores cores," \
-        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
-        "$(nginx -v 2>&1 | sed 's/.*: //'), wrk with $connections connections, $rounds rounds of $seconds s."
-    awk -v peers="$peers" '
-        function median(list, count,    i, j, swap) {
-            for (i = 2; i <= count; i++)
-                for (j = i; j > 1 && list[j - 1] > list[j]; j--) { swap = list[j]; list[j] = list[j - 1]; list[j - 1] = swap }
-            return count == 0 ? "" : count % 2 ? list[(count + 1) / 2] : (list[count / 2] + list[count / 2 + 1]) / 2
-        }
+    measured
+    awk -v peers="$peers" "$median"'
         # The median over the rounds of one column.
         function middle(load, peer, column,    list, count, round) {
             count = 0
@@ -205,12 +138,4 @@ report() {
 }
 
 report | tee "$dir/report"
-if [ "$write" = yes ]; then
-    awk -v report="$dir/report" '
-        /<!-- edge:begin -->/ { print; while ((getline line < report) > 0) print line; inside = 1 }
-        /<!-- edge:end -->/ { inside = 0 }
-        !inside || /<!-- edge:end -->/ { if (!/<!-- edge:begin -->/) print }
-    ' docs/benchmarks.md >"$dir/benchmarks.md"
-    cp "$dir/benchmarks.md" docs/benchmarks.md
-    echo "written to docs/benchmarks.md" >&2
-fi
+[ "$write" = no ] || write_between edge "$dir/report"

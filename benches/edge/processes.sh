@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# What the scripts about the edge share: they start proxies on cores of their own, and read what these used. To be sourced, at the root
+# of the tree; ends what it started, and nothing else.
+#
+# It leaves `dir`, a temporary directory, `release`, where the build lies, `cores`, and the `*_core` of each part.
+set -euo pipefail
+PATH="$PATH:/usr/local/sbin:/usr/sbin"
+export LC_ALL=C
+
+for command in nginx wrk taskset cargo; do
+    command -v "$command" >/dev/null || { echo "this bench needs $command; ./dev bench installs it" >&2 && exit 1; }
+done
+cores=$(nproc)
+[ "$cores" -ge 2 ] || { echo "this bench needs two cores: one for the proxy, one for origin and wrk" >&2 && exit 1; }
+proxy_core=0 origin_core=1 wrk_core=$((cores > 2 ? 2 : 1))
+
+echo "building the release profile (several minutes the first time)" >&2
+cargo build --release --locked --bin sluicegate --example bare >&2
+release=${CARGO_TARGET_DIR:-target}/release
+
+dir=$(mktemp -d)
+pids=""
+finish() {
+    # At once: a proxy that drains would make us wait for nothing.
+    # shellcheck disable=SC2086 # one word a process
+    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
+    rm -rf "$dir"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+ports=""
+free_port() { # VARIABLE
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        case " $ports " in *" $port "*) continue ;; esac
+        listening "$port" || break
+    done
+    ports="$ports $port"
+    printf -v "$1" %s "$port"
+}
+
+# Starts a process on a core, and waits until it listens. Its process id is left in `started`.
+start() { # NAME CORE PORT COMMAND...
+    local name=$1 core=$2 port=$3 try
+    shift 3
+    # Appending, so that the logs can be emptied between runs.
+    taskset -c "$core" "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
+    started=$!
+    pids="$pids $started"
+    for try in $(seq 100); do
+        listening "$port" && return
+        kill -0 "$started" 2>/dev/null || break
+        sleep 0.1
+    done
+    echo "$name does not listen on $port (try $try):" >&2
+    cat "$dir/$name.err" >&2
+    exit 1
+}
+
+# CPU time of a process with all its threads, in clock ticks: fields 14 and 15 of stat, counted behind the name.
+ticks() { # PID
+    sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+}
+hertz=$(getconf CLK_TCK)
+
+# For awk: the median of a list, which is left sorted.
+# shellcheck disable=SC2034,SC2016 # used where this is sourced, by awk
+median='
+function median(list, count,    i, j, swap) {
+    for (i = 2; i <= count; i++)
+        for (j = i; j > 1 && list[j - 1] > list[j]; j--) { swap = list[j]; list[j] = list[j - 1]; list[j - 1] = swap }
+    return count == 0 ? "" : count % 2 ? list[(count + 1) / 2] : (list[count / 2] + list[count / 2 + 1]) / 2
+}
+'
+
+# For awk: a time of wrk, as microseconds.
+# shellcheck disable=SC2034,SC2016 # as above
+microseconds='
+function us(text) { return text ~ /us$/ ? text + 0 : text ~ /ms$/ ? text * 1000 : text * 1000000 }
+'
+
+# A line that says when, where and how was measured.
+# shellcheck disable=SC2154 # set where this is sourced
+measured() {
+    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $cores cores," \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
+        "$(nginx -v 2>&1 | sed 's/.*: //'), wrk with $connections connections, $rounds rounds of $seconds s."
+}
+
+# Puts a report into docs/benchmarks.md, between the marks of this name.
+write_between() { # NAME REPORT
+    awk -v name="$1" -v report="$2" '
+        $0 ~ "<!-- " name ":begin -->" { print; while ((getline line < report) > 0) print line; inside = 1 }
+        $0 ~ "<!-- " name ":end -->" { print; inside = 0; next }
+        !inside
+    ' docs/benchmarks.md >"$dir/benchmarks.md"
+    cp "$dir/benchmarks.md" docs/benchmarks.md
+    echo "written to docs/benchmarks.md" >&2
+}

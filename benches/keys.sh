@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# What does it cost a request to be limited, by what the limit counts by?
+#
+# One gateway with a route for each case: no limit, a limit by address, by a header field, by a member of a JSON body; and a bare Pingora
+# proxy. wrk sends GETs, then POSTs of 200 bytes, all of which are admitted and answered with 1 KB by a local nginx. What a body costs
+# by itself is in the POSTs to routes that do not read it, so bodies are compared with those. As in edge.sh the figure is CPU
+# time of the proxy's process, and ratios are formed inside a round.
+#
+# The proxy runs on core 0, origin and wrk elsewhere. Loopback only, a temporary directory, and nothing is ended but what was
+# started here. benches/README.md says how to read the tables.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=5 seconds=3 connections=32 write=no
+usage() {
+    echo "usage: benches/keys.sh [--rounds N] [--seconds N] [--write]   (5 rounds of 3 s; --write updates docs/benchmarks.md)"
+}
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --rounds) rounds=$2 && shift 2 ;;
+    --seconds) seconds=$2 && shift 2 ;;
+    --write) write=yes && shift ;;
+    *) usage >&2 && exit 64 ;;
+    esac
+done
+
+. benches/edge/processes.sh
+
+for name in origin sluicegate admin bare; do free_port "${name}_port"; done
+
+body=$(printf '%01024d' 0)
+mkdir "$dir/logs"
+for template in origin.conf keys.toml; do
+    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
+        -e "s|{admin}|$admin_port|g" "benches/edge/$template" >"$dir/$template"
+done
+start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/keys.toml"
+sluicegate_pid=$started
+start bare $proxy_core "$bare_port" "$release/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+bare_pid=$started
+
+# One run: appends "round method route cpu_us rps p50_us p99_us" to the results.
+measure() { # ROUND METHOD ROUTE
+    local round=$1 method=$2 route=$3 peer=sluicegate port pid before after
+    [ "$route" != bare ] || peer=bare
+    port=${peer}_port pid=${peer}_pid
+    local url="http://127.0.0.1:${!port}/$route"
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d1s -s "benches/edge/$method.lua" "$url" >/dev/null
+    before=$(ticks "${!pid}")
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency -s "benches/edge/$method.lua" "$url" >"$dir/wrk"
+    after=$(ticks "${!pid}")
+    find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
+    awk -v round="$round" -v method="$method" -v route="$route" -v ticks=$((after - before)) -v hertz="$hertz" "$microseconds"'
+        / requests in / { requests = $1 }
+        /^Requests\/sec/ { rps = $2 }
+        /Non-2xx or 3xx/ { refused = $NF }
+        /Socket errors/ { errors = $0 }
+        $1 == "50%" { p50 = us($2) }
+        $1 == "99%" { p99 = us($2) }
+        END {
+            if (requests == 0 || refused > requests / 1000 || errors != "") {
+                printf "%s %s: %d of %d answers are not as they should be. %s\n", method, route, refused, requests, errors \
+                    > "/dev/stderr"
+                exit 1
+            }
+            printf "%d %s %s %.2f %.0f %.0f %.0f\n", round, method, route, ticks / hertz * 1e6 / requests, rps, p50, p99
+        }' "$dir/wrk" | tee -a "$dir/results" >&2
+}
+
+echo "round method route cpu_us requests/s p50_us p99_us" >&2
+for round in $(seq "$rounds"); do
+    for method in get post; do
+        order="bare none address header"
+        [ "$method" = get ] || order="bare none address body"
+        # Every other round runs backwards, so that nobody always follows the same neighbour.
+        [ $((round % 2)) -eq 1 ] || order=$(echo "$order" | tr ' ' '\n' | tac | tr '\n' ' ')
+        for route in $order; do measure "$round" "$method" "$route"; done
+    done
+done
+
+report() {
+    measured
+    awk "$median"'
+        function middle(method, route, column,    list, count, round) {
+            count = 0
+            for (round = 1; round <= rounds; round++) list[++count] = value[round, method, route, column]
+            return median(list, count)
+        }
+        # The median over the rounds of this route to that one, each formed inside its round; with the smallest and largest.
+        function ratio(method, route, other,    list, count, round, half) {
+            count = 0
+            for (round = 1; round <= rounds; round++)
+                list[++count] = value[round, method, route, "cpu"] / value[round, method, other, "cpu"]
+            half = median(list, count)
+            return route == other ? "1" : sprintf("%.2f (%.2f–%.2f)", half, list[1], list[count])
+        }
+        {
+            rounds = $1
+            value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rps"] = $5
+            value[$1, $2, $3, "p50"] = $6; value[$1, $2, $3, "p99"] = $7
+        }
+        END {
+            title["bare"] = "bare Pingora"; title["none"] = "no limit"; title["address"] = "`client.ip`"
+            title["header"] = "`header.x-api-key`"; title["body"] = "`body.json.phone`"
+            name["get"] = "GET"; name["post"] = "POST of 200 bytes"
+            cases = split("get bare,get none,get address,get header,post bare,post none,post address,post body", list, ",")
+            print "\n| request | limit by | CPU µs a request | requests/s | p50 µs | p99 µs | CPU to no limit (min–max) | CPU to bare Pingora (min–max) |"
+            print "|---|---|---|---|---|---|---|---|"
+            for (at = 1; at <= cases; at++) {
+                split(list[at], words, " "); method = words[1]; route = words[2]
+                printf "| %s | %s | %.1f | %d | %d | %d | %s | %s |\n", name[method], title[route], middle(method, route, "cpu"), \
+                    middle(method, route, "rps"), middle(method, route, "p50"), middle(method, route, "p99"), \
+                    ratio(method, route, "none"), ratio(method, route, "bare")
+            }
+        }' "$dir/results"
+}
+
+report | tee "$dir/report"
+[ "$write" = no ] || write_between keys "$dir/report"
