@@ -147,7 +147,7 @@ fn the_reference_writes_the_defaults() {
     let bare = read(
         "listener = [{ address = '0.0.0.0:8080' }]\n\
          origin.app = { servers = ['127.0.0.1:3000'], health = {} }\n\
-         limit.otp = { key = 'global', rates = ['1 per 1s'] }\n\
+         limit.otp = { key = 'host', rates = ['9 per 1s'] }\n\
          route = [{ path = '/*', origin = 'app', limits = ['otp'] }]",
     );
     let mut bare = bare.unwrap_or_else(|problems| panic!("{problems}")).rules;
@@ -290,7 +290,7 @@ fn relative_paths_begin_at_the_directory_of_the_file() {
 fn a_large_file_of_mistakes_is_told_about() {
     let mut text = std::fs::read_to_string(root().join("conf/gateway.toml")).unwrap();
     for n in 0..3_000 {
-        let limit = format!("[limit.a{n}]\nkey = 'path'\nrates = ['1 per 1s']\n");
+        let limit = format!("[limit.a{n}]\nkey = 'path'\nrates = ['9 per 1s']\n");
         let route = format!("[[route]]\npath = '/{n}'\nlimits = ['b{n}']\norigin = 'app'\n");
         text.push_str(&limit);
         text.push_str(&route);

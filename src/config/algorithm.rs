@@ -10,7 +10,7 @@ use sluicegate_limiter::{Algorithm, Alignment, MAX_COUNT, Policy, Rates, Refill,
 
 use super::field::{Field, quoted};
 use super::section::Section;
-use super::{suggest, zone};
+use super::{rates, suggest, zone};
 
 /// What judges a limit that does not say otherwise.
 pub(super) const SLIDING_WINDOW: &str = "sliding-window";
@@ -42,6 +42,9 @@ pub(super) fn policy(
     let keys = Keys::of(section);
     let (name, rates) = (name?, rates?);
     let algorithm = keys.algorithm(name, &rates)?;
+    if written.is_none() && algorithm == Algorithm::SlidingWindow {
+        check_edges(section, &rates);
+    }
     let field = written.or(keys.burst).or(keys.queue);
     Policy::new(algorithm, rates)
         .map_err(|error| {
@@ -50,6 +53,26 @@ pub(super) fn policy(
             section.report.error(place, message, advice);
         })
         .ok()
+}
+
+/// Warns of a small count that nobody said is to be approximated: where two windows meet, twice as many pass at once, and of one or two
+/// that is noticed (docs/limiter.md, "The approximated sliding window").
+fn check_edges(section: &Section<'_>, rates: &Rates) {
+    const NOTICED: u32 = 2;
+    let small = rates.iter().find(|rate| rate.count() <= NOTICED);
+    if let Some(rate) = small
+        && Policy::new(Algorithm::Exact, rates.clone()).is_ok()
+    {
+        section.report.warning(
+            &section.place,
+            format!(
+                "where two windows meet, a client that waits for it gets {} through at once of {}",
+                2 * rate.count(),
+                rates::show(rate)
+            ),
+            "write algorithm = \"exact\", which never does that, or algorithm = \"sliding-window\" if it is meant",
+        );
+    }
 }
 
 /// The name of an algorithm.

@@ -110,7 +110,8 @@ fn pointless(rate: &Rate, other: &Rate) -> Option<&'static str> {
     (secs > other_secs && count >= most).then_some("the shorter period never lets so many through")
 }
 
-fn show(rate: &Rate) -> String {
+/// As one writes it, in quotes.
+pub(super) fn show(rate: &Rate) -> String {
     let period = Span(std::time::Duration::from_secs(
         rate.period().as_secs().into(),
     ));
