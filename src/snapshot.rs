@@ -57,7 +57,7 @@ pub struct ActiveRoute {
     pub refusal: Option<Arc<RefusalRules>>,
     /// Whether a limit counts by a parameter of the path, which then must have one reading.
     pub reads_parameters: bool,
-    /// Whether a limit counts by a claim.
+    /// Whether a limit reads a claim.
     pub reads_token: bool,
     /// Whether a limit counts by what is in the body, which is then read before the decision.
     pub reads_body: bool,
@@ -179,7 +179,7 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     let counted = rules
         .limits
         .values()
-        .flat_map(|limit| limit.key.values())
+        .flat_map(|limit| limit.values_read())
         .filter_map(|value| match &value.source {
             ValueSource::Header(name) => Some(name.clone()),
             ValueSource::Cookie(_) => Some(http::header::COOKIE),
@@ -264,7 +264,8 @@ fn compile_route(
     let limits = RouteLimits::new(written, |name| limits.get(name).cloned());
     let names: Vec<Name> = limits.iter().map(|limit| limit.name.clone()).collect();
     let reads = |is_read: fn(&ValueSource) -> bool| {
-        let mut values = limits.iter().flat_map(|limit| limit.key.values());
+        let written = names.iter().filter_map(|name| rules.limits.get(name));
+        let mut values = written.flat_map(|limit| limit.values_read());
         values.any(|value| is_read(&value.source))
     };
     let reads_parameters = reads(|source| matches!(source, ValueSource::PathParameter(_)));

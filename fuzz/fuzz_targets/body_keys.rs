@@ -14,6 +14,7 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
 use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, Why, body_kind, normal_value};
 use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
+use sluicegate::client::Hop;
 use sluicegate::client::token::Presented;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate_limiter::Timestamp;
@@ -71,6 +72,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
     };
     let facts = RequestFacts {
         client: [192, 0, 2, 1].into(),
+        hop: Hop::Stranger,
         host: "",
         path: "/",
         method: &Method::POST,

@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_limiter::{MAX_ASKS, Verdict};
 
 use super::limit::ActiveLimit;
-use crate::config::rules::TierIndex;
+use crate::config::rules::{Name, TierIndex};
 use crate::response::PolicyItems;
 
 /// What the limits of a route said of one request.
@@ -30,6 +30,8 @@ pub struct Beside {
     pub asked: ArrayVec<u8, MAX_ASKS>,
     /// For each ask the tier that its key is in; nothing where no limit of the route has tiers.
     pub tiers: ArrayVec<Option<TierIndex>, MAX_ASKS>,
+    /// The tiers that the request names, with the indexes of their limits on the route; at most one for each limit.
+    pub named: Vec<(u8, Name)>,
     /// What was found out about limits, at most a few for each limit of the route.
     pub notes: Vec<Note>,
     /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.

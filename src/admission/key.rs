@@ -10,7 +10,7 @@ use super::body::KnownBody;
 use super::gap::Why;
 use super::{normal, value};
 use crate::client::token::Presented;
-use crate::client::{PrefixBits, prefix};
+use crate::client::{Hop, PrefixBits, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
@@ -19,6 +19,8 @@ use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSo
 pub struct RequestFacts<'a> {
     /// Who asks.
     pub client: IpAddr,
+    /// Whether the other end of its connection may say more than anybody.
+    pub hop: Hop,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
     /// The normalised path, as [`NormalPath::key`](crate::route::NormalPath::key) gives it.
@@ -191,6 +193,7 @@ mod tests {
         fn facts<'a>(&'a self, token: &'a Presented<'a>) -> RequestFacts<'a> {
             RequestFacts {
                 client: self.client.parse().expect("an address"),
+                hop: Hop::Stranger,
                 host: "example.com",
                 path: self.path,
                 method: &self.method,

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Bans, Cost, Limit, Meaning, Permits, Timestamp};
 
-use super::key::KeySeed;
-use super::overrides::{ActiveTier, Overrides};
+use super::gap::Gaps;
+use super::key::{KeySeed, RequestFacts};
+use super::overrides::{ActiveTier, Found, Overrides};
 use super::terms::Terms;
 use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing, TierIndex};
 use crate::config::{Action, Share};
@@ -92,18 +93,19 @@ impl ActiveLimit {
                 None => Permits::new(most, rules.capacity),
             }
         });
+        let items = match rules.action {
+            Action::Reject | Action::Delay => PolicyItems::new(name, rules),
+            // Clients see nothing of a limit that does not refuse.
+            Action::Mark { .. } | Action::Shadow => PolicyItems::new(name, rules).hidden(),
+        };
         Self {
             name: name.clone(),
             key: rules.key.clone(),
             on_missing: rules.on_missing,
-            overrides: Overrides::new(name, rules, &limit, before, seed),
+            overrides: Overrides::new(name, rules, &limit, &items, before, seed),
             limit,
             survival,
-            items: match rules.action {
-                Action::Reject | Action::Delay => PolicyItems::new(name, rules),
-                // Clients see nothing of a limit that does not refuse.
-                Action::Mark { .. } | Action::Shadow => PolicyItems::new(name, rules).hidden(),
-            },
+            items,
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,
                 CostRules::Told { .. } => Cost::ONE,
@@ -146,6 +148,14 @@ impl ActiveLimit {
             && self.shadow_rates.is_none()
             && self.overrides.is_none()
             && self.on_missing != Some(OnMissing::Skip)
+    }
+
+    /// The tier that a request is in, by its key or by what it names; `None` where it has the limit's own rates, or is not asked.
+    #[must_use]
+    pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<Found<'_>> {
+        let overrides = self.overrides.as_ref()?;
+        let ask = super::ask(0, self, facts, seed, &mut Gaps::default())?;
+        overrides.of(ask.key, facts)
     }
 
     /// What it writes into fields and bodies for keys of a tier, or for those of none.

@@ -20,6 +20,7 @@ mod route;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod value;
 mod weighed;
 
@@ -35,6 +36,7 @@ pub use judged::{Beside, Finding, Judged, Mark, Note};
 pub(crate) use key::normal_text;
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
+pub use overrides::Found;
 pub use pending::Admitted;
 pub use route::RouteLimits;
 pub use terms::{Answer, Terms};

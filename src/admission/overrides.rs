@@ -1,7 +1,8 @@
-//! Finds out whether a key has rates of its own: one look into a table of keyed hashes, whatever the number of rows.
+//! Finds out whether a request has other rates than its limit: one look into a table of keyed hashes, whatever the number of rows, and
+//! for a key that no row names one for the tier that the request does.
 //!
 //! The values that the operator wrote are hashed under the same secret as those of requests, so a look-up costs no more than a hash that
-//! is there already. Rates of a row are judged by the counters of the limit.
+//! is there already. Rates of a row or a tier are judged by the counters of the limit: who changes the plan keeps what was counted.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -9,17 +10,29 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{KeyHash, Limit};
 
-use super::key::KeySeed;
-use crate::config::rules::{LimitRules, OverrideRows, Tier, TierIndex};
+use super::key::{KeySeed, RequestFacts};
+use super::tier::NamedTiers;
+use crate::config::rules::{LimitRules, Name, OverrideRows, Tier, TierIndex};
 use crate::response::PolicyItems;
 
-/// The overrides of a limit in force.
+/// The overrides and tiers of a limit in force.
 #[derive(Debug)]
 pub(super) struct Overrides {
     /// What `keys` was made of.
     rows: Arc<OverrideRows>,
     keys: Arc<HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>>,
+    named: Option<NamedTiers>,
+    /// Those of rows, then those that requests name.
     tiers: Box<[ActiveTier]>,
+}
+
+/// The tier that a request is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its place among [`all_tiers`](LimitRules::all_tiers).
+    pub index: TierIndex,
+    /// Its name, where the request names it; `None` where a row names the key.
+    pub name: Option<&'a Name>,
 }
 
 /// What is said of a key.
@@ -34,19 +47,25 @@ pub(super) enum ActiveTier {
 }
 
 impl Overrides {
-    /// The overrides of the limit `name`, whose counters are those of `limit`. The rows of `before` are not hashed again.
+    /// What the rules of the limit `name` say, whose counters are those of `limit` and whose `own` items tell what clients may see of
+    /// it. The rows of `before` are not hashed again.
     pub(super) fn new(
         name: &str,
         rules: &LimitRules,
         limit: &Limit,
+        own: &PolicyItems,
         before: Option<&Self>,
         seed: &KeySeed,
     ) -> Option<Self> {
-        let written = rules.overrides.as_ref()?;
-        let known = before.filter(|before| before.rows == written.rows);
+        if rules.overrides.is_none() && rules.tier.is_none() {
+            return None;
+        }
+        let written = rules.overrides.as_ref();
+        let rows = written.map_or_else(Arc::default, |written| Arc::clone(&written.rows));
+        let known = before.filter(|before| before.rows == rows);
         let keys = known.map_or_else(
             || {
-                let rows = written.rows.iter();
+                let rows = rows.iter();
                 Arc::new(
                     rows.map(|(key, tier)| (seed.hash_parts(key).bits(), tier))
                         .collect(),
@@ -54,11 +73,11 @@ impl Overrides {
             },
             |before| Arc::clone(&before.keys),
         );
-        let tiers = written.tiers.iter().map(|tier| match tier {
+        let tiers = rules.all_tiers().map(|tier| match tier {
             Tier::Unlimited => ActiveTier::Unlimited,
             Tier::Blocked => ActiveTier::Blocked,
             Tier::Rates(policy) => {
-                let items = PolicyItems::of_rates(name, policy.rates(), rules);
+                let items = PolicyItems::of_rates(name, policy.rates(), rules).shown_as(own);
                 // The configuration takes only rows whose rates the counters can be judged by, and makes these large enough; if one
                 // were not, its keys would have the limit's own rates.
                 let handle = limit.judged_by(policy.clone());
@@ -66,16 +85,30 @@ impl Overrides {
             }
         });
         Some(Self {
-            rows: Arc::clone(&written.rows),
+            rows,
             keys,
+            named: rules.tier.as_ref().map(|tier| {
+                // A file has at most `OVERRIDE_TIERS` of them.
+                let of_rows = written.map_or(0, |written| written.tiers.len());
+                NamedTiers::new(tier, u8::try_from(of_rows).unwrap_or(u8::MAX))
+            }),
             tiers: tiers.collect(),
         })
     }
 
-    /// The tier of a key; `None` for those that no row names.
-    pub(super) fn of(&self, key: KeyHash) -> Option<(TierIndex, &ActiveTier)> {
-        let index = *self.keys.get(&key.bits())?;
-        Some((index, self.tier(index)?))
+    /// The tier of a request with this key: that of a row, else the one that it names; `None` where neither is.
+    pub(super) fn of(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<Found<'_>> {
+        if let Some(index) = self.keys.get(&key.bits()) {
+            return Some(Found {
+                index: *index,
+                name: None,
+            });
+        }
+        let (index, name) = self.named.as_ref()?.of(facts)?;
+        Some(Found {
+            index,
+            name: Some(name),
+        })
     }
 
     /// The tier at `index`.

@@ -6,6 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
+use crate::client::Hop;
 use crate::client::token::Presented;
 use crate::clock;
 use crate::config::parse;
@@ -56,6 +57,7 @@ impl Bench {
     fn asked<T>(&self, ask: impl FnOnce(&RequestFacts<'_>) -> T) -> T {
         ask(&RequestFacts {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
+            hop: Hop::Stranger,
             host: "",
             path: "/",
             method: &Method::GET,

@@ -26,12 +26,12 @@ use super::gap::Gaps;
 use super::judged::{Beside, Finding, Judged, Mark, Note};
 use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
-use super::overrides::ActiveTier;
+use super::overrides::{ActiveTier, Found};
 use super::pending::{Admitted, Pending, Voice};
 use super::route::RouteLimits;
 use super::{Admission, Refused, ask};
 use crate::config::Action;
-use crate::config::rules::TierIndex;
+use crate::config::rules::{Name, TierIndex};
 
 /// One limit, and what the request asks of it.
 #[derive(Clone, Copy)]
@@ -69,6 +69,7 @@ pub(super) fn admit(
 ) -> Admission {
     // The limits that stand in for others are looked at too: whether one of them is asked is known later.
     let mut notes = Vec::new();
+    let mut named = Vec::new();
     let all: ArrayVec<Option<Seat<'_>>, { 2 * MAX_ASKS }> = (0..)
         .zip(limits.iter())
         .map(|(limit, active)| {
@@ -80,14 +81,16 @@ pub(super) fn admit(
                 ask,
                 tier,
             };
-            seat.overridden().map_err(|note| notes.push(note)).ok()
+            let found = seat.tier(facts);
+            named.extend(found.and_then(|found| Some((limit, found.name?.clone()))));
+            seat.in_tier(found).map_err(|note| notes.push(note)).ok()
         })
         .collect();
     if gaps.refusing().is_some() {
         return Admission::Incomplete;
     }
     if notes.iter().any(|note| note.finding == Finding::Blocked) {
-        return Admission::Blocked(nothing_asked(notes));
+        return Admission::Blocked(nothing_asked(notes, named));
     }
     let seat = |limit: u8| *all.get(usize::from(limit))?;
     let written: Seats<'_> = limits.written().filter_map(seat).collect();
@@ -114,6 +117,7 @@ pub(super) fn admit(
     let beside = Box::new(Beside {
         asked: together.seats.iter().map(|seat| seat.limit).collect(),
         tiers: together.seats.iter().map(|seat| seat.tier).collect(),
+        named,
         notes,
         marks: Vec::new(),
     });
@@ -238,9 +242,10 @@ fn only_refusal(verdict: &Verdict, seats: &Seats<'_>, limit: u8) -> bool {
 
 /// Nothing was asked, and the notes say why.
 #[cold]
-fn nothing_asked(notes: Vec<Note>) -> Judged {
+fn nothing_asked(notes: Vec<Note>, named: Vec<(u8, Name)>) -> Judged {
     let beside = Beside {
         notes,
+        named,
         ..Beside::default()
     };
     Judged {
@@ -250,24 +255,32 @@ fn nothing_asked(notes: Vec<Note>) -> Judged {
 }
 
 impl<'a> Seat<'a> {
-    /// With the rates that the limit's overrides have for the key; or why the limit is not asked.
-    fn overridden(self) -> Result<Self, Note> {
+    /// The tier that the request is in.
+    fn tier(&self, facts: &RequestFacts<'_>) -> Option<Found<'a>> {
+        self.active.overrides.as_ref()?.of(self.ask.key, facts)
+    }
+
+    /// With the rates of this tier; or why the limit is not asked.
+    fn in_tier(self, found: Option<Found<'_>>) -> Result<Self, Note> {
+        let Some(Found { index, .. }) = found else {
+            return Ok(self);
+        };
         let overrides = self.active.overrides.as_ref();
-        match overrides.and_then(|overrides| overrides.of(self.ask.key)) {
+        match overrides.and_then(|overrides| overrides.tier(index)) {
             None => Ok(self),
-            Some((tier, ActiveTier::Rates(rates))) => Ok(Self {
+            Some(ActiveTier::Rates(rates)) => Ok(Self {
                 ask: Ask {
                     limit: &rates.0,
                     ..self.ask
                 },
-                tier: Some(tier),
+                tier: Some(index),
                 ..self
             }),
-            Some((_, ActiveTier::Unlimited)) => Err(self.found(Finding::Unlimited)),
-            Some((_, ActiveTier::Blocked)) if self.is_in_shadow() => {
+            Some(ActiveTier::Unlimited) => Err(self.found(Finding::Unlimited)),
+            Some(ActiveTier::Blocked) if self.is_in_shadow() => {
                 Err(self.found(Finding::ShadowRefused))
             }
-            Some((_, ActiveTier::Blocked)) => Err(self.found(Finding::Blocked)),
+            Some(ActiveTier::Blocked) => Err(self.found(Finding::Blocked)),
         }
     }
 

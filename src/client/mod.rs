@@ -60,6 +60,25 @@ pub enum Source {
     Forwarded,
 }
 
+/// How far the other end of a connection is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// It is one of the operator's own proxies: fields that it writes say what the operator wants said.
+    Trusted,
+    /// It may be anybody.
+    Stranger,
+}
+
+/// How far `peer` is believed.
+#[must_use]
+pub fn hop(peer: IpAddr, rules: &ClientRules) -> Hop {
+    if is_trusted(peer.to_canonical(), &rules.trusted_proxies) {
+        Hop::Trusted
+    } else {
+        Hop::Stranger
+    }
+}
+
 /// Finds the client of a request that `peer` sent with these headers.
 ///
 /// A chain whose rightmost element is malformed, obfuscated (`unknown`, `_hidden`) or empty says nothing: the answer is the

@@ -207,6 +207,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);
+        references::check_tier_fields(client, &limits, &defined, report);
     }
 
     // With no error every table was read, so nothing below is left out.

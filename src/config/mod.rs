@@ -37,6 +37,7 @@ mod suggest;
 mod surroundings;
 mod syntax;
 mod tables;
+mod tier;
 mod units;
 pub mod watch;
 mod zone;

@@ -28,7 +28,7 @@ use crate::bounds;
 /// Mistakes of one file that are told.
 const TOLD: usize = 10;
 
-/// What the rows of a file are about.
+/// The limit that rows and tiers are about.
 pub(super) struct About<'a> {
     pub(super) key: &'a KeyTemplate,
     pub(super) policy: &'a Policy,
@@ -323,7 +323,8 @@ fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
     })
 }
 
-fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
+/// What `written` says of some requests of a limit: rates with semicolons between them, `unlimited` or `blocked`.
+pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
     match written {
         "unlimited" => return Ok(Tier::Unlimited),
         "blocked" => return Ok(Tier::Blocked),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
-use super::rules::{KeyPart, LimitRules, Name, ValueSource};
+use super::rules::{KeyPart, LimitRules, Name, ValuePart, ValueSource};
 use super::second::Seconds;
 use super::section::is_name;
 use super::suggest;
@@ -170,7 +170,7 @@ pub(super) fn check_parameters(
     }
 }
 
-/// Reports limits that count by claims where no token is believed, and the reverse.
+/// Reports limits that read claims where no token is believed, and the reverse.
 pub(super) fn check_tokens(
     jwt: Option<&Field<'_>>,
     limits: &BTreeMap<Name, LimitRules>,
@@ -179,39 +179,72 @@ pub(super) fn check_tokens(
 ) {
     let mut used = false;
     for (name, limit) in limits {
-        let claim = limit
-            .key
-            .values()
-            .find(|value| matches!(value.source, ValueSource::Claim(_)));
-        let Some(claim) = claim else { continue };
+        let is_claim = |value: &&ValuePart| matches!(value.source, ValueSource::Claim(_));
+        let Some(claim) = limit.values_read().find(is_claim) else {
+            continue;
+        };
         used = true;
+        let what = match limit.key.values().find(is_claim) {
+            Some(_) => "the key has",
+            None => "the tier is",
+        };
         if jwt.is_none()
             && let Some(place) = defined.limits.get(name)
         {
             report.absent(
                 place,
                 format!(
-                    "the key has \"{}\", and nothing says which tokens are believed",
+                    "{what} \"{}\", and nothing says which tokens are believed",
                     claim.source
                 ),
                 "write [jwt] with algorithms = [\"RS256\"] and jwks_file = \"/etc/sluicegate/jwks.json\"",
             );
         }
     }
-    // A key that could not be read may have a claim.
+    // A limit that could not be read may have a claim.
     if let Some(jwt) = jwt
         && !used
         && !report.has_errors()
     {
         report.unused(
             &jwt.place,
-            "no key counts by a claim, so no token is ever verified",
+            "no limit reads a claim, so no token is ever verified",
             "write \"jwt.sub\" in the key of a limit, or leave [jwt] out",
         );
     }
 }
 
-/// Warns when clients may choose the address that they are counted by.
+/// Reports limits whose tier a field names where no hop is trusted to write it.
+pub(super) fn check_tier_fields(
+    client: &Client,
+    limits: &BTreeMap<Name, LimitRules>,
+    defined: &Defined,
+    report: &Report<'_>,
+) {
+    if !client.rules.trusted_proxies.is_empty() {
+        return;
+    }
+    for (name, limit) in limits {
+        if let Some(field) = tier_field(limit)
+            && let Some(place) = defined.limits.get(name)
+        {
+            report.absent(
+                place,
+                format!("the tier is \"{field}\", which only a trusted hop may say, and none is trusted"),
+                "write [client] with trusted_proxies = [\"10.0.0.0/8\"], the addresses of your proxies, or let a claim say it: tier = \
+                 \"jwt.plan\"",
+            );
+        }
+    }
+}
+
+/// The field that names the tier, where one does.
+fn tier_field(limit: &LimitRules) -> Option<&ValueSource> {
+    let source = &limit.tier.as_ref()?.named_by.source;
+    matches!(source, ValueSource::Header(_)).then_some(source)
+}
+
+/// Warns when clients may choose the address that they are counted by, or their tier.
 pub(super) fn check_trust(
     client: &Client,
     limits: &BTreeMap<Name, LimitRules>,
@@ -226,16 +259,25 @@ pub(super) fn check_trust(
         let mut parts = rules.into_iter().flat_map(|rules| &rules.key.0);
         parts.any(|part| matches!(part, KeyPart::ClientIp { .. }))
     };
-    let mut used = routes
-        .iter()
-        .flat_map(|route| route.limits.iter().flatten());
-    if let Some(limit) = used.find(by_address) {
+    let by_field = |limit: &&Placed<Name>| limits.get(&limit.value).and_then(tier_field).is_some();
+    let used = || {
+        let limits = routes.iter().map(|route| &route.limits);
+        limits.flatten().flatten()
+    };
+    for (limit, what) in [
+        (
+            used().find(by_address),
+            "the address that the limit {} counts it by",
+        ),
+        (used().find(by_field), "its tier of the limit {}"),
+    ] {
+        let Some(limit) = limit else { continue };
         report.warning(
             &everyone.place,
             format!(
-                "with {} trusted every client can choose the address that the limit {} counts it by",
+                "with {} trusted every client can choose {}",
                 everyone.value,
-                quoted(&limit.value)
+                what.replace("{}", &quoted(&limit.value))
             ),
             "write the addresses of your own proxies",
         );

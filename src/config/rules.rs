@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
-use sluicegate_limiter::{Algorithm, BanRules, Capacity, Concurrency, Cost, Policy};
+use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Permits, Policy};
 
 use super::action::{Action, Share};
 use super::condition::Condition;
@@ -24,9 +24,11 @@ use crate::client::token::Verifier;
 
 mod key;
 mod refusal;
+mod tier;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
+pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -270,6 +272,8 @@ pub struct LimitRules {
     pub refusal: Option<Arc<RefusalRules>>,
     /// Keys that are not judged by `policy`; `None` where no file names any.
     pub overrides: Option<OverrideRules>,
+    /// Requests that are not judged by `policy`, where no row names their key; `None` where requests name no tier.
+    pub tier: Option<TierRules>,
     /// What a request takes.
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
@@ -286,47 +290,18 @@ pub struct LimitRules {
     pub concurrency: Option<Concurrency>,
 }
 
-/// `overrides`: keys of a limit that have rates of their own, or none.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OverrideRules {
-    /// The file that was read, which is watched.
-    pub file: PathBuf,
-    /// What its rows say, each once.
-    pub tiers: Vec<Tier>,
-    /// Its rows.
-    pub rows: Arc<OverrideRows>,
-}
-
-/// What a row of overrides says of its key.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Tier {
-    /// It is judged so, by the limit's counters.
-    Rates(Policy),
-    /// The limit does not apply.
-    Unlimited,
-    /// Its requests are refused.
-    Blocked,
-}
-
 impl LimitRules {
-    /// The policy that counters are made for: that of the limit; of logs the one with the largest counts of all tiers, since their
-    /// length follows from that.
+    /// Everything that it takes, in bytes: its counters, those of rates in shadow, its bans, and its requests in flight.
     #[must_use]
-    pub fn stored_policy(&self) -> Policy {
-        let tiers = self.overrides.iter().flat_map(|overrides| &overrides.tiers);
-        let policies = tiers.filter_map(|tier| match tier {
-            Tier::Rates(policy) => Some(policy),
-            Tier::Unlimited | Tier::Blocked => None,
-        });
-        let largest = |policy: &&Policy| policy.rates().iter().map(|rate| rate.count()).max();
-        match self.policy.algorithm() {
-            Algorithm::Exact => policies
-                .chain([&self.policy])
-                .max_by_key(largest)
-                .unwrap_or(&self.policy)
-                .clone(),
-            _ => self.policy.clone(),
-        }
+    pub fn bytes(&self) -> u64 {
+        let shadow = self.shadow_rates.as_ref();
+        let tables = [
+            Some(Limit::bytes_for(&self.stored_policy(), self.capacity)),
+            shadow.map(|policy| Limit::bytes_for(policy, self.capacity)),
+            self.ban.map(|_| Bans::bytes_for(self.capacity)),
+            self.concurrency.map(|_| Permits::bytes_for(self.capacity)),
+        ];
+        tables.into_iter().flatten().fold(0, u64::saturating_add)
     }
 }
 

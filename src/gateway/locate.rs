@@ -12,7 +12,7 @@ use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::token::Presented;
-use crate::client::{self, Client, Standing};
+use crate::client::{self, Client, Hop, Standing};
 use crate::config::rules::PathPattern;
 use crate::response::Problem;
 use crate::route::{Asked, NormalPath, host};
@@ -95,6 +95,7 @@ pub struct Located<'a> {
     pub route: &'a Arc<ActiveRoute>,
     /// How its client stands to the route's lists.
     pub standing: Standing<'a>,
+    hop: Hop,
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
@@ -118,6 +119,7 @@ impl Located<'_> {
     pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
         RequestFacts {
             client: self.client.address,
+            hop: self.hop,
             host: &self.host,
             path: self.path.key(),
             method: self.head.method,
@@ -175,6 +177,7 @@ pub fn locate<'a>(
         client,
         route,
         standing,
+        hop: client::hop(peer, &snapshot.rules.client),
         host,
         path,
         head: *head,

@@ -242,11 +242,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
     );
     let mut unlimited = Family::counter(
         "sluicegate_limit_unlimited_total",
-        "Requests whose key the overrides of a limit on a route take out of it.",
+        "Requests that the overrides or tiers of a limit on a route take out of it.",
     );
     let mut blocked = Family::counter(
         "sluicegate_limit_blocked_total",
-        "Requests whose key the overrides of a limit on a route block.",
+        "Requests that the overrides or tiers of a limit on a route block.",
     );
     let mut banned = Family::counter(
         "sluicegate_limit_banned_total",

@@ -105,7 +105,21 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
+    tiers(into, outcome);
     notes(into, outcome);
+}
+
+/// The tiers that the request names, by limit.
+fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    let mut before: &[u8] = b",\"tier\":{\"";
+    for (limit, tier) in outcome.tiers() {
+        text(into, before, limit.as_bytes());
+        text(into, b":\"", tier.as_bytes());
+        before = b",\"";
+    }
+    if before == b",\"" {
+        into.push(b'}');
+    }
 }
 
 /// What bars the request. A key is written as the operator's endpoints show it: without the bit that the limiter does not keep.
@@ -137,14 +151,6 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     ] {
         list(into, before, outcome, finding);
     }
-    list(
-        into,
-        b",\"cost_malformed\":[",
-        outcome,
-        Finding::CostMalformed,
-    );
-    list(into, b",\"unlimited\":[", outcome, Finding::Unlimited);
-    list(into, b",\"blocked\":[", outcome, Finding::Blocked);
     let mut before: &[u8] = b",\"cost\":{\"";
     for (_, limit, finding) in outcome.notes() {
         if let Finding::Cost(units) = finding {

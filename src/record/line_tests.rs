@@ -372,6 +372,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     let note = |limit, finding| Note { limit, finding };
     let beside = Beside {
         tiers: Default::default(),
+        named: vec![(0, Arc::from("pro")), (1, Arc::from("fr\"ee"))],
         asked: [1].into_iter().collect(),
         notes: vec![
             note(0, Finding::Released),
@@ -393,7 +394,18 @@ fn notes_are_written_with_the_names_of_their_limits() {
         beside: Some(&beside),
         ..Example::default()
     };
-    let line: Value = serde_json::from_str(&line(&outcome.outcome())).expect("a line is JSON");
+    let text = line(&outcome.outcome());
+    let line: Value = serde_json::from_str(&text).expect("a line is JSON");
+    let guide = include_str!("../../docs/operations.md");
+    for field in line.as_object().expect("an object").keys() {
+        assert_eq!(
+            text.matches(&format!("\"{field}\":")).count(),
+            1,
+            "{field} in {text}"
+        );
+        assert!(guide.contains(&format!("| `{field}` |")), "{field}");
+    }
+    assert_eq!(line["tier"], json!({"a": "pro", "b": "fr\"ee"}));
     assert_eq!(line["limit"], "b");
     assert_eq!(line["released"], json!(["a", "b"]));
     assert_eq!(line["cost"], json!({"a": 7, "b": 0}));

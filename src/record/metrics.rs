@@ -124,7 +124,7 @@ pub(super) struct LimitReading {
     pub(super) delayed: u64,
     /// Requests that lacked a part of the limit's key.
     pub(super) incomplete: u64,
-    /// Requests whose key the overrides take out of the limit.
+    /// Requests that the overrides or tiers take out of the limit.
     pub(super) unlimited: u64,
     /// Requests whose key they block.
     pub(super) blocked: u64,

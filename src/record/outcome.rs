@@ -92,6 +92,15 @@ impl Outcome<'_> {
         }
     }
 
+    /// The tiers that the request names, with the names of their limits.
+    pub(super) fn tiers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let named = self.beside.map_or(&[][..], |beside| &beside.named);
+        named.iter().filter_map(|(limit, tier)| {
+            let limit = self.route?.limits().get(usize::from(*limit))?;
+            Some((&**limit, &**tier))
+        })
+    }
+
     /// The notes, with the names of their limits.
     pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, Finding)> {
         let notes = self.beside.map_or(&[][..], |beside| &beside.notes);

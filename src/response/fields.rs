@@ -105,6 +105,15 @@ impl PolicyItems {
         }
     }
 
+    /// These, shown where `own` is.
+    #[must_use]
+    pub fn shown_as(self, own: &Self) -> Self {
+        Self {
+            style: own.style,
+            ..self
+        }
+    }
+
     /// How the limit stands, in the syntax of `RateLimit`.
     #[must_use]
     pub fn standing(&self, decision: &Decision) -> HeaderValue {
@@ -245,6 +254,7 @@ pub(super) mod tests {
             key: KeyTemplate(vec![KeyPart::Global]),
             on_missing: None,
             overrides: None,
+            tier: None,
             policy: Policy::from(rates.expect("rates")),
             capacity: Capacity::new(16).expect("a capacity"),
             headers,

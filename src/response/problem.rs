@@ -27,7 +27,7 @@ pub enum Problem {
     BodyTooLarge,
     /// A list blocks the client.
     Blocked,
-    /// The overrides of a limit block the key.
+    /// The overrides or tiers of a limit block the request.
     KeyBlocked,
     /// The body, of which a key needs the beginning, did not come in time.
     BodyTimeout,

@@ -43,4 +43,5 @@ mod restart;
 mod settling;
 mod shutdown;
 mod survival;
+mod tiers;
 mod tokens;

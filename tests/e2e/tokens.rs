@@ -22,14 +22,14 @@ limits = ["user"]
 respond = { status = 200 }
 "#;
 
-fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
         .as_secs()
 }
 
-fn token(claims: &Value) -> String {
+pub fn token(claims: &Value) -> String {
     let private = EncodingKey::from_ed_pem(include_bytes!("../tokens/ed.pem")).unwrap();
     encode(&Header::new(Algorithm::EdDSA), claims, &private).unwrap()
 }

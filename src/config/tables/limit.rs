@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sluicegate_limiter::{Bans, Capacity, Limit, Permits};
+use sluicegate_limiter::Capacity;
 
 use crate::config::action;
 use crate::config::algorithm;
@@ -14,10 +14,11 @@ use crate::config::overrides::{self, About};
 use crate::config::penalty;
 use crate::config::rates;
 use crate::config::refusal;
-use crate::config::report::Placed;
+use crate::config::report::{Place, Placed, Report};
 use crate::config::rules::{FieldStyle, LimitRules, Name};
 use crate::config::section::Section;
 use crate::config::suggest;
+use crate::config::tier;
 
 /// Bytes beyond which the memory of a limit is worth a warning.
 const LARGE: u64 = 3 << 30;
@@ -40,9 +41,10 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         .required("rates", "[\"5 per 10s\"]")
         .and_then(|field| rates::rates(&field));
     let capacity_field = section.field("capacity", "262_144");
-    let capacity = capacity_field
-        .as_ref()
-        .map_or(Some(Capacity::DEFAULT), capacity);
+    let capacity = match &capacity_field {
+        Some(field) => capacity(field),
+        None => Some(Capacity::DEFAULT),
+    };
     let actions = action::Keys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
     let said = policy.as_ref().and_then(|policy| actions.read(policy));
@@ -63,42 +65,19 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         "\"response.status in [401, 403]\"",
         condition::condition,
     );
-    if let (Some(policy), Some(capacity)) = (&policy, capacity) {
-        let shadow = said.as_ref().and_then(|said| said.shadow_rates.as_ref());
-        let shadow = shadow.map_or(0, |policy| Limit::bytes_for(policy, capacity));
-        let ban = penalty.and_then(|said| said.ban);
-        let concurrency = penalty.and_then(|said| said.concurrency);
-        let bytes = Limit::bytes_for(policy, capacity)
-            .saturating_add(shadow)
-            .saturating_add(ban.map_or(0, |_| Bans::bytes_for(capacity)))
-            .saturating_add(concurrency.map_or(0, |_| Permits::bytes_for(capacity)));
-        if bytes > LARGE {
-            let place = capacity_field
-                .as_ref()
-                .map_or(&section.place, |field| &field.place);
-            section.report.warning(
-                place,
-                format!(
-                    "{} keys take about {} GiB, all of it from the start",
-                    capacity.keys(),
-                    bytes >> 30
-                ),
-                format!(
-                    "write the number of clients that owe something at once; {} is the default",
-                    Capacity::DEFAULT.keys()
-                ),
-            );
-        }
-    }
-    let written = section.field("overrides", "\"tiers.csv\"");
-    let overrides = match (&written, &key, &policy, &cost) {
-        (None, ..) => Some(None),
-        (Some(field), Some(key), Some(policy), Some(cost)) => {
-            overrides::read(field, base, &About { key, policy, cost }).map(Some)
-        }
-        // What the rows are about is wrong, which was told.
-        (Some(_), ..) => None,
+    // Where it is wrong what rows and tiers are about, that was told.
+    let about = match (&key, &policy, &cost) {
+        (Some(key), Some(policy), Some(cost)) => Some(About { key, policy, cost }),
+        _ => None,
     };
+    let written = section.field("overrides", "\"tiers.csv\"");
+    let overrides = match (&written, &about) {
+        (None, _) => Some(None),
+        (Some(field), Some(about)) => overrides::read(field, base, about).map(Some),
+        (Some(_), None) => None,
+    };
+    let tier = tier::Keys::of(&section).read(about.as_ref());
+    let (report, place) = (section.report, section.place.clone());
     section.finish();
     let said = said?;
     let penalty = penalty?;
@@ -108,6 +87,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         on_missing: on_missing?,
         policy: policy?,
         overrides: overrides?,
+        tier: tier?,
         capacity: capacity?,
         headers: headers?,
         refusal: refusal?,
@@ -119,10 +99,31 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         ban: penalty.ban,
         concurrency: penalty.concurrency,
     };
+    let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
+    check_memory(&rules, place, report);
     Some(Limited {
         rules,
         then: said.then,
     })
+}
+
+/// Warns of a limit that takes more memory than was probably meant.
+fn check_memory(rules: &LimitRules, place: &Place, report: &Report<'_>) {
+    let bytes = rules.bytes();
+    if bytes > LARGE {
+        report.warning(
+            place,
+            format!(
+                "{} keys take about {} GiB, all of it from the start",
+                rules.capacity.keys(),
+                bytes >> 30
+            ),
+            format!(
+                "write the number of clients that owe something at once; {} is the default",
+                Capacity::DEFAULT.keys()
+            ),
+        );
+    }
 }
 
 fn field_style(field: &Field<'_>) -> Option<FieldStyle> {

@@ -34,11 +34,17 @@ fn by_key(client: &str, key: &str) -> Request {
 
 /// A request with a token of this user, for this audience.
 fn by_user(client: &str, user: &str, audience: &str) -> Request {
+    by_member(client, user, audience, "none")
+}
+
+/// A request with a token of this user, for this audience, that says this plan.
+fn by_member(client: &str, user: &str, audience: &str, plan: &str) -> Request {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let claims = json!({
         "sub": user,
         "iss": "https://login.example.com/",
         "aud": audience,
+        "plan": plan,
         "exp": now.as_secs() + 3600,
     });
     let private = EncodingKey::from_rsa_pem(include_bytes!("../../tokens/rsa.pem")).unwrap();
@@ -126,4 +132,25 @@ async fn a_user_is_counted_by_his_token() {
     assert_eq!(left(nobody).await, 118);
     let elsewhere = get("/").forwarded_for("192.0.2.3");
     assert_eq!(gateway.send(elsewhere).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_token_says_the_plan_of_a_team() {
+    // Goal: members have the plan that their issuer wrote, and nobody else has. Method: what is left after one request each: of a team, of
+    // a partner, of who names a plan that nobody sells, and of who has a team's token for another audience.
+    let origin = service();
+    let gateway = api(&origin).await;
+    let asked = async |user: &str, audience: &str, plan: &str| {
+        gateway
+            .send(by_member("192.0.2.1", user, audience, plan))
+            .await
+    };
+    assert_eq!(asked("ann", "api", "team").await.remaining("user"), 599);
+    assert_eq!(asked("bob", "api", "gold").await.remaining("user"), 119);
+    assert_eq!(asked("eve", "other", "team").await.remaining("user"), 119);
+    let partner = asked("dan", "api", "partner").await;
+    assert_eq!(
+        (partner.status, partner.header("x-ratelimit-limit")),
+        (200, None)
+    );
 }

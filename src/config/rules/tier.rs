@@ -1,0 +1,90 @@
+//! Owns what sets some requests of a limit apart from the others: rows that name keys, and tiers that requests name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sluicegate_limiter::{Algorithm, Policy};
+
+use super::{LimitRules, Name, OverrideRows, TierIndex, ValuePart};
+
+/// `overrides`: keys of a limit that have rates of their own, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverrideRules {
+    /// The file that was read, which is watched.
+    pub file: PathBuf,
+    /// What its rows say, each once.
+    pub tiers: Vec<Tier>,
+    /// Its rows.
+    pub rows: Arc<OverrideRows>,
+}
+
+/// What is said of some requests of a limit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tier {
+    /// They are judged so, by the limit's counters.
+    Rates(Policy),
+    /// The limit does not apply.
+    Unlimited,
+    /// They are refused.
+    Blocked,
+}
+
+/// `tier` and `tiers`: requests that name a tier have its rates, whatever their key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierRules {
+    /// What names the tier: a claim, or a field that only a trusted hop may write.
+    pub named_by: ValuePart,
+    /// The tiers by name, at least one.
+    pub tiers: Vec<NamedTier>,
+}
+
+/// One of `tiers`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTier {
+    /// As written.
+    pub name: Name,
+    /// What a request must say, in its normal form.
+    pub said: Vec<u8>,
+    /// What it means.
+    pub tier: Tier,
+}
+
+impl LimitRules {
+    /// Every tier, those of rows first; the place of each is its [`TierIndex`].
+    pub fn all_tiers(&self) -> impl Iterator<Item = &Tier> {
+        let of_rows = self.overrides.iter().flat_map(|rows| &rows.tiers);
+        let named = self.tier.iter().flat_map(|named| &named.tiers);
+        of_rows.chain(named.map(|named| &named.tier))
+    }
+
+    /// The tier at `index`.
+    #[must_use]
+    pub fn tier_at(&self, index: TierIndex) -> Option<&Tier> {
+        self.all_tiers().nth(index.0.into())
+    }
+
+    /// Every value of a request that the limit reads: those of its key, and what names the tier.
+    pub fn values_read(&self) -> impl Iterator<Item = &ValuePart> {
+        let named_by = self.tier.iter().map(|tier| &tier.named_by);
+        self.key.values().chain(named_by)
+    }
+
+    /// The policy that counters are made for: that of the limit; of logs the one with the largest counts of all tiers, since their
+    /// length follows from that.
+    #[must_use]
+    pub fn stored_policy(&self) -> Policy {
+        let policies = self.all_tiers().filter_map(|tier| match tier {
+            Tier::Rates(policy) => Some(policy),
+            Tier::Unlimited | Tier::Blocked => None,
+        });
+        let largest = |policy: &&Policy| policy.rates().iter().map(|rate| rate.count()).max();
+        match self.policy.algorithm() {
+            Algorithm::Exact => policies
+                .chain([&self.policy])
+                .max_by_key(largest)
+                .unwrap_or(&self.policy)
+                .clone(),
+            _ => self.policy.clone(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Owns how tiers are written: `tier`, what names the tier of a request, and `tiers`, what each of them may do.
+//!
+//! A tier is a plan that somebody has paid for, so only who may be believed can name it: the issuer of a verified token, or a trusted
+//! hop in a header field. Everything else that clients send would be a plan for free, and is refused here.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::field::{Field, all, quoted};
+use super::key;
+use super::overrides::{self, About};
+use super::report::Placed;
+use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, ValuePart, ValueSource};
+use super::section::{Section, step};
+use super::suggest;
+use crate::admission::normal_text;
+use crate::bounds;
+
+const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
+
+/// The keys of a limit that are about tiers.
+pub(super) struct Keys<'d> {
+    tier: Option<Field<'d>>,
+    tiers: Option<Field<'d>>,
+}
+
+impl<'d> Keys<'d> {
+    /// The keys of `[limit.NAME]`, asked for whatever is written.
+    pub(super) fn of(section: &Section<'d>) -> Self {
+        Self {
+            tier: section.field("tier", "\"jwt.plan\""),
+            tiers: section.field("tiers", EXAMPLE),
+        }
+    }
+
+    /// What they say of the limit that `about` is; `None` inside where nothing is written, outside where it is wrong or cannot be judged.
+    pub(super) fn read(&self, about: Option<&About<'_>>) -> Option<Option<TierRules>> {
+        match (&self.tier, &self.tiers) {
+            (None, None) => Some(None),
+            (Some(tier), None) => tier.refuse(
+                "nothing says what the tiers may do",
+                format!("write tiers = {EXAMPLE}, or leave tier out"),
+            ),
+            (None, Some(tiers)) => tiers.refuse(
+                "nothing says what names the tier of a request",
+                "write tier = \"jwt.plan\", or leave tiers out",
+            ),
+            (Some(tier), Some(tiers)) => {
+                let named_by = named_by(tier);
+                let tiers = all_of(tiers, named_by.as_ref(), about);
+                Some(Some(TierRules {
+                    named_by: named_by?,
+                    tiers: tiers?,
+                }))
+            }
+        }
+    }
+}
+
+/// What names a tier.
+fn named_by(field: &Field<'_>) -> Option<ValuePart> {
+    match field.parsed(key::part)? {
+        KeyPart::Value(value)
+            if matches!(value.source, ValueSource::Claim(_) | ValueSource::Header(_)) =>
+        {
+            Some(value)
+        }
+        other => field.refuse(
+            format!("\"{other}\" cannot name a tier, only a verified token or a trusted proxy can"),
+            "write a claim, \"jwt.plan\", or a field that the proxy writes, \"header.x-plan\"",
+        ),
+    }
+}
+
+/// Every tier of `[limit.NAME.tiers]`.
+fn all_of(
+    field: &Field<'_>,
+    named_by: Option<&ValuePart>,
+    about: Option<&About<'_>>,
+) -> Option<Vec<NamedTier>> {
+    let section = field.section()?;
+    let entries = section.entries();
+    if entries.is_empty() {
+        return field.refuse("there is no tier", field.advice());
+    }
+    if entries.len() > bounds::OVERRIDE_TIERS {
+        let message = format!("{} tiers are too many", entries.len());
+        return field.refuse(message, format!("keep {}", bounds::OVERRIDE_TIERS));
+    }
+    let mut tiers: Vec<NamedTier> = Vec::new();
+    let read = entries.into_iter().map(|entry| {
+        let tier = one(field, entry, named_by, about)?;
+        if let Some(twin) = tiers.iter().find(|other| other.said == tier.value.said) {
+            let message = format!(
+                "{} and {} are the same tier in their normal form",
+                quoted(&twin.name),
+                quoted(&tier.value.name)
+            );
+            field.report.error(&tier.place, message, "write it once");
+            return None;
+        }
+        tiers.push(tier.value);
+        Some(())
+    });
+    all(read)?;
+    Some(tiers)
+}
+
+/// One tier: its name, and its rates, `"unlimited"` or `"blocked"`.
+fn one<'d>(
+    of: &Field<'d>,
+    (name, span, value): (&'d str, Range<usize>, &'d Spanned<DeValue<'d>>),
+    named_by: Option<&ValuePart>,
+    about: Option<&About<'_>>,
+) -> Option<Placed<NamedTier>> {
+    let field = Field {
+        report: of.report,
+        place: of.place.inside(&step(name), Some(value.span())),
+        generic: format!("{}.NAME", of.generic),
+        key: of.key,
+        example: of.example,
+        value: value.get_ref(),
+    };
+    let said = named_by.map(|part| {
+        let said = normal_text(part, name).filter(|said| !said.is_empty());
+        if said.is_none() {
+            let place = of.place.inside(&step(name), Some(span));
+            let message = format!("\"{part}\" is never {}", quoted(name));
+            let advice = "write what requests say of their tier, as in pro";
+            of.report.error(&place, message, advice);
+        }
+        said
+    });
+    let tier = tier(&field, about);
+    Some(field.placed(NamedTier {
+        name: Name::from(name),
+        said: said??,
+        tier: tier?,
+    }))
+}
+
+fn tier(field: &Field<'_>, about: Option<&About<'_>>) -> Option<Tier> {
+    let written = match field.value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Array(_) => {
+            let texts = field.list()?;
+            let texts = all(texts.iter().map(Field::text))?;
+            texts.join(";")
+        }
+        _ => return field.unexpected("rates, \"unlimited\" or \"blocked\""),
+    };
+    match overrides::tier(&written, about?) {
+        Ok(tier) => Some(tier),
+        Err(mistake) => match suggest::nearest(&written, ["unlimited", "blocked"]) {
+            Some(meant) => field.refuse(mistake.message, format!("did you mean \"{meant}\"?")),
+            None => field.mistaken(mistake),
+        },
+    }
+}
