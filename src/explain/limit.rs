@@ -1,13 +1,13 @@
 //! Explains one limit: a clause for each thing that its rules say, put together in one place.
 //!
 //! The numbers are those that docs/limiter.md derives. A field of the rules that changes what clients meet gets a clause of its own, and
-//! a line in [`LimitExplained::of`].
+//! a line in [`LimitExplained::of`]; the clauses that are not about the rates stand in `action`, `tier` and `penalty`.
 
 use serde::Serialize;
 use sluicegate_limiter::{Algorithm, Alignment, Policy, Rate, Refill};
 
-use super::penalty;
-use super::text::{bytes, count, listed, span};
+use super::text::{bytes, count, listed, rates, span};
+use super::{action, penalty, tier};
 use crate::config::algorithm_name;
 use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
 
@@ -24,6 +24,23 @@ pub struct LimitExplained {
     pub judged: String,
     /// The most that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
+    /// What holds for a request that lacks a part of the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// What a request takes, where that is not one unit whatever comes of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<String>,
+    /// Keys that a file judges otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<String>,
+    /// Tiers that requests name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<String>,
+    /// What becomes of a request that it has no room for.
+    pub exceeded: String,
+    /// Rates that are only reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow_rates: Option<String>,
     /// How a key is banned that exceeds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ban: Option<String>,
@@ -40,6 +57,8 @@ pub struct LimitExplained {
     pub when_full: String,
     /// The routes that ask it.
     pub routes: Vec<String>,
+    /// The limits that ask it once they are exceeded.
+    pub instead_of: Vec<String>,
 }
 
 impl LimitExplained {
@@ -63,13 +82,22 @@ impl LimitExplained {
             worst_case: rates()
                 .map(|rate| worst_case(limit.policy.algorithm(), rate))
                 .collect(),
+            missing: action::missing(limit),
+            counts: action::counts(limit),
+            overrides: tier::overrides(limit),
+            tiers: tier::named(limit),
+            exceeded: action::exceeded(limit),
+            shadow_rates: action::shadow_rates(limit),
             ban: penalty::ban(limit),
             concurrency: penalty::concurrency(limit),
-            memory_bytes: penalty::memory(limit),
+            memory_bytes: limit.bytes(),
             capacity: limit.capacity.keys(),
             key_held_seconds: held,
             when_full: when_full(limit, held),
             routes: asks.map(|route| route.name.to_string()).collect(),
+            instead_of: action::instead_of(name, rules)
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 
@@ -77,33 +105,44 @@ impl LimitExplained {
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.allows, self.judged)];
         lines.extend(self.worst_case.iter().cloned());
+        lines.extend(self.overrides.clone());
+        lines.extend(self.tiers.clone());
+        lines.extend(self.counts.clone());
+        lines.extend(self.missing.clone());
         lines.extend(self.concurrency.clone());
+        lines.push(self.exceeded.clone());
         lines.extend(self.ban.clone());
+        lines.extend(self.shadow_rates.clone());
         lines.push(format!(
             "It takes {} from the start, for {} keys.",
             bytes(self.memory_bytes),
             count(self.capacity)
         ));
         lines.push(self.when_full.clone());
-        lines.push(match self.routes.as_slice() {
-            [] => "No route asks it.".to_owned(),
-            [route] => format!("The route {route:?} asks it."),
-            routes => {
-                let routes: Vec<_> = routes.iter().map(|route| format!("{route:?}")).collect();
-                format!("The routes {} ask it.", listed(&routes))
-            }
+        let routes: Vec<_> = self
+            .routes
+            .iter()
+            .map(|route| format!("{route:?}"))
+            .collect();
+        lines.extend(match routes.as_slice() {
+            [] if self.instead_of.is_empty() => Some("No route asks it.".to_owned()),
+            [] => None,
+            [route] => Some(format!("The route {route} asks it.")),
+            routes => Some(format!("The routes {} ask it.", listed(routes))),
         });
+        if !self.instead_of.is_empty() {
+            lines.push(format!(
+                "It is asked in place of {}, once that is exceeded.",
+                listed(&self.instead_of)
+            ));
+        }
         lines
     }
 }
 
 /// What the limit allows, and to whom.
 fn allows(limit: &LimitRules) -> String {
-    let rates = limit.policy.rates().iter().map(|rate| {
-        let period = span(rate.period().as_secs().into());
-        format!("{} in {period}", count(rate.count().into()))
-    });
-    let rates = listed(&rates.collect::<Vec<_>>());
+    let rates = listed(&rates(&limit.policy));
     let whom = match limit.key.0.as_slice() {
         [KeyPart::Global] => "all requests together".to_owned(),
         _ => format!("each value of {}", limit.key),

@@ -4,12 +4,14 @@
 //! cannot say something that the gateway does not do. Only the tables are made as small as they can be: nothing is counted in them,
 //! and a limit of a million keys is explained in no memory.
 
+mod action;
 mod key;
 mod limit;
 mod penalty;
 mod request;
 mod route;
 mod text;
+mod tier;
 
 use serde::Serialize;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
@@ -59,8 +61,9 @@ impl Explanation {
     /// When that request cannot be asked about.
     pub fn of(loaded: &Loaded, question: Option<&Question>) -> Result<Self, BadRequest> {
         let rules = &loaded.rules;
+        let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
         let request = question
-            .map(|question| RequestExplained::of(&compiled(rules), question))
+            .map(|question| RequestExplained::of(&compiled(rules, &seed), &seed, question))
             .transpose()?;
         let limits = rules.limits.iter();
         let lists = rules.lists.iter().map(|(name, list)| ListExplained {
@@ -76,7 +79,7 @@ impl Explanation {
             routes: rules
                 .routes
                 .iter()
-                .map(|route| RouteExplained::of(route, &rules.client.lists))
+                .map(|route| RouteExplained::of(route, rules))
                 .collect(),
             warnings: loaded.warnings.iter().map(ToString::to_string).collect(),
             request,
@@ -84,8 +87,8 @@ impl Explanation {
     }
 }
 
-/// The snapshot that the gateway would take, with tables for one key.
-fn compiled(rules: &Rules) -> Snapshot {
+/// The snapshot that the gateway would take, with tables for one key; the seed is nobody's secret.
+fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
     let mut rules = rules.clone();
     if let Ok(least) = Capacity::new(1) {
         for limit in rules.limits.values_mut() {
@@ -97,7 +100,7 @@ fn compiled(rules: &Rules) -> Snapshot {
         None,
         &Home::MEMORY,
         &Metrics::new(),
-        &KeySeed::from_seed(Seed::from_bytes([0; 16])),
+        seed,
         Timestamp::from_nanos(0),
     )
 }

@@ -1,6 +1,6 @@
 //! Explains what refuses beside the rates of a limit: its bans, and its bound on requests in flight.
 
-use sluicegate_limiter::{BanRules, Bans, Factor, Limit, Permits};
+use sluicegate_limiter::{BanRules, Factor};
 
 use super::text::{count, listed, span};
 use crate::config::Action;
@@ -8,20 +8,6 @@ use crate::config::rules::LimitRules;
 
 /// Lengths of bans that are told one by one.
 const TOLD: u8 = 4;
-
-/// Everything that a limit takes, in bytes.
-pub(super) fn memory(limit: &LimitRules) -> u64 {
-    let shadow = limit.shadow_rates.as_ref();
-    let tables = [
-        Some(Limit::bytes_for(&limit.policy, limit.capacity)),
-        shadow.map(|policy| Limit::bytes_for(policy, limit.capacity)),
-        limit.ban.map(|_| Bans::bytes_for(limit.capacity)),
-        limit
-            .concurrency
-            .map(|_| Permits::bytes_for(limit.capacity)),
-    ];
-    tables.into_iter().flatten().sum()
-}
 
 /// How a key is banned that exceeds the limit.
 pub(super) fn ban(limit: &LimitRules) -> Option<String> {

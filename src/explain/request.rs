@@ -8,10 +8,12 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 
-use super::key;
-use crate::admission::KnownBody;
+use super::{key, tier};
+use crate::admission::{ActiveLimit, Found, KeySeed, KnownBody};
 use crate::client::{Source, Standing, identify};
 use crate::clock;
+use crate::config::Action;
+use crate::config::rules::Tier;
 use crate::gateway::{RequestHead, locate};
 use crate::response::Problem;
 use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
@@ -116,11 +118,15 @@ fn fields(written: &[String]) -> Result<HeaderMap, BadRequest> {
 }
 
 impl RequestExplained {
-    /// Explains what becomes of `question` under `snapshot`.
+    /// Explains what becomes of `question` under `snapshot`, whose keys are hashed under `seed`.
     ///
     /// # Errors
     /// When the head makes no sense to anybody: broken escapes, a host that is none.
-    pub(super) fn of(snapshot: &Snapshot, question: &Question) -> Result<Self, BadRequest> {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        seed: &KeySeed,
+        question: &Question,
+    ) -> Result<Self, BadRequest> {
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
@@ -168,11 +174,21 @@ impl RequestExplained {
                     explained.outcome = "refused with 403, before any limit".to_owned();
                     return Ok(explained);
                 }
-                explained.limits = located
-                    .limits()
-                    .iter()
-                    .map(|limit| format!("{}: {}", limit.name, key::shown(&limit.key, &facts)))
-                    .collect();
+                let mut blocked = None;
+                for limit in located.limits().iter() {
+                    let key = key::shown(&limit.key, &facts);
+                    let found = limit.tier_of(&facts, seed);
+                    let tier =
+                        found.and_then(|found| Some((found, tier_at(snapshot, limit, found)?)));
+                    if let Some((_, Tier::Blocked)) = tier
+                        && limit.action != Action::Shadow
+                    {
+                        blocked = blocked.or(Some(&limit.name));
+                    }
+                    let tier = tier.map(|(found, tier)| in_tier(found, tier));
+                    let line = format!("{}: {key}{}", limit.name, tier.unwrap_or_default());
+                    explained.limits.push(line);
+                }
                 let where_to = match &located.route.action {
                     ActiveAction::Forward(pool) => {
                         format!("forwarded to the origin {:?}", pool.name)
@@ -181,7 +197,9 @@ impl RequestExplained {
                         format!("answered here with {}", fixed.status.as_u16())
                     }
                 };
-                explained.outcome = if explained.limits.is_empty() {
+                explained.outcome = if let Some(limit) = blocked {
+                    format!("refused with 403: the limit {limit} blocks it")
+                } else if explained.limits.is_empty() {
                     where_to
                 } else {
                     format!("{where_to}, if all of these limits admit it")
@@ -190,6 +208,20 @@ impl RequestExplained {
             Err(problem) => explained.outcome = rejected(problem),
         }
         Ok(explained)
+    }
+}
+
+fn tier_at<'s>(snapshot: &'s Snapshot, limit: &ActiveLimit, found: Found<'_>) -> Option<&'s Tier> {
+    let rules = snapshot.rules.limits.get(&limit.name)?;
+    rules.tier_at(found.index)
+}
+
+/// `; in the tier "pro": 600 in 1m`, where the limit's own rates do not hold.
+fn in_tier(found: Found<'_>, tier: &Tier) -> String {
+    let means = tier::means(tier);
+    match found.name {
+        Some(name) => format!("; in the tier {name:?}: {means}"),
+        None => format!("; by a row of its overrides: {means}"),
     }
 }
 

@@ -4,7 +4,8 @@ use http::Method;
 use serde::Serialize;
 
 use super::text::listed;
-use crate::config::rules::{ListUse, RouteAction, RouteRules};
+use crate::config::Action;
+use crate::config::rules::{Name, RouteAction, RouteRules, Rules};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -19,15 +20,22 @@ pub struct RouteExplained {
     pub block: Vec<String>,
     /// Its limits, in the order in which they are asked.
     pub limits: Vec<String>,
+    /// Those of them that are in shadow.
+    pub shadow: Vec<String>,
     /// Where an admitted request goes.
     pub action: String,
 }
 
 impl RouteExplained {
-    /// Explains `route`, to which the lists `of_all` apply too.
+    /// Explains `route` among the other `rules`.
     #[must_use]
-    pub fn of(route: &RouteRules, of_all: &ListUse) -> Self {
-        let both = |all: &[crate::config::rules::Name], own: &[crate::config::rules::Name]| {
+    pub fn of(route: &RouteRules, rules: &Rules) -> Self {
+        let of_all = &rules.client.lists;
+        let is_in_shadow = |name: &&Name| {
+            let limit = rules.limits.get(*name);
+            limit.is_some_and(|limit| limit.action == Action::Shadow)
+        };
+        let both = |all: &[Name], own: &[Name]| {
             let more = own.iter().filter(|name| !all.contains(name));
             all.iter().chain(more).map(ToString::to_string).collect()
         };
@@ -37,6 +45,12 @@ impl RouteExplained {
             allow: both(&of_all.allow, &route.lists.allow),
             block: both(&of_all.block, &route.lists.block),
             limits: route.limits.iter().map(ToString::to_string).collect(),
+            shadow: route
+                .limits
+                .iter()
+                .filter(is_in_shadow)
+                .map(ToString::to_string)
+                .collect(),
             action: match &route.action {
                 RouteAction::Forward(origin) => format!("forwarded to the origin {origin:?}"),
                 RouteAction::Respond(fixed) => {
@@ -57,14 +71,22 @@ impl RouteExplained {
                 lines.push(format!("Clients of {} {effect}.", listed(lists)));
             }
         }
-        lines.push(if self.limits.is_empty() {
-            "No limit applies.".to_owned()
-        } else {
-            format!(
+        let is_asked = |name: &&String| !self.shadow.contains(name);
+        let asked: Vec<String> = self.limits.iter().filter(is_asked).cloned().collect();
+        if self.limits.is_empty() {
+            lines.push("No limit applies.".to_owned());
+        } else if !asked.is_empty() {
+            lines.push(format!(
                 "Asks {}, in this order: all admit and are charged, or none is.",
-                listed(&self.limits)
-            )
-        });
+                listed(&asked)
+            ));
+        }
+        if !self.shadow.is_empty() {
+            lines.push(format!(
+                "In shadow, each by itself and of what passes: {}.",
+                listed(&self.shadow)
+            ));
+        }
         lines.push(format!("Whatever passes is {}.", self.action));
         lines
     }

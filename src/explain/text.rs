@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sluicegate_limiter::Policy;
+
 use super::Explanation;
 
 impl fmt::Display for Explanation {
@@ -48,6 +50,15 @@ fn paragraph(f: &mut fmt::Formatter<'_>, kind: &str, name: &str, lines: &[String
         writeln!(f, "  {line}")?;
     }
     writeln!(f)
+}
+
+/// `5 in 10s`, for each rate.
+pub(super) fn rates(policy: &Policy) -> Vec<String> {
+    let rates = policy.rates().iter().map(|rate| {
+        let period = span(rate.period().as_secs().into());
+        format!("{} in {period}", count(rate.count().into()))
+    });
+    rates.collect()
 }
 
 /// `a, b and c`

@@ -55,24 +55,35 @@ path = "/*"
 respond = { status = 201 }
 "#;
 
-/// A whole file in a directory of its own.
-fn file() -> (TempDir, String) {
+/// Runs a command on a file with `rules`, in a directory of its own with `files`: exit code, standard output and error.
+async fn run_on(
+    command: &str,
+    rules: &str,
+    files: &[(&str, &str)],
+    arguments: &[&str],
+) -> (i32, String, String) {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("gateway.toml");
-    fs::write(
-        &path,
-        format!("[[listener]]\naddress = \"127.0.0.1:1\"\n{RULES}"),
-    )
-    .unwrap();
+    let listener = "[[listener]]\naddress = \"127.0.0.1:1\"\n";
+    fs::write(&path, format!("{listener}{rules}")).unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
     let path = path.display().to_string();
-    (directory, path)
+    let mut process = Process::run(&[&[command, &path], arguments].concat());
+    let code = process.exit_code().await;
+    (code, process.stdout(), process.stderr())
+}
+
+/// What `explain` says under `rules`, with `files` beside them.
+pub async fn explained(rules: &str, files: &[(&str, &str)], arguments: &[&str]) -> String {
+    let (code, stdout, stderr) = run_on("explain", rules, files, arguments).await;
+    assert_eq!(code, 0, "{stderr}");
+    stdout
 }
 
 async fn explain(arguments: &[&str]) -> (i32, String, String) {
-    let (_directory, path) = file();
-    let mut process = Process::run(&[&["explain", &path], arguments].concat());
-    let code = process.exit_code().await;
-    (code, process.stdout(), process.stderr())
+    run_on("explain", RULES, &[], arguments).await
 }
 
 async fn asked(arguments: &[&str]) -> Value {
@@ -108,6 +119,132 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
         "warning: limit.unused: no route uses this limit",
     ] {
         assert!(stdout.contains(sentence), "{sentence}\nis not in\n{stdout}");
+    }
+}
+
+/// Everything that a limit can say beside its key and its rates.
+const CLAUSES: &str = r#"
+[origin.app]
+servers = ["127.0.0.1:3000"]
+[limit.login]
+key = "header.x-account"
+on_missing = "ip"
+rates = ["5 per 10m"]
+count_if = "response.status in [401, 403]"
+[limit.export]
+key = "cookie.sid"
+on_missing = "skip"
+rates = ["1000 per 1h"]
+cost = "response.header.x-cost"
+max_cost = 100
+enforce = "10%"
+shadow_rates = ["300 per 1h", "30 per 1m"]
+[limit.fast]
+key = "client.ip"
+rates = ["30 per 1m"]
+action = "mark"
+then = "slow"
+[limit.slow]
+key = "client.ip"
+rates = ["300 per 1h"]
+cost = 5
+[limit.told]
+key = "client.ip"
+rates = ["90 per 1m"]
+action = "mark"
+[limit.tried]
+key = "query.q"
+on_missing = "shared"
+rates = ["90 per 1m"]
+action = "shadow"
+[limit.queued]
+key = "path.id"
+rates = ["9 per 1s"]
+action = "delay"
+[[route]]
+name = "all"
+path = "/{id}/*"
+limits = ["login", "export", "fast", "tried", "queued", "told"]
+origin = "app"
+"#;
+
+#[tokio::test]
+async fn what_a_limit_counts_and_what_happens_at_it_is_explained() {
+    // Goal: each field that changes what clients meet has its sentence, for people and for programs. Method: limits with all of them; the
+    // text, and the same facts in JSON.
+    let text = explained(CLAUSES, &[], &[]).await;
+    for sentence in [
+        "It is charged when it comes, and the charge is given back unless response.status in [401, 403].",
+        "A request that lacks a part of the key is counted by the client's address.",
+        "A request takes 1 of each count when it comes, and with its answer what the field x-cost says, at most 100.",
+        "A request that lacks a part of the key is not counted, unless the part is there and cannot be read.",
+        "What exceeds it is refused. That holds for 10% of its keys; for the others it is in shadow.",
+        "Beside that 30 in 1m and 300 in 1h is judged, and only reported.",
+        "What exceeds it passes with the field x-sluicegate-limit, if slow has room.",
+        "A request takes 5 of each count.\n",
+        "It is asked in place of fast, once that is exceeded.",
+        "What exceeds it passes, with the field x-sluicegate-limit.",
+        "is counted together with all others like it.\n  It is in shadow: it counts and reports, and refuses nobody.",
+        "What exceeds it waits for its turn, and is refused where the queue ends.",
+        "Asks login, export, fast, queued and told, in this order: all admit and are charged, or none is.\n  \
+         In shadow, each by itself and of what passes: tried.",
+    ] {
+        assert!(text.contains(sentence), "{sentence}\nis not in\n{text}");
+    }
+    assert!(!text.contains("No route asks it."), "{text}");
+    let json: Value = serde_json::from_str(&explained(CLAUSES, &[], &["--json"]).await).unwrap();
+    let limits = json["limits"].as_array().unwrap();
+    let fields = ["counts", "missing", "exceeded", "shadow_rates"];
+    for limit in limits {
+        for field in fields {
+            let said = limit[field].as_str().unwrap_or_default();
+            assert!(text.contains(said), "{field} of {limit}");
+        }
+    }
+    let of = |name: &str| limits.iter().find(|limit| limit["name"] == name).unwrap();
+    assert_eq!(of("slow")["instead_of"], serde_json::json!(["fast"]));
+    assert_eq!(json["routes"][0]["shadow"], serde_json::json!(["tried"]));
+    for field in fields {
+        assert!(of("export")[field].is_string(), "{field}");
+    }
+    assert_eq!(json["warnings"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn what_was_hardly_intended_is_told_by_check_and_explain() {
+    // Goal: one is warned of dead routes, pointless rates, unused limits and small counts wherever one looks. Method: a file with one of
+    // each, read by both commands; in JSON too.
+    let rules = r#"
+        [limit.otp]
+        key = "client.ip"
+        rates = ["10 per 10s", "600 per 600s"]
+        [limit.spare]
+        key = "client.ip"
+        rates = ["1 per 10s"]
+        [[route]]
+        path = "/a"
+        methods = ["GET", "POST"]
+        limits = ["otp"]
+        respond = { status = 200 }
+        [[route]]
+        path = "/a"
+        methods = ["POST"]
+        respond = { status = 204 }
+        "#;
+    let (code, _, checked) = run_on("check", rules, &[], &[]).await;
+    assert_eq!(code, 0, "{checked}");
+    let text = explained(rules, &[], &[]).await;
+    let json: Value = serde_json::from_str(&explained(rules, &[], &["--json"]).await).unwrap();
+    let json = json["warnings"].to_string().replace("\\\"", "\"");
+    for warning in [
+        "warning: route[1]: earlier routes, the first on line",
+        "warning: limit.otp.rates[1]: \"600 per 10m\" is pointless beside \"10 per 10s\"",
+        "warning: limit.spare: no route uses this limit",
+        "warning: limit.spare: where two windows meet, a client that waits for it gets 2 through at once of \"1 per 10s\"",
+    ] {
+        for said in [&checked, &text, &json] {
+            assert!(said.contains(warning), "{warning}\nis not in\n{said}");
+        }
     }
 }
 

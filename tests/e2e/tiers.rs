@@ -198,3 +198,67 @@ async fn a_field_names_the_tier_only_where_a_trusted_hop_writes_it() {
     }
     assert_eq!(statuses, [200, 200, 429, 429]);
 }
+
+/// What `explain` says under `rules`.
+async fn explained(rules: &str, arguments: &[&str]) -> String {
+    let rows = "jwt.sub,rates\nfay,3 per 1h;9 per 2h\nguy,blocked\n";
+    let key = include_str!("../tokens/ed.pub.pem");
+    let files = [("key.pem", key), ("rows.csv", rows)];
+    crate::explain::explained(&rules.replace("../", ""), &files, arguments).await
+}
+
+#[tokio::test]
+async fn tiers_are_explained_in_general_and_for_one_request() {
+    // Goal: an operator sees who has which rates, and why. Method: the sentences of both kinds of tier; requests with a token, with a row,
+    // with a field from a hop and from a stranger.
+    let all = explained(&by_claim(OWN, PRO), &[]).await;
+    for sentence in [
+        "By jwt.plan | lower, \"closed\" is refused with 403, \"partner\" is not limited and \"pro\" allows 4 in 1h and 9 in 2h; any other \
+         request has the limit's own rates. A row of the file goes before.",
+        "rows.csv 1 keys have rates of their own, 0 are not limited and 1 are refused with 403.",
+    ] {
+        assert!(all.contains(sentence), "{sentence}\nis not in\n{all}");
+    }
+    let field = explained(BY_FIELD, &[]).await;
+    assert!(
+        field.contains("The field counts only from trusted proxies."),
+        "{field}"
+    );
+
+    for (user, plan, line) in [
+        (
+            "ann",
+            "pro",
+            "api: jwt.sub = \"ann\"; in the tier \"pro\": 4 in 1h and 9 in 2h",
+        ),
+        ("ann", "gold", "api: jwt.sub = \"ann\"\n"),
+        (
+            "fay",
+            "closed",
+            "api: jwt.sub = \"fay\"; by a row of its overrides: 3 in 1h and 9 in 2h",
+        ),
+        ("guy", "pro", "refused with 403: the limit api blocks it"),
+        ("ann", "closed", "refused with 403: the limit api blocks it"),
+    ] {
+        let bearer = format!("Authorization: Bearer {}", signed(user, &json!(plan)));
+        let asked = ["--request", "GET /", "--header", &bearer];
+        let said = explained(&by_claim(OWN, PRO), &asked).await;
+        assert!(said.contains(line), "{line}\nis not in\n{said}");
+    }
+    for (client, is_pro) in [("127.0.0.1", true), ("192.0.2.1", false)] {
+        let asked = [
+            "--request",
+            "GET /",
+            "--header",
+            "X-Plan: pro",
+            "--client",
+            client,
+        ];
+        let said = explained(BY_FIELD, &asked).await;
+        assert_eq!(
+            said.contains("; in the tier \"pro\": 5 in 1h"),
+            is_pro,
+            "{said}"
+        );
+    }
+}

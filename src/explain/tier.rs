@@ -1,0 +1,57 @@
+//! Explains whom a limit judges by other rates than its own: keys that rows of a file name, and requests that name a tier.
+
+use super::text::{count, listed, rates};
+use crate::config::rules::{LimitRules, Tier, TierIndex, ValueSource};
+
+/// What a tier may do: `50 in 10s and 200 in 1h`.
+pub(super) fn means(tier: &Tier) -> String {
+    match tier {
+        Tier::Rates(policy) => listed(&rates(policy)),
+        Tier::Unlimited => "unlimited".to_owned(),
+        Tier::Blocked => "blocked".to_owned(),
+    }
+}
+
+/// What the file of overrides says, in numbers.
+pub(super) fn overrides(limit: &LimitRules) -> Option<String> {
+    let written = limit.overrides.as_ref()?;
+    let of = |tier: TierIndex| written.tiers.get(usize::from(tier.0));
+    let (mut rated, mut unlimited, mut blocked) = (0, 0, 0);
+    for (_, tier) in written.rows.iter() {
+        match of(tier) {
+            Some(Tier::Unlimited) => unlimited += 1,
+            Some(Tier::Blocked) => blocked += 1,
+            _ => rated += 1,
+        }
+    }
+    Some(format!(
+        "In {} {} keys have rates of their own, {} are not limited and {} are refused with 403.",
+        written.file.display(),
+        count(rated),
+        count(unlimited),
+        count(blocked)
+    ))
+}
+
+/// What each tier may do that requests name.
+pub(super) fn named(limit: &LimitRules) -> Option<String> {
+    let tier = limit.tier.as_ref()?;
+    let named_by = &tier.named_by;
+    let said = tier.tiers.iter().map(|named| match &named.tier {
+        Tier::Rates(_) => format!("{:?} allows {}", named.name, means(&named.tier)),
+        Tier::Unlimited => format!("{:?} is not limited", named.name),
+        Tier::Blocked => format!("{:?} is refused with 403", named.name),
+    });
+    let believed = match named_by.source {
+        ValueSource::Header(_) => " The field counts only from trusted proxies.",
+        _ => "",
+    };
+    let before = match limit.overrides {
+        Some(_) => " A row of the file goes before.",
+        None => "",
+    };
+    Some(format!(
+        "By {named_by}, {}; any other request has the limit's own rates.{believed}{before}",
+        listed(&said.collect::<Vec<_>>())
+    ))
+}
