@@ -114,9 +114,12 @@ impl LimitExplained {
         lines.extend(self.ban.clone());
         lines.extend(self.shadow_rates.clone());
         lines.push(format!(
-            "It takes {} from the start, for {} keys.",
+            "It takes {} from the start, for {}.",
             bytes(self.memory_bytes),
-            count(self.capacity)
+            match self.capacity {
+                1 => "one key".to_owned(),
+                keys => format!("{} keys", count(keys)),
+            }
         ));
         lines.push(self.when_full.clone());
         let routes: Vec<_> = self

@@ -106,7 +106,7 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
         "The route \"send\" asks it.",
         "limit all\n  Allows all requests together 100 in 1m, charged together or not at all. Judged by a bucket of tokens",
         "At most 10 at once, and 110 in any 1m: the burst and what comes back.",
-        "There is one key, so it is never full.",
+        "from the start, for one key.\n  There is one key, so it is never full.",
         "limit unused\n  Allows each value of client.ip/32,/64 3 in 1d",
         "Never more than 3 in any 1d, whoever times what.",
         "At most 4 requests of a key may be in flight at the same time, WebSockets and downloads to their end.",

@@ -15,7 +15,7 @@ use crate::config::penalty;
 use crate::config::rates;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed, Report};
-use crate::config::rules::{FieldStyle, LimitRules, Name};
+use crate::config::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
 use crate::config::section::Section;
 use crate::config::suggest;
 use crate::config::tier;
@@ -43,7 +43,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let capacity_field = section.field("capacity", "262_144");
     let capacity = match &capacity_field {
         Some(field) => capacity(field),
-        None => Some(Capacity::DEFAULT),
+        None => Some(usual_capacity(key.as_ref())),
     };
     let actions = action::Keys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
@@ -105,6 +105,13 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         rules,
         then: said.then,
     })
+}
+
+/// What a limit has room for that does not say: one key where it has one.
+fn usual_capacity(key: Option<&KeyTemplate>) -> Capacity {
+    let is_one = key.is_some_and(|key| key.0 == [KeyPart::Global]);
+    let one = Capacity::new(1).ok().filter(|_| is_one);
+    one.unwrap_or(Capacity::DEFAULT)
 }
 
 /// Warns of a limit that takes more memory than was probably meant.
