@@ -222,6 +222,38 @@ async fn a_tier_may_admit_more_than_the_logs_of_its_limit_would_hold() {
 }
 
 #[tokio::test]
+async fn a_limit_that_marks_stays_hidden_from_keys_with_rates_of_their_own() {
+    // Goal: rows change how much may pass, not who is told. Method: a row under a limit that marks; what client and origin see before it is
+    // exceeded, and after.
+    let origin = Origin::echo();
+    let rules = r#"
+        [limit.api]
+        key = "client.ip"
+        rates = ["1 per 1h"]
+        action = "mark"
+        overrides = "../tiers.csv"
+        [[route]]
+        path = "/"
+        limits = ["api"]
+        origin = "app"
+        "#;
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .rules(rules)
+        .file("tiers.csv", "client.ip,rates\n127.0.0.1,2 per 1h\n")
+        .start()
+        .await;
+    for marked in [false, false, true] {
+        let answer = gateway.get("/").await;
+        for field in ["ratelimit", "ratelimit-policy"] {
+            assert_eq!(answer.header(field), None, "{answer:?}");
+        }
+        let mark = answer.echo().header("x-sluicegate-limit").is_some();
+        assert_eq!((answer.status, mark), (200, marked));
+    }
+}
+
+#[tokio::test]
 async fn a_million_rows_are_looked_up_as_fast_as_one() {
     // Goal: the size that tenants come in. Method: a million networks, the first and the last blocked, one in the middle unlimited;
     // memory stays in bounds.

@@ -147,7 +147,8 @@ async fn who_changes_the_tier_keeps_what_was_counted() {
 
 #[tokio::test]
 async fn logs_hold_what_the_largest_tier_counts() {
-    // Goal: `exact` keeps as many moments as any tier needs. Method: a tier a hundred times the limit's own count.
+    // Goal: `exact` keeps as many moments as any tier needs, and says what they take. Method: a tier a hundred times the limit's own count;
+    // the memory in metrics, and as explained.
     let exact = by_claim(r#"["1 per 1h"]"#, r#""100 per 1h""#)
         .replace("on_missing", "algorithm = \"exact\"\non_missing")
         .replace("overrides = \"../rows.csv\"", "")
@@ -160,6 +161,16 @@ async fn logs_hold_what_the_largest_tier_counts() {
     }
     assert_eq!(passes(&gateway, &asks("ann", &json!("pro"))).await, 0);
     assert_eq!(passes(&gateway, &asks("bob", &json!(null))).await, 1);
+
+    let said = explained(&exact, &["--json"]).await;
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let limits = said["limits"].as_array().unwrap();
+    let api = limits.iter().find(|limit| limit["name"] == "api").unwrap();
+    let taken = gateway
+        .metrics()
+        .await
+        .sum("sluicegate_limit_bytes", &[("limit", "api")]);
+    assert_eq!(api["memory_bytes"].as_f64(), Some(taken), "as explained");
 }
 
 const BY_FIELD: &str = r#"
