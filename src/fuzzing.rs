@@ -36,7 +36,7 @@ pub fn framing(read: &[u8]) -> Framing {
     match Head::find(read) {
         Head::Partial => Framing::Partial,
         Head::Malformed => Framing::Malformed,
-        Head::Whole { bytes, body } => Framing::Whole {
+        Head::Whole { bytes, body, .. } => Framing::Whole {
             head: bytes,
             body: match body {
                 Body::Length(bytes) => Following::Length(bytes),

@@ -52,10 +52,12 @@ impl Connection {
         let mut began = None;
         loop {
             match Head::find(&self.read) {
-                Head::Whole { bytes, .. } if bytes > rules.max_header_bytes => {
+                Head::Whole { bytes, fields, .. }
+                    if bytes > rules.max_header_bytes || fields > rules.max_headers =>
+                {
                     return Next::Problem(Problem::HeadTooLarge);
                 }
-                Head::Whole { bytes, body } => return Next::Head(bytes, body),
+                Head::Whole { bytes, body, .. } => return Next::Head(bytes, body),
                 Head::Malformed => return Next::Problem(Problem::BadRequest),
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
                     return Next::Problem(Problem::HeadTooLarge);

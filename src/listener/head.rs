@@ -17,6 +17,8 @@ pub(crate) enum Head {
     Whole {
         /// Its length in bytes, with the empty line.
         bytes: usize,
+        /// How many fields it has.
+        fields: usize,
         /// What follows it.
         body: Body,
     },
@@ -61,6 +63,7 @@ impl Head {
         match framing.body(version) {
             Some(body) => Self::Whole {
                 bytes: lines.at,
+                fields: framing.fields,
                 body,
             },
             None => Self::Malformed,
@@ -103,9 +106,10 @@ fn is_target(target: &[u8]) -> bool {
     }
 }
 
-/// The fields that frame and address a request.
+/// The fields that frame and address a request, and how many there are in all.
 #[derive(Default)]
 struct Framing {
+    fields: usize,
     hosts: usize,
     length: Option<usize>,
     chunked: bool,
@@ -123,6 +127,7 @@ impl Framing {
             return None;
         }
         let value = value.trim_ascii();
+        self.fields += 1;
         // The length first: most fields differ from all three in it.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => self.hosts += 1,
@@ -224,26 +229,34 @@ mod tests {
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
     #[test]
     fn a_whole_head_tells_its_length_and_framing() {
-        let cases: [(&[u8], Body); 5] = [
-            (PLAIN, Body::Length(0)),
+        let cases: [(&[u8], usize, Body); 5] = [
+            (PLAIN, 2, Body::Length(0)),
             (
                 b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
+                2,
                 Body::Length(12),
             ),
             (
                 b"POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding: Chunked\r\n\r\n",
+                2,
                 Body::Chunked,
             ),
-            (b"GET / HTTP/1.0\r\n\r\n", Body::Length(0)),
+            (b"GET / HTTP/1.0\r\n\r\n", 0, Body::Length(0)),
             (
                 b"GET / HTTP/1.1\r\nHost: a\r\n!#$%&'*+-.^_`|~9Z: \tb\xc3\xa9\t\r\n\r\n",
+                2,
                 Body::Length(0),
             ),
         ];
-        for (head, body) in cases {
+        for (head, fields, body) in cases {
             let read = [head, b"GET"].concat();
             let bytes = head.len();
-            assert_eq!(Head::find(&read), Head::Whole { bytes, body });
+            let whole = Head::Whole {
+                bytes,
+                fields,
+                body,
+            };
+            assert_eq!(Head::find(&read), whole);
         }
     }
 

@@ -82,7 +82,8 @@ async fn the_caps_hold_over_http2() {
 
 #[tokio::test]
 async fn a_head_too_large_is_431() {
-    // Goal: the caps on a head's bytes and fields. Method: one large field, many small ones; both below Pingora's own caps.
+    // Goal: the caps on a head's bytes and fields. Method: one large field, many small ones, and more than the proxy's parser would take;
+    // each has its line in the log.
     let origin = Origin::echo();
     let gateway = Setup::new()
         .origin("app", &origin)
@@ -93,15 +94,18 @@ async fn a_head_too_large_is_431() {
         .send(get("/").header("X-Large", &"x".repeat(5000)))
         .await
         .assert_problem(431);
-    let many = (0..25).fold(get("/"), |request, n| {
-        request.header(&format!("X-Field-{n}"), "v")
-    });
-    gateway.send(many).await.assert_problem(431);
-    let some = (0..10).fold(get("/"), |request, n| {
-        request.header(&format!("X-Field-{n}"), "v")
-    });
-    assert_eq!(gateway.send(some).await.status, 200);
+    let with = |fields: usize| {
+        (0..fields).fold(get("/"), |request, n| {
+            request.header(&format!("X-{n}"), "v")
+        })
+    };
+    gateway.send(with(25)).await.assert_problem(431);
+    gateway.send(with(300)).await.assert_problem(431);
+    assert_eq!(gateway.send(with(10)).await.status, 200);
     assert_eq!(origin.count(), 1);
+    let told = gateway.access_lines(4).await;
+    let statuses: Vec<_> = told.iter().map(|line| line["status"].as_u64()).collect();
+    assert_eq!(statuses, [431, 431, 431, 200].map(Some));
 }
 
 #[tokio::test]
