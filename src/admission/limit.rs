@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Bans, Cost, Limit, Meaning, Permits, Timestamp};
+use sluicegate_limiter::{Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
 
 use super::gap::Gaps;
 use super::key::{KeySeed, RequestFacts};
@@ -143,11 +143,22 @@ impl ActiveLimit {
     /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
     #[must_use]
     pub fn always_may_refuse(&self) -> bool {
+        self.may_refuse_whom_it_asks()
+            && self.overrides.is_none()
+            && self.on_missing != Some(OnMissing::Skip)
+    }
+
+    /// Whether it may refuse any request that has its key and its own rates, and does nothing else to it.
+    pub(super) fn may_refuse_whom_it_asks(&self) -> bool {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
-            && self.overrides.is_none()
-            && self.on_missing != Some(OnMissing::Skip)
+    }
+
+    /// Whether rows or tiers say something else of a request with this key.
+    pub(super) fn is_otherwise(&self, key: KeyHash, facts: &RequestFacts<'_>) -> bool {
+        let overrides = self.overrides.as_ref();
+        overrides.is_some_and(|overrides| overrides.of(key, facts).is_some())
     }
 
     /// The tier that a request is in, by its key or by what it names; `None` where it has the limit's own rates, or is not asked.

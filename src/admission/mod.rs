@@ -118,7 +118,7 @@ pub fn foresee_refusal(
     seed: &KeySeed,
     now: Timestamp,
 ) -> Option<Refused> {
-    if limits.is_empty() || !limits.are_together() {
+    if limits.is_empty() || !limits.are_foreseeable() {
         return None;
     }
     let mut gaps = Gaps::default();
@@ -128,6 +128,10 @@ pub fn foresee_refusal(
     }
     if !limits.are_plain() {
         // Without gaps there is an ask for each limit.
+        let mut each = limits.iter().zip(&asks);
+        if each.any(|(active, ask)| active.is_otherwise(ask.key, facts)) {
+            return None;
+        }
         let faced = (0..).zip(limits.iter()).zip(&asks);
         let faced = faced.map(|((limit, active), ask)| Facing {
             limit,

@@ -26,6 +26,8 @@ enum Course {
     Plain,
     /// All together, and then something is left to be done.
     Together,
+    /// All together, unless a request lacks a key or has other rates.
+    Mostly,
     /// Not all of them together.
     Apart,
 }
@@ -41,6 +43,8 @@ impl RouteLimits {
             Course::Plain
         } else if written.iter().all(|limit| limit.always_may_refuse()) {
             Course::Together
+        } else if written.iter().all(|limit| limit.may_refuse_whom_it_asks()) {
+            Course::Mostly
         } else {
             Course::Apart
         };
@@ -91,9 +95,14 @@ impl RouteLimits {
         self.course == Course::Plain
     }
 
-    /// Whether every request faces all limits, so that what they say together can be foreseen, and written down before.
+    /// Whether every request faces all limits, so that what they show can be written down before.
     #[must_use]
     pub fn are_together(&self) -> bool {
+        matches!(self.course, Course::Plain | Course::Together)
+    }
+
+    /// Whether what they say of a request that has all keys and no other rates can be foreseen.
+    pub(super) fn are_foreseeable(&self) -> bool {
         self.course != Course::Apart
     }
 

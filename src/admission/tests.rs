@@ -18,6 +18,7 @@ struct Bench {
     route: RouteLimits,
     seed: KeySeed,
     headers: HeaderMap,
+    hop: Hop,
     now: Timestamp,
 }
 
@@ -28,7 +29,8 @@ impl Bench {
             .iter()
             .map(|(name, lines)| format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n"));
         let text = format!(
-            "[[listener]]\naddress = \"127.0.0.1:80\"\n[[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n{}",
+            "[[listener]]\naddress = \"127.0.0.1:80\"\n[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
+             [[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n{}",
             tables.collect::<String>()
         );
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
@@ -49,6 +51,7 @@ impl Bench {
             route,
             seed,
             headers: HeaderMap::new(),
+            hop: Hop::Stranger,
             now,
         }
     }
@@ -57,7 +60,7 @@ impl Bench {
     fn asked<T>(&self, ask: impl FnOnce(&RequestFacts<'_>) -> T) -> T {
         ask(&RequestFacts {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
-            hop: Hop::Stranger,
+            hop: self.hop,
             host: "",
             path: "/",
             method: &Method::GET,
@@ -229,6 +232,37 @@ fn only_limits_that_need_it_are_weighed() {
         );
     }
 }
+
+/// Goal: a refusal is foreseen only of requests that the limit's own rates hold for. Method: a limit with tiers, used up; strangers and
+/// unknown tiers are foreseen, as they are decided, and nothing is charged; known tiers are left to the decision.
+#[test]
+fn what_tiers_say_is_not_foreseen() {
+    let tiers = "tier = \"header.x-plan\"\ntiers = { pro = \"9 per 30d\", free = \"unlimited\" }";
+    let mut bench = Bench::new(
+        &[("a", &format!("{FIVE}\n{tiers}")), ("b", FIVE)],
+        &["b", "a"],
+    );
+    for _ in 0..5 {
+        drop(bench.admit());
+    }
+    for (hop, plan, foreseen) in [
+        (Hop::Stranger, "pro", true),
+        (Hop::Trusted, "gold", true),
+        (Hop::Trusted, "pro", false),
+        (Hop::Trusted, "free", false),
+    ] {
+        bench.hop = hop;
+        bench
+            .headers
+            .insert("x-plan", plan.parse().expect("a value"));
+        let refused =
+            bench.asked(|facts| foresee_refusal(&bench.route, facts, &bench.seed, bench.now));
+        assert_eq!(refused.is_some(), foreseen, "{hop:?} {plan}");
+        assert!(bench.is_refused(), "by the other limit at least");
+    }
+    assert_eq!(bench.left(), [0, 0]);
+}
+
 /// Goal: a ban and a permit belong to whichever limit is asked, also to one that stands in for another, and what bars a request takes
 /// nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
 #[test]

@@ -278,9 +278,15 @@ async fn a_skipped_limit_leaves_the_others_in_their_places() {
             .iter()
             .all(|line| line["limit"] == "third" && line["missing"] == "header.x-user")
     );
+    // Whoever has the key faces all three, and such a refusal is repeated with all three.
+    for _ in 0..3 {
+        let refused = client.send(get("/").header("x-user", "ann")).await;
+        let left = ["first", "second", "third"].map(|limit| refused.remaining(limit));
+        assert_eq!((refused.status, left), (429, [8, 9, 0]));
+    }
     let metrics = gateway.metrics().await;
     let sum = |name: &str, limit| metrics.sum(name, &[("limit", limit)]);
-    assert_eq!(sum("sluicegate_limit_refused_total", "third"), 3.0);
+    assert_eq!(sum("sluicegate_limit_refused_total", "third"), 6.0);
     assert_eq!(sum("sluicegate_limit_admitted_total", "second"), 0.0);
     assert_eq!(sum("sluicegate_limit_incomplete_keys_total", "second"), 4.0);
 }

@@ -201,6 +201,25 @@ async fn a_field_names_the_tier_only_where_a_trusted_hop_writes_it() {
     let unnamed = get("/").forwarded_for("192.0.2.3");
     assert_eq!(passes(&gateway, &unnamed).await, 2);
 
+    // On one connection, where repeated refusals are answered without the proxy.
+    let mut hop = gateway.client().await;
+    let mut statuses = Vec::new();
+    for plan in [
+        "", "", "", "", "pro", "pro", "pro", "pro", "", "", "closed", "",
+    ] {
+        let asked = get("/").forwarded_for("192.0.2.4");
+        let asked = if plan.is_empty() {
+            asked
+        } else {
+            asked.header("x-plan", plan)
+        };
+        statuses.push(hop.send(asked).await.status);
+    }
+    assert_eq!(
+        statuses,
+        [200, 200, 429, 429, 200, 200, 200, 429, 429, 429, 403, 429]
+    );
+
     let mut stranger = gateway.client_from("127.0.0.2").await;
     let mut statuses = Vec::new();
     for plan in ["pro", "closed", "pro", "pro"] {
