@@ -114,7 +114,7 @@ impl<'l> Tables<'l> {
             .ok_or(format!("{} has no {END}", path.display()))?;
         let tables = format!(
             "{}\n\n**Claims**\n\n{}\n**Admitted**, ns a decision\n\n{}\n**Refused**, ns a decision\n\n{}\n\
-             **Memory**, bytes a key, a million keys\n\n{}",
+             {}",
             self.circumstances(),
             self.claims(),
             self.of(Answer::Admit),
@@ -170,7 +170,10 @@ fn line(row: &Row<'_>) -> String {
 }
 
 fn memory(bytes: &Bytes) -> String {
-    let mut table = "| limiter | 1 rate | 2 rates | 3 rates |\n|---|---|---|---|\n".to_owned();
+    if bytes.is_empty() {
+        return String::new();
+    }
+    let mut table = "**Memory**, bytes a key, a million keys\n\n| limiter | 1 rate | 2 rates | 3 rates |\n|---|---|---|---|\n".to_owned();
     for (name, row) in bytes {
         let cells: String = row.iter().map(|bytes| format!(" {bytes:.0} |")).collect();
         table.push_str(&format!("| {name} |{cells}\n"));
