@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word};
+use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word, sliding_window};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::{Asked, Counted, Decision, Finding, Verdict};
@@ -15,7 +15,7 @@ use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::{Charged, Occupancy, Seat, State, Table, Tallies};
+use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
 mod change;
@@ -227,14 +227,14 @@ impl Limit {
     /// that it is written where the caller wants it and not copied there.
     #[inline(always)]
     pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
-        match self.meters[0] {
+        match self.meters[0].sliding() {
             // What most limits use is compiled for itself: that these judges are of one kind is known here.
-            Meter::Sliding(_) => with_table!(
+            Some(first) => with_table!(
                 &self.counters.table,
-                table => self.charge_sliding(table, key, cost, now),
+                table => self.charge_sliding(table, first, key, cost, now),
                 logs => self.charge_log(logs, key, cost, now),
             ),
-            _ => self.charge_otherwise(key, cost, now),
+            None => self.charge_otherwise(key, cost, now),
         }
     }
 
@@ -242,19 +242,39 @@ impl Limit {
     fn charge_sliding<const K: usize>(
         &self,
         table: &Table<K>,
+        first: sliding_window::Meter,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
-        let judges = std::array::from_fn(|rate| self.meters[rate].sliding_at(now));
-        let finding = self.charge_in(table, &judges, key, cost);
+        // All meters of a limit are of one algorithm; so said, the compiler need not provide for others.
+        let judges = std::array::from_fn(|rate| {
+            let meter = self.meters[rate].sliding().unwrap_or(first);
+            Judge::Sliding(meter.at(now))
+        });
+        let finding = match table.charge_known(key, &judges, cost) {
+            Some((Changed::Written(words), seat)) => {
+                self.counters.forward(key, seat.counted(), cost, now);
+                admitted(&State::Own(words), &judges, cost)
+            }
+            Some((Changed::Left(words), _)) => refused(&State::Own(words), &judges, cost),
+            // Newcomers take the long way, so that the short one has to carry nothing for it.
+            None => return self.charge_otherwise(key, cost, now),
+        };
         Verdict::over_one(Decision::new(now, finding, K, &self.meters))
     }
 
     #[inline(never)]
     fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
-            self.charge_in(table, &self.judges(now), key, cost)
+            let judges = self.judges(now);
+            match table.charge(key, &judges, cost) {
+                Charged::Refused(state) => refused(&state, &judges, cost),
+                Charged::Admitted(state, seat) => {
+                    self.counters.forward(key, seat.counted(), cost, now);
+                    admitted(&state, &judges, cost)
+                }
+            }
         }, logs => return self.charge_log(logs, key, cost, now));
         Verdict::over_one(self.decision(finding, now))
     }
@@ -283,24 +303,6 @@ impl Limit {
             exact::Charged::Admitted(answer, receipt) => {
                 self.counters.forward(key, answer.counted(), cost, now);
                 (Decision::of_log(answer), Some(Receipt::Log(receipt)))
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn charge_in<const K: usize>(
-        &self,
-        table: &Table<K>,
-        judges: &[Judge; K],
-        key: KeyHash,
-        cost: Cost,
-    ) -> Finding {
-        match table.charge(key, judges, cost) {
-            Charged::Refused(state) => refused(&state, judges, cost),
-            Charged::Admitted(state, seat) => {
-                self.counters
-                    .forward(key, seat.counted(), cost, judges[0].now());
-                admitted(&state, judges, cost)
             }
         }
     }

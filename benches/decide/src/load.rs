@@ -1,5 +1,7 @@
 //! Owns who asks: how many clients there are, how often each comes, how many threads ask, and what they are told.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Uniform, Zipf};
@@ -15,6 +17,12 @@ pub struct Load {
     pub spread: Spread,
     /// Whether a decision may overlap with the one before.
     pub pace: Pace,
+    /// Numbers of rates that the limit may have.
+    pub rates: &'static [usize],
+    /// How often everybody has a turn.
+    pub rounds: usize,
+    /// How long half a turn takes, about.
+    pub slice: Duration,
 }
 
 /// How often each client comes.
@@ -31,43 +39,65 @@ pub enum Spread {
 pub enum Pace {
     /// It may: the figure is that of a core which does nothing else.
     BackToBack,
-    /// It waits for it, with a fence between: nobody hides a cache miss behind the next. That is what a request sees.
+    /// It waits for it: nobody hides a cache miss behind the next. That is what a request sees.
     OneAtATime,
 }
 
-/// The rows of the tables. Those that fit into the cache go back to back: a fence would be most of what one sees of them.
-pub const ROWS: [Load; 5] = [
+/// What most rows have in common.
+const ROW: Load = Load {
+    name: "",
+    clients: 1,
+    spread: Spread::Even,
+    pace: Pace::OneAtATime,
+    rates: &[1, 2, 3],
+    rounds: 9,
+    slice: Duration::from_millis(10),
+};
+
+/// A million clients: tables that fit into no cache of one core, and take a while to get into those they fit into.
+const MILLION: Load = Load {
+    clients: 1_000_000,
+    rounds: 7,
+    slice: Duration::from_millis(40),
+    ..ROW
+};
+
+/// The rows of the tables.
+pub const ROWS: [Load; 6] = [
+    Load { name: HOT, ..ROW },
     Load {
-        name: "hot",
-        clients: 1,
-        spread: Spread::Even,
+        name: "hot, back to back",
         pace: Pace::BackToBack,
+        ..ROW
     },
     Load {
         name: "1k",
         clients: 1_000,
-        spread: Spread::Even,
-        pace: Pace::BackToBack,
+        ..ROW
     },
     Load {
         name: "1M",
-        clients: 1_000_000,
-        spread: Spread::Even,
-        pace: Pace::OneAtATime,
+        ..MILLION
     },
     Load {
         name: "zipf",
-        clients: 1_000_000,
         spread: Spread::Zipf,
-        pace: Pace::OneAtATime,
+        ..MILLION
     },
+    // To make these tables takes longer than to ask them.
     Load {
         name: "10M",
         clients: 10_000_000,
-        spread: Spread::Even,
-        pace: Pace::OneAtATime,
+        rates: &[1, 3],
+        rounds: 5,
+        ..MILLION
     },
 ];
+
+/// The row of one client.
+pub const HOT: &str = "hot";
+/// Rows of so many clients or more are about cache misses.
+pub const MANY: u32 = 1_000_000;
 
 /// What every request is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

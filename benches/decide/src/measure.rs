@@ -1,24 +1,20 @@
 //! Takes the time of all peers in turns: a slice each, round after round.
 //!
 //! Each turn begins with as much time that is not counted, so that a limiter finds its own table in the caches, as far as they hold it,
-//! and not what the one before has left there. A figure is the median over the rounds. A ratio is formed inside a round, between
+//! and not what the one before has left there. A turn's figure is the median over its batches of decisions, which leaves out those in
+//! which the system took the core away, and a row's figure is the median over the rounds. A ratio is formed inside a round, between
 //! neighbours in time, and its median is taken then: what slows the machine down for a second slows down both.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::load::{Load, Pace, Threads};
+use crate::load::{Load, Threads};
 use crate::peer::{Moment, Peer, Turn};
 
-/// How often everybody has a turn.
-const ROUNDS: usize = 9;
-/// How long half a turn takes, about, where tables fit into the cache, and where they do not.
-const SLICE: Duration = Duration::from_millis(10);
-const LONG_SLICE: Duration = Duration::from_millis(60);
-/// Decisions between two looks at the clock.
-const BATCH: usize = 4096;
+/// Decisions between two looks at the clock: a tenth of a millisecond where they are fast.
+const BATCH: usize = 2048;
 
 /// What was measured of one row: a time a round, of each peer that took part.
 #[derive(Debug)]
@@ -51,11 +47,11 @@ pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load, threads: Threads) -
         .collect();
     let mut figures: Vec<_> = peers
         .iter()
-        .map(|peer| peer.as_ref().map(|_| Vec::with_capacity(ROUNDS)))
+        .map(|peer| peer.as_ref().map(|_| Vec::with_capacity(load.rounds)))
         .collect();
     let time = AtomicU64::new(0);
     // The first round only warms.
-    for round in 0..=ROUNDS {
+    for round in 0..=load.rounds {
         for (peer, figures) in peers.iter().zip(&mut figures) {
             let (Some(peer), Some(figures)) = (peer, figures) else {
                 continue;
@@ -72,10 +68,6 @@ pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load, threads: Threads) -
 /// One turn of one peer: every thread decides about its draws; returns what the slower one took for each.
 fn turn(peer: &dyn Peer, load: &Load, draws: &[Vec<u32>], time: &AtomicU64) -> f64 {
     let step = load.step();
-    let slice = match load.pace {
-        Pace::BackToBack => SLICE,
-        Pace::OneAtATime => LONG_SLICE,
-    };
     let start = Barrier::new(draws.len());
     thread::scope(|scope| {
         let threads: Vec<_> = draws
@@ -86,20 +78,22 @@ fn turn(peer: &dyn Peer, load: &Load, draws: &[Vec<u32>], time: &AtomicU64) -> f
                     start.wait();
                     let mut batches = draws.chunks_exact(BATCH).cycle();
                     let mut spend = || {
-                        let (mut decided, started) = (0, Instant::now());
-                        while started.elapsed() < slice {
+                        let (mut times, started) = (Vec::new(), Instant::now());
+                        while times.is_empty() || started.elapsed() < load.slice {
                             let clients = batches.next().unwrap_or_default();
                             let span = BATCH as u64 * step;
+                            // Relaxed: who takes which span does not matter.
+                            let moment = Moment(time.fetch_add(span, Ordering::Relaxed));
+                            let begun = Instant::now();
                             peer.decide(Turn {
                                 clients,
-                                // Relaxed: who takes which span does not matter.
-                                moment: Moment(time.fetch_add(span, Ordering::Relaxed)),
+                                moment,
                                 step,
                                 pace: load.pace,
                             });
-                            decided += clients.len();
+                            times.push(begun.elapsed().as_nanos() as f64 / clients.len() as f64);
                         }
-                        started.elapsed().as_nanos() as f64 / decided as f64
+                        median(times)
                     };
                     spend();
                     spend()

@@ -4,23 +4,26 @@ use std::error::Error;
 use std::process::Command;
 
 use crate::load::Answer;
-use crate::peer::{FLOOR, PEERS, warm};
+use crate::peer::{OURS, PEERS, warm};
 
 /// The word on the command line that makes this process hold keys.
 pub const HOLD: &str = "--hold";
 
 const KEYS: u32 = 1_000_000;
 
+/// Numbers of rates that the keys are held under.
+pub const RATES: [usize; 3] = [1, 2, 3];
+
 /// Bytes a key, by peer and number of rates.
 pub type Bytes = Vec<(&'static str, Vec<f64>)>;
 
 /// Asks a process for each peer and number of rates.
-pub fn compare(rates: &[usize]) -> Result<Bytes, Box<dyn Error>> {
+pub fn compare() -> Result<Bytes, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let mut bytes = Bytes::new();
-    for kind in PEERS.iter().skip(FLOOR + 2) {
+    for kind in PEERS.iter().skip(OURS) {
         let mut row = Vec::new();
-        for rates in rates {
+        for rates in RATES {
             let output = Command::new(&program)
                 .args([HOLD, kind.name, &rates.to_string()])
                 .output()?;

@@ -13,7 +13,7 @@ mod leaky_bucket;
 #[cfg(any(test, feature = "mmap"))]
 mod meaning;
 mod policy;
-mod sliding_window;
+pub(crate) mod sliding_window;
 mod token_bucket;
 
 use std::time::Duration;
@@ -89,16 +89,13 @@ impl Meter {
 }
 
 impl Meter {
-    /// As [`at`](Self::at) for a meter of the sliding window, which every other is taken for.
+    /// The meter of the sliding window, if that is its algorithm.
     #[inline(always)]
-    pub(crate) fn sliding_at(self, now: Timestamp) -> Judge {
-        let meter = match self {
-            Self::Sliding(meter) => meter,
-            Self::Window(rate, _) | Self::Interval(rate, _) | Self::Drain(rate, _) => {
-                sliding_window::Meter::new(rate)
-            }
-        };
-        Judge::Sliding(meter.at(now))
+    pub(crate) fn sliding(&self) -> Option<sliding_window::Meter> {
+        match self {
+            Self::Sliding(meter) => Some(*meter),
+            Self::Window(..) | Self::Interval(..) | Self::Drain(..) => None,
+        }
     }
 
     /// The same rate in this window, if it follows windows that are given.

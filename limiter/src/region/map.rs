@@ -31,6 +31,9 @@ pub(super) struct Mapping {
     kind: Kind,
 }
 
+/// A huge page of x86-64, and of ARM with pages of 4 KB. A mapping that is not shorter gets them, smaller ones could not.
+const HUGE_PAGE: usize = 2 << 20;
+
 enum Kind {
     Anonymous,
     /// The open file is kept for the lock on it, which ends with it.
@@ -40,7 +43,14 @@ enum Kind {
 impl Mapping {
     /// `count` zero words of this process alone, on huge pages if the system has them.
     pub(super) fn anonymous(count: usize) -> io::Result<Self> {
-        let bytes = bytes_of(count, 0)?;
+        let bytes = match bytes_of(count, 0)? {
+            small if small < HUGE_PAGE => small,
+            // Whole ones: Linux begins such a mapping at the edge of a huge page, and of any other one would lie in part on
+            // small pages at either end.
+            large => large
+                .checked_next_multiple_of(HUGE_PAGE)
+                .ok_or(io::ErrorKind::InvalidInput)?,
+        };
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
         Ok(Self::new(raw, 0, count, Kind::Anonymous))
     }
@@ -59,9 +69,11 @@ impl Mapping {
     }
 
     fn new(raw: MmapRaw, offset: usize, count: usize, kind: Kind) -> Self {
-        // Advice: a system without huge pages is slower, not wrong.
+        // Advice: a system without huge pages is slower, not wrong. It helps a file in `/dev/shm` where the system lets it.
         #[cfg(all(target_os = "linux", not(miri)))]
-        let _ = raw.advise(memmap2::Advice::HugePage);
+        if raw.len() >= HUGE_PAGE {
+            let _ = raw.advise(memmap2::Advice::HugePage);
+        }
         Self {
             raw,
             offset,

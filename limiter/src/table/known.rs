@@ -10,27 +10,51 @@ use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Charged, Found, Made, Place, Seat, State, Table};
 
+/// What came of changing the words of a key that has a slot.
+pub(crate) enum Changed<const K: usize> {
+    /// These were written.
+    Written([Word; K]),
+    /// These refuse, and nothing of the change remains.
+    Left([Word; K]),
+}
+
+impl<const K: usize> Changed<K> {
+    /// The same of a charge whose key has this seat.
+    #[inline(always)]
+    pub(super) fn at(self, seat: Seat) -> Charged<K> {
+        match self {
+            Self::Written(words) => Charged::Admitted(State::Own(words), seat),
+            Self::Left(words) => Charged::Refused(State::Own(words)),
+        }
+    }
+}
+
 impl<const K: usize> Table<K> {
     /// Changes the slot of `tag` at `place`; `None` when the slot is not its own any more and nothing of the change
     /// remains.
     #[inline(always)]
     pub(super) fn change_known(
-        &self,
         place: Place<'_, K>,
         tag: Tag,
         judges: &[Judge; K],
         change: Change<'_, K>,
-    ) -> Option<Charged<K>> {
-        let mut seen = place.read(tag)?;
-        // Judged as a whole first: a refusal writes nothing.
-        let Some(mut next) = change.apply_all(judges, &seen) else {
-            return Some(Charged::Refused(State::Own(seen)));
+    ) -> Option<Changed<K>> {
+        // Lock-free: another round means that another thread changed the first word. Nothing was written till then
+        // (invariant 3), so all words are judged anew.
+        let (mut seen, mut next) = loop {
+            let seen = place.read(tag)?;
+            // Judged as a whole first: a refusal writes nothing.
+            let Some(next) = change.apply_all(judges, &seen) else {
+                return Some(Changed::Left(seen));
+            };
+            if swap(place.state(0), seen[0], next[0]).is_ok() {
+                break (seen, next);
+            }
         };
-        for rate in 0..K {
+        for rate in 1..K {
             // Lock-free: another round means that another thread changed this word.
             while swap(place.state(rate), seen[rate], next[rate]).is_err() {
-                // Invariants 3 and 4: at word 0 nothing was written yet; behind it, whoever finds another key's tag has
-                // nothing left to undo.
+                // Invariant 4: whoever finds another key's tag has nothing left to undo.
                 seen[rate] = place.reread(tag, rate)?;
                 match change.apply(&judges[rate], rate, seen[rate]) {
                     Some(word) => next[rate] = word,
@@ -38,14 +62,14 @@ impl<const K: usize> Table<K> {
                         if let Change::Charge(cost) = change {
                             let made = judges[rate].now();
                             let charges = next.map(|left| Charge { cost, left, made });
-                            undo(&place, tag, judges, &charges[..rate]);
+                            undo(place, tag, judges, &charges[..rate]);
                         }
-                        return Some(Charged::Refused(State::Own(seen)));
+                        return Some(Changed::Left(seen));
                     }
                 }
             }
         }
-        Some(Charged::Admitted(State::Own(next), place.seat()))
+        Some(Changed::Written(next))
     }
 
     /// Takes `cost` of a charge that another table made back, if the key has a slot here.
@@ -59,7 +83,7 @@ impl<const K: usize> Table<K> {
         let tag = Tag::of(key);
         if let Found::At(place) = self.find(tag, self.memory.homes(tag)) {
             let charges = made.left.map(|[left, _]| made.charge(left, cost));
-            undo(&place, tag, judges, &charges);
+            undo(place, tag, judges, &charges);
         }
     }
 
@@ -129,7 +153,7 @@ impl<const K: usize> Table<K> {
                     slot,
                 };
                 let charges = made.left.map(|[left, _]| made.charge(left, cost));
-                undo(&place, Tag::of(key), judges, &charges);
+                undo(place, Tag::of(key), judges, &charges);
             }
             Seat::Overflow(homes) => self.undo_overflow(homes, judges, made, cost),
         }
@@ -139,7 +163,7 @@ impl<const K: usize> Table<K> {
 impl<const K: usize> Place<'_, K> {
     /// The word of rate `rate`, once the slot belongs to `tag` for sure; `None` when it belongs to another key.
     #[cold]
-    fn reread(&self, tag: Tag, rate: usize) -> Option<Word> {
+    fn reread(self, tag: Tag, rate: usize) -> Option<Word> {
         // Another round means that the slot was changing hands: invariant 6.
         loop {
             // Acquire, both: as in `read`, a word that a claim wrote shows the claim's tag, or its busy bit, in the
@@ -155,7 +179,7 @@ impl<const K: usize> Place<'_, K> {
 }
 
 /// Takes charges out of the first rates of a slot again, last first.
-fn undo<const K: usize>(place: &Place<'_, K>, tag: Tag, judges: &[Judge; K], charges: &[Charge]) {
+fn undo<const K: usize>(place: Place<'_, K>, tag: Tag, judges: &[Judge; K], charges: &[Charge]) {
     for (rate, charge) in charges.iter().enumerate().rev() {
         // Lock-free: another round means that another thread changed this word. A slot that went to another key owes
         // this one nothing any more, nor does this one owe it.

@@ -62,6 +62,7 @@ use crate::time::Timestamp;
 pub use ages::Ages;
 use census::Counts;
 pub use census::{Occupancy, Tallies};
+pub(crate) use known::Changed;
 use layout::{Bucket, Memory};
 pub use spell::Overflow;
 use tag::{Owner, Tag};
@@ -264,18 +265,28 @@ impl<const K: usize> Table<K> {
     }
 
     /// Takes `cost` from what `key` may use, if it fits.
-    ///
-    /// The way of the known key is compiled into the caller; everything else is a call.
-    #[inline(always)]
     pub(crate) fn charge(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Charged<K> {
-        let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        if let Found::At(place) = self.find(tag, homes)
-            && let Some(charged) = self.change_known(place, tag, judges, Change::Charge(cost))
-        {
-            return charged;
+        match self.charge_known(key, judges, cost) {
+            Some((changed, seat)) => changed.at(seat),
+            None => self.change(key, judges, Change::Charge(cost)),
         }
-        self.change(key, judges, Change::Charge(cost))
+    }
+
+    /// As [`charge`](Self::charge) for a key that has a slot, and where that is; `None` for one that has none, or none for
+    /// sure. This is what most decisions are: it is compiled into the caller.
+    #[inline(always)]
+    pub(crate) fn charge_known(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        cost: Cost,
+    ) -> Option<(Changed<K>, Seat)> {
+        let tag = Tag::of(key);
+        let Found::At(place) = self.find(tag, self.memory.homes(tag)) else {
+            return None;
+        };
+        let changed = Self::change_known(place, tag, judges, Change::Charge(cost))?;
+        Some((changed, place.seat()))
     }
 
     /// Makes a change to what `key` used, unless it is refused.
@@ -292,7 +303,8 @@ impl<const K: usize> Table<K> {
         // system as a whole went on.
         loop {
             let charged = match self.find(tag, homes) {
-                Found::At(place) => self.change_known(place, tag, judges, change),
+                Found::At(place) => Self::change_known(place, tag, judges, change)
+                    .map(|changed| changed.at(place.seat())),
                 Found::Nowhere
                     if let Some(refusal) = self.refuse_newcomer(tag, homes, judges, change) =>
                 {

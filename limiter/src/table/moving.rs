@@ -168,7 +168,7 @@ impl<const K: usize> Table<K> {
         // As in `change`: another round means that another thread seated or unseated this key.
         loop {
             if let Found::At(place) = self.find(tag, homes) {
-                if self.change_known(place, tag, judges, change).is_some() {
+                if Self::change_known(place, tag, judges, change).is_some() {
                     return place.seat();
                 }
             } else if self.change_overflow_unless_seated(tag, homes, judges, change) {

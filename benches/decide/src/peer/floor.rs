@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use sluicegate_limiter::Region;
 
-use super::{Brief, Limiter, Moment, sluicegate};
+use super::{Brief, Limiter, Moment, hashed, sluicegate};
 use crate::load::Answer;
 
 /// As many lines as the limiter's table takes for so many clients, in memory of the same kind.
@@ -18,7 +18,7 @@ const LINE: usize = 8;
 
 impl Floor {
     pub fn new(brief: Brief) -> Self {
-        let words = Region::owned(sluicegate::limit(brief).bytes() / 8);
+        let words = Region::owned(sluicegate::bytes(brief) / 8);
         for word in words.iter().step_by(LINE) {
             word.store(1, Ordering::Relaxed);
         }
@@ -32,10 +32,8 @@ impl Floor {
 impl Limiter for Floor {
     #[inline]
     fn admits(&self, client: u32, _: Moment) -> bool {
-        // Scattered over the whole array, as a hash would scatter them.
-        let scattered = (u64::from(client) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let lines = self.words.len() / LINE;
-        let line = ((u128::from(scattered) * lines as u128) >> 64) as usize;
+        let line = ((u128::from(hashed(client)) * lines as u128) >> 64) as usize;
         // Relaxed: nothing is published.
         let added = self.words[line * LINE].fetch_add(1, Ordering::Relaxed) > 0;
         added == (self.answer == Answer::Admit)

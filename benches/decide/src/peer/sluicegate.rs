@@ -6,15 +6,24 @@ use std::hint::black_box;
 
 use quanta::Clock;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, KeyHash, Limit, MAX_COUNT, MAX_PERIOD, Outcome, Period, Rate, Rates, Seed,
-    Timestamp, decide,
+    Ask, Capacity, Cost, KeyHash, Limit, MAX_COUNT, MAX_PERIOD, Outcome, Period, Policy, Rate,
+    Rates, Seed, Timestamp, decide,
 };
 
-use super::{Brief, Limiter, Moment};
+use super::{Brief, Limiter, Moment, hashed};
 use crate::load::Answer;
 
 /// A limit that admits always, or never, and has as many keys as there are clients.
 pub fn limit(brief: Brief) -> Limit {
+    Limit::new(policy(brief), capacity(brief))
+}
+
+/// What it takes.
+pub fn bytes(brief: Brief) -> usize {
+    Limit::bytes_for(&policy(brief), capacity(brief)) as usize
+}
+
+fn policy(brief: Brief) -> Policy {
     // A million in a second or a little more, or one in a month.
     let rates = brief.answers().zip(1..).map(|(answer, seconds)| {
         let (count, period) = match answer {
@@ -24,9 +33,11 @@ pub fn limit(brief: Brief) -> Limit {
         let period = Period::from_secs(period).expect("within the limiter's range");
         Rate::new(count, period).expect("within the limiter's range")
     });
-    let rates = Rates::new(rates).expect("their periods differ");
-    let capacity = Capacity::new(u64::from(brief.clients)).expect("within the limiter's range");
-    Limit::new(rates, capacity)
+    Rates::new(rates).expect("their periods differ").into()
+}
+
+fn capacity(brief: Brief) -> Capacity {
+    Capacity::new(u64::from(brief.clients)).expect("within the limiter's range")
 }
 
 /// Given the time and the hash.
@@ -45,10 +56,7 @@ impl Decision {
 impl Limiter for Decision {
     #[inline]
     fn admits(&self, client: u32, moment: Moment) -> bool {
-        // A permutation that makes neighbours strangers: what a hash does, for next to nothing.
-        let mut bits = (u64::from(client) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        bits = (bits ^ (bits >> 32)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ask(&self.limit, KeyHash::from_bits(bits ^ (bits >> 32)), moment)
+        ask(&self.limit, KeyHash::from_bits(hashed(client)), moment)
     }
 }
 
