@@ -67,6 +67,17 @@ pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation
     )
 }
 
+/// Charges all of `asks`, the first [`MAX_ASKS`] of them, whether they fit or not: what was admitted elsewhere is spent here
+/// too. What was charged can still be settled or released.
+pub fn spend(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
+    let made: ArrayVec<(&Ask<'_>, Receipt), MAX_ASKS> = asks
+        .iter()
+        .take(MAX_ASKS)
+        .map(|ask| (ask, ask.limit.force(ask.key, ask.cost, now)))
+        .collect();
+    Reservation::new(made.into_iter())
+}
+
 /// Decides over any number of asks.
 fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     charge_all(asks, now).0

@@ -61,6 +61,7 @@ mod limit;
 mod permits;
 mod rate;
 mod region;
+mod remote;
 mod reservation;
 mod sync;
 mod table;
@@ -72,7 +73,7 @@ pub use bans::{
 };
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
-pub use decide::{Ask, decide, peek, reserve};
+pub use decide::{Ask, decide, peek, reserve, spend};
 pub use decision::{
     Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
 };
@@ -88,6 +89,7 @@ pub use region::{
     Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
     Reading, StateDir, StateError, Swept, Wall,
 };
+pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
 pub use reservation::{Due, Reservation, Settlement};
 #[cfg(loom)]
 pub use sync::lose_patience;

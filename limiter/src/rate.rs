@@ -114,6 +114,15 @@ impl Rates {
         &self.0
     }
 
+    /// The same periods with other counts, brought to what a count may be.
+    pub(crate) fn with_counts(&self, count_of: impl Fn(u32) -> u32) -> Self {
+        let rate = |rate: &Rate| Rate {
+            count: count_of(rate.count).clamp(1, MAX_COUNT),
+            period: rate.period,
+        };
+        Self(self.0.iter().map(rate).collect())
+    }
+
     /// The rate with the longest period.
     pub(crate) fn longest(&self) -> Rate {
         // There is always one, and they are sorted.

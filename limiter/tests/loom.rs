@@ -15,7 +15,8 @@ use std::sync::Arc;
 use common::{admits, after, ask, left, peek, rates};
 use loom::thread;
 use sluicegate_limiter::{
-    Algorithm, Counted, Limit, Outcome, Policy, decide, lose_patience, reserve,
+    Algorithm, Counted, Entry, Limit, Outcome, Policy, RateState, RemoteState, decide,
+    lose_patience, reserve,
 };
 
 /// Windows of the one rate that most of these tests use.
@@ -332,5 +333,109 @@ fn a_debt_that_is_given_back_and_undone_keeps_its_counts() {
         let take = |number| (0..3).filter(|_| admits(&limit, number, now)).count();
         assert!(1 + take(3) <= 2);
         assert!(take(1) <= 2);
+    });
+}
+
+/// What a store says of a key that has used so much in the window of START.
+fn told(used: u32) -> RemoteState {
+    RemoteState::new([RateState::Sliding {
+        second: after(0).as_secs(),
+        previous: 0,
+        current: used,
+    }])
+}
+
+/// Goal: what a store says comes before a charge or after it. Method: both for a known key; then both for two newcomers that want
+/// the one slot that is left.
+#[test]
+fn what_a_store_says_and_a_charge_come_one_after_the_other() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(5, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let theirs = Arc::clone(&limit);
+        both(
+            move || {
+                theirs.adopt(common::key(1), &told(3), after(0));
+            },
+            || assert!(admits(&limit, 1, after(0))),
+        );
+        let left = left(&limit, 1, after(0));
+        assert!(left == 2 || left == 1, "{left} left");
+    });
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(5, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let theirs = Arc::clone(&limit);
+        both(
+            move || {
+                theirs.adopt(common::key(2), &told(3), after(0));
+            },
+            || assert!(admits(&limit, 3, after(0))),
+        );
+        assert!(left(&limit, 2, after(0)) <= 2, "it counts at least as much");
+        assert!(left(&limit, 3, after(0)) <= 4, "no charge is lost");
+        assert_eq!(left(&limit, 1, after(0)), 4);
+    });
+}
+
+/// Goal: as above for a slot that changes hands. Method: a newcomer claims the slot of a key that owes nothing while a store says
+/// that it owes.
+#[test]
+fn what_a_store_says_and_a_claim_do_not_lose_each_other() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)) && admits(&limit, 2, after(0)));
+        let now = after(2 * PERIOD_MILLIS);
+        assert!(admits(&limit, 2, now));
+        let full = RemoteState::new([RateState::Sliding {
+            second: now.as_secs(),
+            previous: 0,
+            current: 1,
+        }]);
+        let theirs = Arc::clone(&limit);
+        both(
+            move || {
+                theirs.adopt(common::key(1), &full, now);
+            },
+            || {
+                admits(&limit, 3, now);
+            },
+        );
+        assert!(!admits(&limit, 1, now) && !admits(&limit, 2, now));
+    });
+}
+
+/// Goal: as above for a log, which is emptied and filled. Method: a store speaks of a known key beside a charge and a look.
+#[test]
+fn what_a_store_says_of_a_log_and_a_charge_come_one_after_the_other() {
+    let mut builder = loom::model::Builder::new();
+    // As with the other logs.
+    builder.preemption_bound = Some(3);
+    builder.max_branches = 20_000;
+    builder.check(|| {
+        let policy = Policy::new(Algorithm::Exact, rates(&[(4, 10)])).expect("a policy");
+        let limit = Arc::new(Limit::with_buckets(policy, 1));
+        assert!(admits(&limit, 1, after(0)));
+        let millis = after(0).as_secs() * 1_000;
+        let oldest = Some(Entry { age: 1, millis });
+        let told = RemoteState::new([RateState::Logged {
+            latest: millis,
+            awaited: oldest,
+            oldest,
+        }]);
+        let theirs = Arc::clone(&limit);
+        let (_, seen) = both(
+            move || {
+                theirs.adopt(common::key(1), &told, after(0));
+                0
+            },
+            || {
+                assert!(admits(&limit, 1, after(0)));
+                left(&limit, 1, after(0))
+            },
+        );
+        assert!((1..=2).contains(&seen), "{seen} seen");
+        let left = left(&limit, 1, after(0));
+        assert!(left == 2 || left == 1, "{left} left");
     });
 }

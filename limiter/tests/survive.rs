@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{START, admits, after, capacity, left, rates};
+use common::{START, admits, after, alone, capacity, left, rates};
 use sluicegate_limiter::{
     Adopted, Ask, Cost, KeyHash, Limit, Meaning, Outcome, Seed, StateDir, decide,
 };
@@ -127,7 +127,7 @@ fn counts_outlive_fifty_kills() {
         listen(&mut other, some(500), &mut heard);
         kill(other, &mut heard);
     }
-    let (kept, adopted) = kept(home.path());
+    let (kept, adopted) = alone(|| kept(home.path()));
     assert_eq!(adopted, Adopted::Continued);
     for (number, heard) in heard.iter().enumerate() {
         let used = u64::from(PLENTY - left(&kept, number as u64, START));
@@ -147,7 +147,7 @@ fn a_restart_with_other_counts_goes_on_and_with_other_periods_begins_anew() {
     assert_eq!(adopted, Adopted::Fresh);
     assert!((0..5).all(|_| admits(&limit, 1, START)));
     drop(limit);
-    let (limit, adopted) = open(home.path(), "otp", &[(8, 60)], 100);
+    let (limit, adopted) = alone(|| open(home.path(), "otp", &[(8, 60)], 100));
     assert_eq!((adopted, left(&limit, 1, START)), (Adopted::Continued, 3));
     for (numbers, keys) in [
         (&[(8, 30)][..], 100),
@@ -181,7 +181,7 @@ fn an_edited_limit_survives_in_its_new_shape() {
         assert!(admits(&limit, 1, START) && admits(&edited, 1, START));
         drop(edited);
         drop(limit);
-        let (reopened, adopted) = reopen(keys);
+        let (reopened, adopted) = alone(|| reopen(keys));
         assert_eq!(adopted, Adopted::Continued);
         // Twice a round, of which one round's is at most counted double, by the copy of what was charged meanwhile.
         assert_eq!(left(&reopened, 1, START), 9 - 2 * (1 + edits as u32));

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use common::{START, admits, after, ask, capacity, key, left, rates};
+use common::{START, admits, after, alone, ask, capacity, key, left, rates};
 use sluicegate_limiter::{
     Adopted, Algorithm, Ask, Cost, Limit, Meaning, Policy, Seed, StateDir, reserve,
 };
@@ -181,7 +181,7 @@ fn logs_outlive_forty_kills() {
         other.listen(2000, &mut heard);
         other.kill(&mut heard);
     }
-    let (kept, adopted) = kept(home.path());
+    let (kept, adopted) = alone(|| kept(home.path()));
     assert_eq!(adopted, Adopted::Continued);
     for (number, heard) in heard.iter().enumerate() {
         let used = COUNT - left(&kept, number as u64, START);

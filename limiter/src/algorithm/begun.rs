@@ -66,6 +66,15 @@ impl Begun {
     }
 }
 
+impl Word {
+    /// The word of a count since this millisecond of the epoch.
+    pub(crate) fn begun(millis: u64, count: u32) -> Self {
+        // Only the remainder matters.
+        let start = (millis % ROUND as u64) as i64;
+        Begun { start, count }.word()
+    }
+}
+
 /// A moment, in whole milliseconds since the epoch.
 pub(super) fn millis(now: Timestamp) -> i64 {
     // 2^64 ns are below 2^45 ms.

@@ -37,6 +37,7 @@ use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, Standing};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Rate};
+use crate::remote::{Debt, RateTerms};
 use crate::time::Timestamp;
 
 /// Longest time that a full debt may take to drain, in milliseconds: two of the longest periods.
@@ -69,6 +70,37 @@ impl Shape {
             burst,
             most_wait: None,
         }
+    }
+}
+
+impl Shape {
+    /// What a store must know to judge a cost.
+    pub(crate) fn terms(self, rate: Rate, cost: Cost) -> RateTerms {
+        // These depend on no moment.
+        let judge = Judge::new(rate, self, Timestamp::default());
+        let debt = |ticks| Debt::of(ticks, rate.count());
+        let nothing = Debt {
+            millis: 0,
+            ticks: 0,
+        };
+        RateTerms::Drain {
+            rate,
+            cost: debt(judge.ticks(cost.get())).unwrap_or(nothing),
+            room: debt(judge.allowed(cost)),
+            ceiling: debt(2 * judge.most()).unwrap_or(nothing),
+            horizon: Duration::from_millis(judge.horizon() as u64),
+        }
+    }
+}
+
+impl Word {
+    /// The word of a debt that ends so many ticks after this millisecond of the epoch.
+    pub(crate) fn owing(millis: u64, ticks: u32, generation: u16) -> Self {
+        let generation = u64::from(generation).clamp(1, GENERATIONS);
+        let ticks = u64::from(ticks) & ((1 << TICK_BITS) - 1);
+        // Only the remainder matters.
+        let millis = millis % ROUND as u64;
+        Self::from_bits(generation << (TICK_BITS + MILLI_BITS) | millis << TICK_BITS | ticks)
     }
 }
 
@@ -126,6 +158,11 @@ impl Judge {
             .min(4 * self.most())
     }
 
+    /// Milliseconds ahead of now at which a moment is taken for one from the round before.
+    fn horizon(&self) -> i64 {
+        2 * (self.most() / self.count()) + DAY_MILLIS
+    }
+
     /// What is owed, in ticks.
     fn debt(&self, word: Word) -> i64 {
         if word == Word::UNUSED {
@@ -134,8 +171,7 @@ impl Judge {
         let millis = (word.bits() >> TICK_BITS) as i64 & (ROUND - 1);
         let ticks = (word.bits() & ((1 << TICK_BITS) - 1)) as i64;
         let ahead = (millis - self.millis()).rem_euclid(ROUND);
-        let horizon = 2 * (self.most() / self.count()) + DAY_MILLIS;
-        if ahead > horizon {
+        if ahead > self.horizon() {
             return 0;
         }
         // An edit of the count may leave more ticks than make a millisecond.

@@ -24,6 +24,7 @@ use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, Standing};
 use crate::rate::Rate;
+use crate::remote::{Begins, Span};
 use crate::time::Timestamp;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -43,6 +44,33 @@ pub(crate) enum Shape {
         /// In seconds.
         length: u32,
     },
+}
+
+impl Shape {
+    /// Where windows begin, as a store is told; a span is told with those beside it, by who knows the calendar.
+    pub(crate) fn begins(self) -> Begins {
+        match self {
+            Self::Epoch => Begins::Epoch,
+            Self::First => Begins::First,
+            Self::Span { start, length } => Begins::Calendar(
+                [Span {
+                    begin: start,
+                    length,
+                }; 3],
+            ),
+        }
+    }
+
+    /// The window itself, where it is known.
+    pub(crate) fn span(self) -> Option<Span> {
+        match self {
+            Self::Epoch | Self::First => None,
+            Self::Span { start, length } => Some(Span {
+                begin: start,
+                length,
+            }),
+        }
+    }
 }
 
 /// A rate at a moment.
@@ -127,6 +155,20 @@ impl Judge {
     pub(crate) fn set(&self, word: Word, used: u32) -> Word {
         let start = self.begun(word).start;
         Begun { start, count: used }.word()
+    }
+
+    pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
+        let (before, begun) = (Begun::of(word, self.now), Begun::of(told, self.now));
+        match (before, begun) {
+            (None, _) => told,
+            (Some(before), Some(begun))
+                if begun.start >= before.start
+                    || self.shape == Shape::First && self.counts(begun.start) =>
+            {
+                told
+            }
+            (Some(before), _) => Begun { count: 0, ..before }.word(),
+        }
     }
 
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {

@@ -181,6 +181,22 @@ impl Judge {
         with_judge!(self, judge => judge.set(word, used))
     }
 
+    /// The word of a key that has used what `told` says and nothing else, in a slot that holds `word`.
+    ///
+    /// Stamps and starts that could come back under another key do not go back (invariant 2 of `table`): what `told` says is
+    /// seen from the later moment of the two. Only windows from a first request begin when they are told to: one that still
+    /// lasts is not over before the slot can change hands, and whoever claims it then begins later than this moment. (Where
+    /// clocks stepped back, a thread would have to sleep for as long as the step, and the slot to change hands meanwhile.)
+    #[must_use]
+    pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
+        match self {
+            Self::Sliding(judge) => judge.adopt(word, told),
+            Self::Window(judge) => judge.adopt(word, told),
+            Self::Interval(judge) => judge.adopt(word, told),
+            Self::Drain(judge) => judge.follow(told, word),
+        }
+    }
+
     /// `fresh` as the first word of a key in a slot where `before` was the last word of another: it differs from every
     /// word that the slot held, by itself or made to (invariant 2 of `table`).
     #[must_use]

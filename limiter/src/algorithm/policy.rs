@@ -2,6 +2,7 @@
 //! what to write instead.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +123,32 @@ impl Policy {
         &self.rates
     }
 
+    /// What one of `nodes` may admit, so that together they admit no less than this policy does: counts, bursts and queues
+    /// divided by their number and rounded up, so at most a unit a node more.
+    #[must_use]
+    pub fn share(&self, nodes: NonZeroU32) -> Self {
+        let part = |units: u32| units.div_ceil(nodes.get());
+        let rates = self.rates.with_counts(part);
+        // Rounded up apart from the count a burst may take longer to come back than any may.
+        let fastest = rates.iter().map(most_burst).min().unwrap_or(MAX_COUNT);
+        let burst_of = |burst: Option<u32>| burst.map(|burst| part(burst).min(fastest));
+        let algorithm = match &self.algorithm {
+            Algorithm::TokenBucket { burst, refill } => Algorithm::TokenBucket {
+                burst: burst_of(*burst),
+                refill: *refill,
+            },
+            Algorithm::Gcra { burst } => Algorithm::Gcra {
+                burst: burst_of(*burst),
+            },
+            Algorithm::LeakyBucket { queue, max_wait } => Algorithm::LeakyBucket {
+                queue: part(*queue).min(fastest.saturating_sub(1)),
+                max_wait: *max_wait,
+            },
+            other => other.clone(),
+        };
+        Self { algorithm, rates }
+    }
+
     /// The meters of the rates; behind the last, the last again.
     pub(crate) fn meters(&self) -> [Meter; MAX_RATES] {
         let rates = self.rates.as_slice();
@@ -200,17 +227,22 @@ fn check_burst(rate: &Rate, burst: u32) -> Result<(), PolicyError> {
     if burst == 0 || burst > MAX_COUNT {
         return Err(PolicyError::Burst { got: burst });
     }
-    let most =
-        drain::MAX_FILL * u64::from(rate.count()) / (u64::from(rate.period().as_secs()) * 1_000);
-    if u64::from(burst) > most {
+    let most = most_burst(rate);
+    if burst > most {
         return Err(PolicyError::Slow {
             rate: *rate,
             got: burst,
-            // Below the burst.
-            most: most as u32,
+            most,
         });
     }
     Ok(())
+}
+
+/// The largest burst that comes back within 62 days.
+fn most_burst(rate: &Rate) -> u32 {
+    let most =
+        drain::MAX_FILL * u64::from(rate.count()) / (u64::from(rate.period().as_secs()) * 1_000);
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 /// Why there is no such policy.

@@ -95,6 +95,13 @@ impl Word {
         })
     }
 
+    /// The word of a key that was charged last in this second of the epoch; counts beyond what a word holds are as much as it
+    /// holds.
+    pub(crate) fn sliding(second: u64, previous: u32, current: u32) -> Self {
+        // Only the remainder matters.
+        Self::pack(stamp_of((second % STAMPS as u64) as i64), previous, current)
+    }
+
     #[inline(always)]
     fn pack(stamp: u32, previous: u32, current: u32) -> Self {
         let count = |count: u32| u64::from(count.min(MAX_COUNT));

@@ -98,6 +98,19 @@ impl Judge {
         Begun { start, count }.word()
     }
 
+    pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
+        let (before, begun) = (Begun::of(word, self.now), Begun::of(told, self.now));
+        match (before, begun) {
+            (None, _) => told,
+            (Some(before), Some(begun)) if begun.start >= before.start => told,
+            (Some(Begun { start, .. }), begun) => {
+                let then = Self { start, ..*self };
+                let count = begun.map_or(0, |begun| then.refilled(begun.count, begun.start));
+                Begun { start, count }.word()
+            }
+        }
+    }
+
     pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
         let begun = self.begun(word);
         let made = Begun::of(charge.left, self.now)?;

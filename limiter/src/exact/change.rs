@@ -21,6 +21,8 @@ pub(super) enum Change<'c> {
     Set(Cost),
     /// Add these entries.
     Absorb(&'c Inherited),
+    /// Have these entries and no others; a log that several keys share has at each age the later one.
+    Adopt(&'c Inherited),
 }
 
 /// Entries with what is known of those that they leave out.
@@ -46,7 +48,7 @@ impl Change<'_> {
     pub(super) fn fits(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> bool {
         match self {
             Self::Charge(cost) => view.fits(rates, *cost, moment),
-            Self::Force(_) | Self::Set(_) | Self::Absorb(_) => true,
+            Self::Force(_) | Self::Set(_) | Self::Absorb(_) | Self::Adopt(_) => true,
         }
     }
 
@@ -71,7 +73,7 @@ impl Change<'_> {
     fn cost(&self) -> Cost {
         match self {
             Self::Charge(cost) | Self::Force(cost) | Self::Set(cost) => *cost,
-            Self::Absorb(_) => Cost::ONE,
+            Self::Absorb(_) | Self::Adopt(_) => Cost::ONE,
         }
     }
 
@@ -106,6 +108,14 @@ impl Change<'_> {
                     }
                 });
                 Inherited::of(merged, spill, size)
+            }
+            Self::Adopt(told) => {
+                let told = told.moments.iter().copied();
+                let longer = old.len().max(told.len());
+                let latest = |one: Option<u64>, other: Option<u64>| one.max(other);
+                let (mut old, mut told) = (old, told);
+                let joined = (0..longer).filter_map(|_| latest(old.next(), told.next()));
+                Inherited::of(joined, log.spill, size)
             }
         }
     }
@@ -198,7 +208,9 @@ fn write(
         Change::Force(cost) if view.used(period, moment).saturating_add(cost.get()) <= size => log
             .take(seen, at, size - cost.get())?
             .append(at, cost.get()),
-        Change::Force(_) | Change::Set(_) | Change::Absorb(_) => {
+        // Not on top of what there was: whoever looks meanwhile finds a log in other hands, and nothing in it.
+        Change::Adopt(told) if log.tag.is_some() => log.take(seen, told.latest(), 0)?.fill(told),
+        Change::Force(_) | Change::Set(_) | Change::Absorb(_) | Change::Adopt(_) => {
             let composed = change.on_top_of(view, rates, moment);
             log.take(seen, composed.latest(), view.len())?
                 .rewrite(&composed)

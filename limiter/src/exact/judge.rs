@@ -70,14 +70,14 @@ impl Moment {
     }
 
     /// The time from now to a moment.
-    fn until(self, moment: u64) -> Duration {
+    pub(super) fn until(self, moment: u64) -> Duration {
         Duration::from_millis(moment)
             .saturating_sub(Duration::from_nanos(self.now.as_nanos()))
             .min(NEVER)
     }
 }
 
-fn millis(period: Period) -> u64 {
+pub(super) fn millis(period: Period) -> u64 {
     u64::from(period.as_secs()) * MILLIS_PER_SECOND
 }
 
@@ -95,6 +95,23 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
+    pub(super) fn of(standings: impl Iterator<Item = (Standing, bool)>) -> Self {
+        let mut told = ArrayVec::new();
+        let mut longest: Option<(usize, Duration)> = None;
+        for (standing, refuses) in standings.take(MAX_RATES) {
+            if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
+                longest = Some((told.len(), standing.next_free));
+            }
+            told.push(Told::of(&standing));
+        }
+        Self {
+            told,
+            refusing: longest.map(|(rate, _)| rate),
+            counted: Counted::Alone,
+        }
+    }
+
     /// How every rate stands, after the charge where one was made.
     #[must_use]
     pub fn standings(&self) -> Standings {
@@ -223,20 +240,7 @@ impl View<'_> {
 
     /// How every rate stands.
     pub(super) fn answer(&self, rates: &Rates, asked: Asked, moment: Moment) -> Answer {
-        let mut told = ArrayVec::new();
-        let mut longest: Option<(usize, Duration)> = None;
-        for rate in rates {
-            let (standing, refuses) = self.standing(rate, asked, moment);
-            if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
-                longest = Some((told.len(), standing.next_free));
-            }
-            told.push(Told::of(&standing));
-        }
-        Answer {
-            told,
-            refusing: longest.map(|(rate, _)| rate),
-            counted: Counted::Alone,
-        }
+        Answer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
     }
 
     /// How one rate stands, and whether it refuses.

@@ -62,6 +62,7 @@ mod log;
 mod moving;
 mod newcomer;
 mod release;
+mod remote;
 #[cfg(any(test, feature = "mmap"))]
 mod survive;
 #[cfg(all(test, not(loom)))]
@@ -163,6 +164,12 @@ impl LogTable {
     pub fn suits(&self, rates: &Rates) -> bool {
         let (needed, entries) = (shape_for(rates).entries(), self.memory.entries());
         needed <= entries && entries / 2 < needed
+    }
+
+    /// Entries of a log of these rates.
+    #[must_use]
+    pub fn entries_for(rates: &Rates) -> u32 {
+        shape_for(rates).entries()
     }
 
     /// Memory of the logs that a table of this capacity has, in bytes.

@@ -224,7 +224,7 @@ impl LogTable {
                     let free = !view.owes(longest(rates), moment);
                     (free && cost.get() <= view.size()).then_some(cost.get())
                 }
-                Change::Set(_) | Change::Absorb(_) => None,
+                Change::Set(_) | Change::Absorb(_) | Change::Adopt(_) => None,
             };
             let written = match plain {
                 Some(cost) if log.is(seen) => tenure.append(at, cost),

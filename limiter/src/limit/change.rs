@@ -1,10 +1,13 @@
 //! Changes what a key used by other ways than a decision: undo, force, set, reset.
 
+use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::exact;
 use crate::key::KeyHash;
-use crate::table::{Change, Charged, Made, Seat};
+use crate::rate::MAX_RATES;
+use crate::remote::RemoteState;
+use crate::table::{Change, Charged, Made, Seat, State};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, Receipt, with_table};
@@ -43,15 +46,55 @@ impl Limit {
         }
     }
 
+    /// Lets `key` have used what a store says, in words, or of logs in `state`.
+    pub(crate) fn put_words(
+        &self,
+        key: KeyHash,
+        words: &[Word; MAX_RATES],
+        state: &RemoteState,
+        now: Timestamp,
+    ) -> Counted {
+        with_table!(&self.counters.table, table => {
+            let words = std::array::from_fn(|rate| words[rate]);
+            table.adopt(key, &self.judges(now), &words)
+        }, logs => logs.adopt(key, self.rates(), state, now))
+    }
+
+    /// Units that `key` has used of the rate of which it has used most, where these are words.
+    pub(crate) fn used_in_words(&self, key: KeyHash, now: Timestamp) -> Option<u64> {
+        with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            let state = table.peek(key, &judges);
+            let used = |(rate, judge): (usize, &Judge)| {
+                judge.used_units(match &state {
+                    State::Own(words) => words[rate],
+                    State::Shared(rows, _) => judge.lighter(rows[rate]),
+                })
+            };
+            judges.iter().enumerate().map(used).max()
+        }, _logs => None)
+    }
+
     /// Takes `cost` whether it fits or not.
-    pub(crate) fn force(&self, key: KeyHash, cost: Cost, now: Timestamp) {
-        let counted = with_table!(&self.counters.table, table => {
+    pub(crate) fn force(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Receipt {
+        let (counted, receipt) = with_table!(&self.counters.table, table => {
             match table.change(key, &self.judges(now), Change::Force(cost)) {
+                Charged::Admitted(state, seat) => {
+                    let (left, made) = (state.left(), now);
+                    (seat.counted(), Receipt::Words { seat, left, made })
+                }
                 // Force is never refused.
-                Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+                Charged::Refused(state) => {
+                    let (left, made) = (state.left(), now);
+                    (state.counted(), Receipt::Words { seat: NOWHERE, left, made })
+                }
             }
-        }, logs => logs.force(key, self.rates(), cost, now).counted());
+        }, logs => {
+            let receipt = logs.force(key, self.rates(), cost, now);
+            (receipt.counted(), Receipt::Log(receipt))
+        });
         self.counters.forward(key, counted, cost, now);
+        receipt
     }
 
     /// Takes `cost` of a charge back, here and where it was taken over to.

@@ -116,6 +116,37 @@ impl<const K: usize> Table<K> {
         }
     }
 
+    /// Makes a key have used what these words say, whatever was charged before. A charge that races with it comes before or
+    /// after, rate by rate.
+    ///
+    /// Newcomers get a slot if there is one and the words owe something; what keys in overflow share counts at least as much.
+    pub(crate) fn adopt(&self, key: KeyHash, judges: &[Judge; K], words: &[Word; K]) -> Counted {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        let owes = judges
+            .iter()
+            .zip(words)
+            .any(|(judge, word)| judge.owes(*word));
+        if !owes {
+            // As in `set`.
+            loop {
+                match self.find(tag, homes) {
+                    Found::At(place) => {
+                        let adopt = Change::Adopt(words);
+                        if Self::change_known(place, tag, judges, adopt).is_some() {
+                            return Counted::Alone;
+                        }
+                    }
+                    Found::Hidden => _ = self.seated(tag, homes),
+                    Found::Nowhere => return self.unseated(tag, homes, judges).counted(),
+                }
+            }
+        }
+        match self.change(key, judges, Change::Adopt(words)) {
+            Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+        }
+    }
+
     /// `None` when the slot is not the key's any more.
     fn set_known(
         &self,

@@ -159,6 +159,8 @@ pub(crate) enum Change<'c, const K: usize> {
     Force(Cost),
     /// Add what these words count.
     Absorb(&'c [Word; K]),
+    /// Count what these words count, and nothing else.
+    Adopt(&'c [Word; K]),
 }
 
 impl<const K: usize> Change<'_, K> {
@@ -167,7 +169,9 @@ impl<const K: usize> Change<'_, K> {
     fn apply(&self, judge: &Judge, rate: usize, word: Word) -> Option<Word> {
         match self {
             Self::Charge(cost) => judge.charge(word, *cost),
-            Self::Force(_) | Self::Absorb(_) => Some(self.force(judge, rate, word)),
+            Self::Force(_) | Self::Absorb(_) | Self::Adopt(_) => {
+                Some(self.force(judge, rate, word))
+            }
         }
     }
 
@@ -176,6 +180,8 @@ impl<const K: usize> Change<'_, K> {
         match self {
             Self::Charge(cost) | Self::Force(cost) => judge.force_shared(word, *cost),
             Self::Absorb(words) => judge.sum(word, words[rate]),
+            // What the others used stays.
+            Self::Adopt(words) => judge.larger(word, words[rate]),
         }
     }
 
@@ -185,6 +191,7 @@ impl<const K: usize> Change<'_, K> {
         match self {
             Self::Charge(cost) | Self::Force(cost) => judge.force(word, *cost),
             Self::Absorb(words) => judge.sum(word, words[rate]),
+            Self::Adopt(words) => judge.adopt(word, words[rate]),
         }
     }
 

@@ -89,7 +89,7 @@ impl<const K: usize> Table<K> {
         let rows = self.rows(homes);
         // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
         let inherited = match change {
-            Change::Absorb(_) => [Word::UNUSED; K],
+            Change::Absorb(_) | Change::Adopt(_) => [Word::UNUSED; K],
             Change::Charge(_) | Change::Force(_) => lighter(&rows, judges),
         };
         let Some(fresh) = change.apply_all(judges, &inherited) else {

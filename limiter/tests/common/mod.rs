@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "mmap")]
+use sluicegate_limiter::Adopted;
 use sluicegate_limiter::{
     Ask, Capacity, Cost, Decision, KeyHash, Limit, Outcome, Period, Rate, Rates, Seed, Timestamp,
     Verdict, decide,
@@ -26,6 +28,20 @@ pub(crate) fn alike(count: u32, units: u32) -> Rates {
 
 pub(crate) fn capacity(keys: u64) -> Capacity {
     Capacity::new(keys).expect("a capacity")
+}
+
+/// What `open` finds once nobody else has the file. A child that another test starts at this moment holds whatever files this
+/// process has open, until it has become another program.
+#[cfg(feature = "mmap")]
+pub(crate) fn alone<T>(open: impl Fn() -> (T, Adopted)) -> (T, Adopted) {
+    loop {
+        let (opened, adopted) = open();
+        if adopted != Adopted::Joined {
+            return (opened, adopted);
+        }
+        drop(opened);
+        std::thread::yield_now();
+    }
 }
 
 pub(crate) fn limit(numbers: &[(u32, u32)], keys: u64) -> Limit {

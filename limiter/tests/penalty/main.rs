@@ -2,6 +2,8 @@
 //! plain models, in eight, under floods and edits, and over the life of a process.
 
 mod bans;
+#[path = "../common/mod.rs"]
+mod common;
 mod permits;
 #[cfg(all(feature = "mmap", not(miri)))]
 mod survive;

@@ -11,6 +11,7 @@ use sluicegate_limiter::{
 };
 use sluicegate_limiter::{Period, Rate};
 
+use super::common::alone;
 use super::{START, after, capacity, key, rules};
 
 /// Where a child finds its state directory.
@@ -56,7 +57,7 @@ fn a_restart_forgets_no_ban() {
     let (_limit, adopted) =
         Limit::open(&state(home.path()), MEANING, rates, capacity(100), START).expect("a limit");
     assert_eq!(adopted, Adopted::Fresh);
-    let (bans, adopted) = open(home.path(), rules(10, 2000), 100);
+    let (bans, adopted) = alone(|| open(home.path(), rules(10, 2000), 100));
     assert_eq!(adopted, Adopted::Continued);
     let found: Vec<_> = (1..5)
         .map(|number| {
@@ -97,7 +98,7 @@ fn edited_bans_survive_in_their_new_shape() {
         );
         drop((edited, bans));
         let (reopened, adopted) =
-            Bans::open(&state, MEANING, rules, capacity(keys), START).expect("bans");
+            alone(|| Bans::open(&state, MEANING, rules, capacity(keys), START).expect("bans"));
         assert_eq!(adopted, Adopted::Continued);
         for edit in 0..=edit as u64 {
             assert!(
@@ -140,7 +141,7 @@ fn signposts_are_mended_when_a_file_is_adopted() {
                 .expect("it is there");
         }
         assert!(posts.iter().any(|post| *post != 0) && posts.iter().any(|post| *post != u64::MAX));
-        let (bans, adopted) = open(home.path(), rules(1000, 10_000), KEYS);
+        let (bans, adopted) = alone(|| open(home.path(), rules(1000, 10_000), KEYS));
         assert_eq!(adopted, Adopted::Continued);
         assert!(
             kept.iter()

@@ -50,6 +50,21 @@ impl Judge {
         }
     }
 
+    /// What `told` counts, seen from the later second of both words; without `told`, nothing since the second of `word`.
+    #[must_use]
+    pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
+        let Some(told) = told.snapshot() else {
+            return match word.snapshot() {
+                Some(before) => Word::pack(before.stamp, 0, 0),
+                None => Word::UNUSED,
+            };
+        };
+        let before = word.snapshot().map(|before| self.second_of(before.stamp));
+        let second = before.unwrap_or(i64::MIN).max(self.second_of(told.stamp));
+        let (previous, current) = self.seen_from(told, second);
+        Word::pack(stamp_of(second), previous, current)
+    }
+
     /// A word of the rate `from`, at the same moment, as one of this rate.
     ///
     /// The periods differ and a word does not tell when in its windows the charges were made, so all that `from` still

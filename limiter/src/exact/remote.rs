@@ -1,0 +1,137 @@
+//! Tells what a store says of a log, and gives a log what a store says.
+//!
+//! A log of a store may be a thousand entries long and is not sent. An answer needs three of them for each rate: the latest,
+//! the one that is waited for, and the oldest that counts. From these a log is made here that a view of the store can be
+//! judged by: at each of the known ages the entry that is known, between two of them the older one. So every entry is at
+//! most as late as the one that it stands for: the view counts as much as the store in each rate, refuses the cost that the
+//! store refused exactly as long, and any other cost no longer than the store would.
+
+use std::time::Duration;
+
+use crate::cost::Cost;
+use crate::decision::{self, Counted, NEVER, Standing};
+use crate::key::KeyHash;
+use crate::rate::{MAX_RATES, Rate, Rates};
+use crate::remote::{Entry, RateState, RemoteState};
+use crate::time::Timestamp;
+
+use super::change::{Applied, Change, Inherited};
+use super::control::Spill;
+use super::judge::{Moment, millis};
+use super::newcomer::Heritage;
+use super::{Answer, LogTable};
+
+impl LogTable {
+    /// Makes `key` have used what a store says, whatever was charged before; in overflow what it shares counts at least as
+    /// much.
+    ///
+    /// A log that adopts is emptied and filled: should its holder die between, or be taken for dead, it has forgotten. So
+    /// dominance (`log`, invariant 1) does not hold for it, and need not: the store knows.
+    pub(crate) fn adopt(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        state: &RemoteState,
+        now: Timestamp,
+    ) -> Counted {
+        let told = Inherited::told(state, self.memory.entries());
+        if told.moments.is_empty() {
+            return self.forget(key, rates, now);
+        }
+        let change = Change::Adopt(&told);
+        match self.change(key, rates, &change, Heritage::Nothing, now) {
+            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+        }
+    }
+}
+
+impl Answer {
+    /// What a store's log says of an ask; `refusing` has a bit for each rate that refuses.
+    pub(crate) fn remote(
+        rates: &Rates,
+        state: &RemoteState,
+        asked: decision::Asked,
+        refusing: u8,
+        now: Timestamp,
+    ) -> Self {
+        let moment = Moment::new(now);
+        Self::of(rates.iter().enumerate().map(|(index, rate)| {
+            let refuses = refusing & 1 << index != 0;
+            let refused = match asked {
+                decision::Asked::Wanted(cost) if refuses => Some(cost),
+                _ => None,
+            };
+            let standing = stand(rate, &state.rate(index), refused, moment);
+            (standing, refuses)
+        }))
+    }
+}
+
+/// How a rate stands; as `View::standing` in `judge`, from what the store picked out.
+fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> Standing {
+    let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
+    let RateState::Logged {
+        latest,
+        awaited,
+        oldest,
+    } = *state
+    else {
+        return Standing {
+            rate: *rate,
+            remaining: rate.count(),
+            next_free: refused.map_or(Duration::ZERO, |_| NEVER),
+            reset: Duration::ZERO,
+        };
+    };
+    let used = oldest.map_or(0, |oldest| oldest.age.saturating_add(1));
+    let awaited = awaited.map(|entry| frees(entry.millis));
+    Standing {
+        rate: *rate,
+        remaining: rate.count().saturating_sub(used),
+        next_free: match refused {
+            Some(cost) if cost.get() > rate.count() => NEVER,
+            Some(_) => awaited.unwrap_or(NEVER),
+            None => awaited.unwrap_or(Duration::ZERO),
+        },
+        reset: if used == 0 {
+            Duration::ZERO
+        } else {
+            frees(latest)
+        },
+    }
+}
+
+impl Inherited {
+    /// A log of at most `size` entries of which no entry is later than the store's of the same age, and those that the store
+    /// told are as they were told.
+    pub(super) fn told(state: &RemoteState, size: u32) -> Self {
+        // Of each rate the latest, the awaited and the oldest.
+        let mut known = arrayvec::ArrayVec::<Entry, { 3 * MAX_RATES }>::new();
+        for rate in state.rates() {
+            if let RateState::Logged {
+                latest,
+                awaited,
+                oldest,
+            } = *rate
+            {
+                let newest = oldest.map(|_| Entry {
+                    age: 0,
+                    millis: latest,
+                });
+                known.extend(newest.into_iter().chain(awaited).chain(oldest));
+            }
+        }
+        known.sort_unstable_by_key(|entry| entry.age);
+        let mut from = 0;
+        // Whatever a store says, a log is in order: no entry is later than one of a lower age.
+        let mut bound = u64::MAX;
+        let moments = known.into_iter().flat_map(move |entry| {
+            let until = entry.age.saturating_add(1).min(size).max(from);
+            bound = bound.min(entry.millis);
+            let units = (until - from) as usize;
+            from = until;
+            std::iter::repeat_n(bound, units)
+        });
+        Self::of(moments, Spill::None, size)
+    }
+}

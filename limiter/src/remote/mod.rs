@@ -1,0 +1,72 @@
+//! Says what another place needs to judge by this limiter's rules, and makes decisions of what that place answers.
+//!
+//! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the [`Terms`] of a
+//! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`] of a key, the fields of its words.
+//! From these a [`Decision`] is told here by the same code as from a local table, and a local table can
+//! [`adopt`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `limiter/tests/vectors` has
+//! what has to come of it.
+
+mod adopt;
+mod spent;
+mod state;
+mod terms;
+
+pub use state::{Entry, RateState, RemoteState, Told};
+pub use terms::{Begins, Debt, RateTerms, Span, Terms};
+
+use crate::algorithm::{Meter, Policy};
+use crate::decision::{Asked, Counted, Decision, Finding, Verdict};
+use crate::exact::Answer;
+use crate::rate::MAX_RATES;
+use crate::time::Timestamp;
+
+impl Decision {
+    /// What a store has said of one ask: how it left the key, what came of the ask, at which moment of its clock.
+    #[must_use]
+    pub fn remote(policy: &Policy, state: &RemoteState, told: Told, now: Timestamp) -> Self {
+        let rates = policy.rates();
+        let (asked, refusing) = match told {
+            Told::Taken(cost) => (Asked::Taken(cost), 0),
+            Told::Wanted { cost, refusing } => (Asked::Wanted(cost), refusing),
+            Told::Nothing => (Asked::Nothing, 0),
+        };
+        if policy.log_entries().is_some() {
+            return Self::of_log(Answer::remote(rates, state, asked, refusing, now));
+        }
+        let meters = policy.meters_at(now);
+        let finding = Finding {
+            asked,
+            counted: Counted::Alone,
+            // Bits behind the last rate would name rates that there are not.
+            refusing: refusing & ((1 << rates.len()) - 1),
+            words: state.words(&meters),
+        };
+        Self::new(now, finding, rates.len(), &meters)
+    }
+}
+
+impl Verdict {
+    /// The verdict over these decisions, the first [`MAX_ASKS`](crate::MAX_ASKS) of them, in the order of the asks.
+    #[must_use]
+    pub fn of(decisions: impl IntoIterator<Item = Decision>) -> Self {
+        let mut decisions = decisions.into_iter();
+        match (decisions.next(), decisions.next()) {
+            (Some(only), None) => Self::over_one(only),
+            (first, second) => Self::over(first.into_iter().chain(second).chain(decisions)),
+        }
+    }
+}
+
+impl Policy {
+    /// The meters of the rates with the windows of a moment.
+    fn meters_at(&self, now: Timestamp) -> [Meter; MAX_RATES] {
+        let meters = self.meters();
+        match self.calendar() {
+            None => meters,
+            Some((zone, unit)) => {
+                let shape = zone.window(unit, now);
+                meters.map(|meter| meter.in_window(shape))
+            }
+        }
+    }
+}

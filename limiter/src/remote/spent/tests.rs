@@ -1,0 +1,79 @@
+//! Tests of what is counted elsewhere, over the algorithms.
+
+use super::*;
+use crate::algorithm::{Algorithm, Alignment, Refill};
+use crate::{Ask, Capacity, Outcome, Period, RateState, Rates, decide};
+
+const KEY: KeyHash = KeyHash::from_bits(7);
+
+fn rates(counts: &[(u32, u32)]) -> Rates {
+    let rate = |(count, secs): &(u32, u32)| {
+        Rate::new(*count, Period::from_secs(*secs).expect("valid")).expect("valid")
+    };
+    Rates::new(counts.iter().map(rate)).expect("valid")
+}
+
+fn policies() -> Vec<Policy> {
+    let algorithms = [
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::TokenBucket {
+            burst: None,
+            refill: Refill::Interval,
+        },
+        Algorithm::Gcra { burst: Some(10) },
+    ];
+    let policy = |algorithm| Policy::new(algorithm, rates(&[(10, 60), (100, 600)])).expect("valid");
+    algorithms.map(policy).into()
+}
+
+/// Goal: what is counted by force counts as any charge does, and beyond what fits it is told. Method: each algorithm, a
+/// key that is admitted four units and is then counted nine more.
+#[test]
+fn what_is_counted_is_used_and_judged() {
+    let now = Timestamp::from_secs(1_800_000_000);
+    for policy in policies() {
+        let limit = Limit::new(policy.clone(), Capacity::new(10).expect("valid"));
+        assert_eq!(limit.used(KEY, now), 0, "{policy:?}");
+        let ask = |units| Ask {
+            limit: &limit,
+            key: KEY,
+            cost: Cost::new(units).expect("valid"),
+        };
+        assert_eq!(decide(&[ask(4)], now).outcome(), Outcome::Admitted);
+        assert_eq!(limit.used(KEY, now), 4, "{policy:?}");
+        limit.count(KEY, Cost::new(9).expect("valid"), now);
+        assert_eq!(limit.used(KEY, now), 13, "{policy:?}");
+        assert_ne!(decide(&[ask(1)], now).outcome(), Outcome::Admitted);
+        assert!([10, 100].contains(&policy.most()), "{policy:?}");
+    }
+}
+
+/// Goal: excess is what lies beyond the rate that is exceeded most, and nothing below. Method: states of a sliding window
+/// around both counts.
+#[test]
+fn excess_is_what_lies_beyond_the_rates() {
+    let policy = Policy::from(rates(&[(10, 60), (100, 600)]));
+    let now = Timestamp::from_secs(1_800_000_000);
+    let state = |short, long| {
+        RemoteState::new([short, long].map(|current| RateState::Sliding {
+            second: 1_800_000_000,
+            previous: 0,
+            current,
+        }))
+    };
+    for (short, long, excess) in [(0, 0, 0), (10, 100, 0), (12, 100, 2), (12, 105, 5)] {
+        assert_eq!(state(short, long).excess(&policy, now), excess);
+    }
+}
+
+/// Goal: a log says as much as it can. Method: three of five admissions.
+#[test]
+fn a_log_tells_what_it_has_used() {
+    let now = Timestamp::from_secs(1_800_000_000);
+    let policy = Policy::new(Algorithm::Exact, rates(&[(5, 60)])).expect("valid");
+    let limit = Limit::new(policy, Capacity::new(10).expect("valid"));
+    limit.count(KEY, Cost::new(3).expect("valid"), now);
+    assert_eq!(limit.used(KEY, now), 3);
+}

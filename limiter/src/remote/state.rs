@@ -1,0 +1,133 @@
+//! Holds what a store says of a key: the fields of each rate's word, or for `exact` as much of a log as an answer needs.
+//!
+//! Fields are absolute, where words go round: a store has room. Whatever a store says is taken without a panic; what a word
+//! cannot hold is brought to what it can.
+
+use arrayvec::ArrayVec;
+
+use crate::algorithm::{Meter, Word};
+use crate::cost::Cost;
+use crate::rate::MAX_RATES;
+
+/// What a store holds of one rate of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateState {
+    /// Nothing.
+    Unused,
+    /// Of [`RateTerms::Sliding`](crate::RateTerms::Sliding).
+    Sliding {
+        /// Unix second of the latest charge.
+        second: u64,
+        /// Counted in the window before that second's.
+        previous: u32,
+        /// Counted in that second's window.
+        current: u32,
+    },
+    /// Of [`RateTerms::Window`](crate::RateTerms::Window): what was counted in the latest charge's window; and of
+    /// [`RateTerms::Interval`](crate::RateTerms::Interval): the tokens missing in the latest charge's period.
+    Begun {
+        /// When that began, in milliseconds since the epoch.
+        millis: u64,
+        /// How many.
+        count: u32,
+    },
+    /// Of [`RateTerms::Drain`](crate::RateTerms::Drain): when nothing is owed any more.
+    Owing {
+        /// In milliseconds since the epoch.
+        millis: u64,
+        /// And so many ticks of 1/count ms.
+        ticks: u32,
+        /// Goes on with each undo, 1 to 511.
+        generation: u16,
+    },
+    /// Of [`RateTerms::Log`](crate::RateTerms::Log).
+    Logged {
+        /// The latest entry, in milliseconds since the epoch; it may count no more.
+        latest: u64,
+        /// The entry whose end frees what is waited for: of a rate that refuses what the refused cost waits for, of another
+        /// one more unit.
+        awaited: Option<Entry>,
+        /// The oldest entry that counts: it has as many later ones as are used, less one.
+        oldest: Option<Entry>,
+    },
+}
+
+/// One unit of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// How many later ones there are.
+    pub age: u32,
+    /// When it was admitted, in milliseconds since the epoch.
+    pub millis: u64,
+}
+
+/// What a store holds of one key: a state for each rate, in the order of the policy's rates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteState(ArrayVec<RateState, MAX_RATES>);
+
+/// What came of an ask, as a store told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// This was charged; the state is after it.
+    Taken(Cost),
+    /// This was not charged: some rate refuses, here or in another limit of the request.
+    Wanted {
+        /// What was not charged.
+        cost: Cost,
+        /// A bit for each rate of this limit that refuses, the lowest for the first; none if this limit has room.
+        refusing: u8,
+    },
+    /// Nothing was asked.
+    Nothing,
+}
+
+impl RemoteState {
+    /// These, the first [`MAX_RATES`] of them.
+    #[must_use]
+    pub fn new(states: impl IntoIterator<Item = RateState>) -> Self {
+        Self(states.into_iter().take(MAX_RATES).collect())
+    }
+
+    /// The states.
+    #[must_use]
+    pub fn rates(&self) -> &[RateState] {
+        &self.0
+    }
+
+    /// The state of a rate; a store that said nothing of it holds nothing.
+    pub(crate) fn rate(&self, rate: usize) -> RateState {
+        self.0.get(rate).copied().unwrap_or(RateState::Unused)
+    }
+
+    /// The words that it stands for under these meters. A state of another algorithm stands for nothing.
+    pub(super) fn words(&self, meters: &[Meter; MAX_RATES]) -> [Word; MAX_RATES] {
+        std::array::from_fn(|rate| self.rate(rate).word(&meters[rate]))
+    }
+}
+
+impl RateState {
+    fn word(&self, meter: &Meter) -> Word {
+        match (*self, meter) {
+            (
+                Self::Sliding {
+                    second,
+                    previous,
+                    current,
+                },
+                Meter::Sliding(_),
+            ) => Word::sliding(second, previous, current),
+            (Self::Begun { millis, count }, Meter::Window(..) | Meter::Interval(..)) => {
+                Word::begun(millis, count)
+            }
+            (
+                Self::Owing {
+                    millis,
+                    ticks,
+                    generation,
+                },
+                Meter::Drain(..),
+            ) => Word::owing(millis, ticks, generation),
+            _ => Word::UNUSED,
+        }
+    }
+}
