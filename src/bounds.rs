@@ -142,3 +142,30 @@ pub const WAITERS: usize = 4096;
 /// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
 /// and with every waiter there may be it makes 16,000 looks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
+
+/// Keys whose charges wait to be told to the store, merged by key. Each takes some 300 bytes. At the bound further keys are counted by
+/// this node alone, and `sluicegate_store_unsent_lost_total` counts their charges.
+pub const UNSENT_KEYS: usize = 65_536;
+
+/// Calls that settle a charge in the store, under way in the background. A store that is away answers each within its timeout, so a
+/// thousand requests a second have twenty. At the bound a charge stays as it was made, which errs towards refusing.
+pub const STORE_SETTLEMENTS: usize = 4096;
+
+/// Calls of the store that wait to be written to one connection. At the bound a call waits within its timeout; more than this at
+/// once is a store that does not keep up.
+pub const STORE_QUEUE: usize = 1024;
+
+/// Calls of the store that travel in one piece: enough that a piece is worth its system call, few enough that what is decided
+/// meanwhile does not wait behind them for longer than a millisecond or two.
+pub const STORE_BATCH: usize = 128;
+
+/// Ways that one call of the store follows: to where a slot has moved, from there to where it is asked for, and once more with the whole
+/// script. More is a Cluster in disorder: the call comes to nothing.
+pub const STORE_WAYS: usize = 4;
+
+/// Keys of limits with `store = "shared"` of which the store is yet to be told something.
+///
+/// 64 shards of 1,792, which fill a table of 2,048 places to seven eighths: with 85 bytes a key at most 11 MB. A sync empties it, so it
+/// takes 450,000 new keys a second at the default `sync` to fill it. At the bound a sync begins at once; charges of further keys are
+/// counted by this node alone meanwhile, and that is counted.
+pub const SYNC_KEYS: usize = 64 * 1792;

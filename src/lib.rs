@@ -28,6 +28,7 @@ pub mod explain;
 pub mod live;
 pub mod snapshot;
 pub mod state;
+pub mod store;
 
 pub mod admin;
 

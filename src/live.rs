@@ -4,7 +4,7 @@
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use sluicegate_limiter::{Counted, Timestamp};
 
 use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::clock;
-use crate::config::rules::{ListenerRules, Rules};
+use crate::config::rules::{ListenerRules, ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
@@ -41,6 +41,7 @@ pub struct Live {
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
     phase: AtomicU8,
+    was_ready: AtomicBool,
 }
 
 /// How far the process is between its start and its end.
@@ -91,6 +92,9 @@ impl Live {
         let mut files = vec![file.to_owned()];
         files.extend(rules.files());
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
+        if let Some(store) = &snapshot.store {
+            store.start();
+        }
         Self {
             seed,
             home,
@@ -103,7 +107,27 @@ impl Live {
             bound,
             last_reload: Mutex::new(None),
             phase: AtomicU8::new(Phase::Starting as u8),
+            was_ready: AtomicBool::new(false),
         }
+    }
+
+    /// Whether what `[store] required_for_ready` asks for has come, once for all: a later change of `[store]`, or a store that goes
+    /// away, does not take a gateway out of service.
+    #[must_use]
+    pub fn has_what_it_needs(&self) -> bool {
+        // Relaxed, here and below: advice to load balancers, publishes nothing.
+        if self.was_ready.load(Ordering::Relaxed) {
+            return true;
+        }
+        let snapshot = self.snapshot.load();
+        let has = snapshot
+            .store
+            .as_ref()
+            .is_none_or(|link| link.rules().ready == ReadyWhen::Serving || link.was_connected());
+        if has && self.phase() == Phase::Serving {
+            self.was_ready.store(true, Ordering::Relaxed);
+        }
+        has
     }
 
     /// The snapshot in force.
@@ -194,6 +218,9 @@ impl Live {
                 Snapshot::compile(rules, Some(&previous), &self.home, metrics, &self.seed, now);
             let routes = next.routes.iter().map(|route| &route.metrics);
             self.recorder.metrics.retain_routes(routes);
+            if let Some(store) = &next.store {
+                store.start();
+            }
             info!("configuration {} is in force", next.generation);
             self.snapshot.store(Arc::new(next));
         }

@@ -29,6 +29,7 @@ use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{Home, HomeError, Keeper};
+use crate::store::Syncs;
 
 /// Why the gateway could not start.
 #[derive(Debug)]
@@ -108,6 +109,7 @@ pub fn serve(
         HealthChecks(Arc::clone(&live)),
     ));
     server.add_service(background_service("state", Keeper(Arc::clone(&live))));
+    server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
 
     add_services(&mut server);
 
@@ -117,6 +119,8 @@ pub fn serve(
         info!("listening on {}", listener.address);
     }
     info!("admin on {}", rules.admin.address);
+    // The server runs for ever: kept here, the first configuration's tables and connections would never go.
+    drop(snapshot);
     server.run(RunArgs {
         shutdown_signal: Box::new(Stop(Arc::clone(&live))),
     });

@@ -20,6 +20,7 @@ use crate::record::{Metrics, RequestId, RouteMetrics};
 use crate::response::{Refusal, Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
+use crate::store::{Link, Store, script};
 
 /// One compiled configuration.
 pub struct Snapshot {
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<Pool>>,
+    /// The store; `None` without `[store]`. Whoever puts the snapshot in force starts it.
+    pub store: Option<Arc<Store>>,
     /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
     /// The request fields that only the gateway may write: marks of limits.
@@ -138,7 +141,8 @@ impl Snapshot {
         now: Timestamp,
     ) -> Self {
         let pools = compile_pools(&rules, previous);
-        let limits = compile_limits(&rules, previous, home, seed, now);
+        let store = compile_store(&rules, previous, metrics);
+        let limits = compile_limits(&rules, previous, home, store.as_ref(), seed, now);
         let routes = rules
             .routes
             .iter()
@@ -153,6 +157,7 @@ impl Snapshot {
             routes,
             limits,
             pools,
+            store,
             rules,
         }
     }
@@ -229,10 +234,31 @@ fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, A
         .collect()
 }
 
+/// A store whose rules are unchanged is kept, with its connections.
+fn compile_store(
+    rules: &Rules,
+    previous: Option<&Snapshot>,
+    metrics: &Metrics,
+) -> Option<Arc<Store>> {
+    let rules = rules.store.as_ref()?;
+    let before = previous.and_then(|snapshot| snapshot.store.as_ref());
+    match before {
+        Some(store) if store.rules() == rules => Some(Arc::clone(store)),
+        _ => {
+            let before = before.map(|store| &**store);
+            let tallies = Arc::clone(&metrics.store);
+            let known = before.map(|store| &**store);
+            let link = Link::new(rules.clone(), script::TEXT, tallies, known);
+            Some(Arc::new(Store::new(link, before)))
+        }
+    }
+}
+
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
     home: &Home,
+    store: Option<&Arc<Store>>,
     seed: &KeySeed,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
@@ -243,7 +269,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, home, seed, now);
+            let active = ActiveLimit::new(name, limit, before, home, store, seed, now);
             (name.clone(), Arc::new(active))
         })
         .collect()

@@ -60,9 +60,18 @@ impl Surroundings for Still {
             "jwks.json" => Ok(include_str!("tokens/jwks.json").to_owned()),
             "rsa.pem" => Ok(include_str!("tokens/rsa.pub.pem").to_owned()),
             "short-secret" => Ok("0123456789abcdef\n".to_owned()),
+            "store-password" => Ok("hunter2\n".to_owned()),
+            "store-secret" => Ok("00112233445566778899aabbccddeeff\n".to_owned()),
+            "store-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "store.pem" => Ok(include_str!("tls/node.pem").to_owned()),
+            "store.key" => Ok(include_str!("tls/node.key").to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        (name == "STORE_PASSWORD").then(|| "hunter2".to_owned())
     }
 
     fn cores(&self) -> usize {
@@ -108,6 +117,19 @@ fn whole_reference() -> String {
         "issuer",
         "audience",
         "leeway",
+        "[store]",
+        "url",
+        "user",
+        "password_file",
+        "tls",
+        "prefix",
+        "timeout",
+        "connect_timeout",
+        "sync",
+        "secret_file",
+        "required_for_ready",
+        "store",
+        "on_store_failure",
     ] {
         let uncommented = whole.replace(&format!("\n#{key}"), &format!("\n{key}"));
         assert_ne!(uncommented, whole, "{key}");
@@ -130,7 +152,11 @@ fn the_files_that_ship_have_no_problems() {
 fn every_key_occurs_in_the_reference() {
     let text = whole_reference();
     read(&text).unwrap_or_else(|problems| panic!("{problems}"));
-    let written = written_keys(&text.replace("\n#key_file", "\nkey_file"));
+    let all = ["key_file", "password_env", "sentinel", "cluster"];
+    let all = all.iter().fold(text.clone(), |text, key| {
+        text.replace(&format!("\n#{key}"), &format!("\n{key}"))
+    });
+    let written = written_keys(&all);
     let known = known_keys(&text, &Still);
     let missing: Vec<&String> = known.difference(&written).collect();
     assert!(

@@ -35,6 +35,10 @@ impl Surroundings for Nowhere {
         }
     }
 
+    fn variable(&self, name: &str) -> Option<String> {
+        (name == "SECRET").then(|| "0123456789abcdef".to_owned())
+    }
+
     fn cores(&self) -> usize {
         2
     }

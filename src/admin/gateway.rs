@@ -14,6 +14,7 @@ use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::Pool;
 use crate::record::Recorder;
 use crate::state::Condition;
+use crate::store::{Debts, Exchanged, LinkView};
 
 impl AdminView for Live {
     fn token(&self) -> Option<Arc<str>> {
@@ -23,6 +24,7 @@ impl AdminView for Live {
     fn readiness(&self) -> Readiness {
         match self.phase() {
             Phase::Starting => Readiness::Starting,
+            Phase::Serving if !self.has_what_it_needs() => Readiness::StoreNotReached,
             Phase::Serving => Readiness::Ready,
             Phase::Draining => Readiness::Draining,
         }
@@ -65,8 +67,8 @@ impl AdminView for Live {
         let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
         Some(TopView {
             limit: sample(&active, now),
-            ages: active.limit.ages(now),
-            fullest: active.limit.top(most, now),
+            ages: active.limit.ages(active.moment(now)),
+            fullest: active.limit.top(most, active.moment(now)),
         })
     }
 
@@ -89,6 +91,18 @@ impl AdminView for Live {
 
     fn state(&self) -> Option<Condition> {
         self.home.condition()
+    }
+
+    fn store(&self) -> Option<LinkView> {
+        Some(self.snapshot().store.as_ref()?.view())
+    }
+
+    fn debts(&self) -> Option<Debts> {
+        Some(self.snapshot().store.as_ref()?.debts())
+    }
+
+    fn exchanged(&self) -> Option<Exchanged> {
+        Some(self.snapshot().store.as_ref()?.exchanged(clock::now()))
     }
 
     fn origins(&self) -> Vec<OriginView> {
@@ -131,7 +145,12 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
             .as_ref()
             .map(|ActiveBans { bans, survival }| BansView::sample(bans, survival, now)),
         permits: active.permits.as_ref().map(PermitsView::sample),
-        ..LimitView::sample(&active.name, active.key.to_string(), counters, now)
+        ..LimitView::sample(
+            &active.name,
+            active.key.to_string(),
+            counters,
+            active.moment(now),
+        )
     }
 }
 

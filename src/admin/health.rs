@@ -1,7 +1,8 @@
 //! Tells a load balancer whether to send requests here.
 //!
 //! `/healthz` says that the process lives, and nothing else: a failing origin is no reason to restart a gateway. `/readyz`
-//! turns to 503 as soon as the process drains, so that a load balancer leaves before the listeners close.
+//! waits for the store where the configuration says so, and turns to 503 as soon as the process drains, so that a load
+//! balancer leaves before the listeners close.
 
 use http::StatusCode;
 
@@ -16,6 +17,12 @@ pub(super) fn ready(readiness: Readiness) -> Page {
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"starting: no configuration is in use yet"[..],
+        ),
+        Readiness::StoreNotReached => Page::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            &b"starting: the store was not reached yet, and [store] required_for_ready asks for it"
+                [..],
         ),
         Readiness::Draining => Page::new(
             StatusCode::SERVICE_UNAVAILABLE,

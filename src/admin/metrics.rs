@@ -1,6 +1,7 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
+use super::{debts, exchanged, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -12,6 +13,9 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(in_flight(&sampled));
     families.extend(configuration(view));
     families.extend(state(view));
+    families.extend(store::families(view.store()));
+    families.extend(debts::families(view.debts()));
+    families.extend(exchanged::families(view.exchanged()));
     families.push(origins(view));
     exposition::text(families)
 }

@@ -17,10 +17,13 @@ use serde::Serialize;
 
 mod advice;
 mod bans;
+mod debts;
+mod exchanged;
 mod gateway;
 mod health;
 mod metrics;
 mod status;
+mod store;
 mod token;
 mod top;
 pub mod view;

@@ -5,6 +5,8 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::exchanged::Exchange;
+use super::store::Store;
 use super::view::{
     AdminView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
 };
@@ -25,6 +27,8 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         requests_in_flight: view.recorder().metrics.requests_in_flight(),
         limits: view.limits().into_iter().map(Limit::of).collect(),
         state: view.state().map(State::of),
+        store: view.store().map(Store::of),
+        exchange: view.exchanged().map(Exchange::of),
         origins: view.origins().into_iter().map(Origin::of).collect(),
         access_log: AccessLog::of(view.recorder().log.tallies()),
     };
@@ -41,6 +45,8 @@ struct Status {
     requests_in_flight: u64,
     limits: Vec<Limit>,
     state: Option<State>,
+    store: Option<Store>,
+    exchange: Option<Exchange>,
     origins: Vec<Origin>,
     access_log: AccessLog,
 }

@@ -17,6 +17,7 @@ use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
 use crate::state::{Condition, Survival};
+use crate::store::{Debts, Exchanged, LinkView};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
@@ -114,6 +115,18 @@ impl AdminView for Gateway {
             trouble: None,
             troubles: 3,
         })
+    }
+
+    fn debts(&self) -> Option<Debts> {
+        Some(super::debts::tests::four())
+    }
+
+    fn exchanged(&self) -> Option<Exchanged> {
+        Some(super::exchanged::tests::behind())
+    }
+
+    fn store(&self) -> Option<LinkView> {
+        Some(super::store::tests::back(STARTED))
     }
 
     fn origins(&self) -> Vec<OriginView> {
@@ -240,6 +253,7 @@ fn a_draining_gateway_is_healthy_but_not_ready() {
     for (readiness, status, begins) in [
         (Readiness::Ready, 200, "ready"),
         (Readiness::Starting, 503, "starting: no configuration"),
+        (Readiness::StoreNotReached, 503, "starting: the store"),
         (Readiness::Draining, 503, "draining: "),
     ] {
         let gateway = Gateway {
@@ -302,6 +316,15 @@ fn the_status_has_the_documented_shape() {
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
             }],
             "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
+            "store": {
+                "topology": "single", "nodes": 3, "seed_known": true,
+                "servers": [{
+                    "address": "10.0.0.9:6379", "state": "connected", "since": "2026-11-21T07:10:38.000Z",
+                    "last_error": { "at": "2026-11-21T07:10:38.000Z", "error": "it did not answer in time" },
+                    "clock_ahead_seconds": -0.0015,
+                }],
+            },
+            "exchange": super::exchanged::tests::told(),
             "origins": [{ "name": "app", "servers": [
                 { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
             ] }],
@@ -324,6 +347,9 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_limit_keys{limit=\"otp\"} 512",
         "sluicegate_limit_overflow_refused_total{limit=\"otp\"} 4",
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
+        "sluicegate_store_up{server=\"10.0.0.9:6379\"} 1",
+        "sluicegate_store_nodes 3",
+        "sluicegate_store_clock_ahead_seconds{server=\"10.0.0.9:6379\"} -0.0015",
         "sluicegate_config_generation 3",
         "sluicegate_limit_survives{limit=\"otp\"} 0",
         "sluicegate_limit_bans_total{limit=\"otp\"} 5",

@@ -16,6 +16,7 @@ use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
 use crate::state::{Condition, Survival};
+use crate::store::{Debts, Exchanged, LinkView};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
 pub trait AdminView: Send + Sync {
@@ -38,6 +39,12 @@ pub trait AdminView: Send + Sync {
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>>;
     /// How the state directory does; `None` without one.
     fn state(&self) -> Option<Condition>;
+    /// How the way to the store does; `None` without one.
+    fn store(&self) -> Option<LinkView>;
+    /// What is owed to the store; `None` without one.
+    fn debts(&self) -> Option<Debts>;
+    /// How the counts of shared limits are exchanged; `None` without a store.
+    fn exchanged(&self) -> Option<Exchanged>;
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// How many routes there are.
@@ -53,6 +60,8 @@ pub enum Readiness {
     Ready,
     /// No configuration is in use yet.
     Starting,
+    /// The store was not reached yet, and is required.
+    StoreNotReached,
     /// The process is about to end.
     Draining,
 }

@@ -13,8 +13,8 @@ use sluicegate_limiter::{Ask, Banned, Full, KeyHash, Permit, Struck, Timestamp};
 
 use super::limit::ActiveLimit;
 
-/// What a refused client is told where nobody knows when a request in flight will end. RFC 9110 §10.2.3 lets the field be left out; but
-/// clients that find none mostly try again at once, and one second is the least that it can say.
+/// What a refused client is told where nobody knows when a request in flight will end, or a store will be back. RFC 9110 §10.2.3 lets the
+/// field be left out; but clients that find none mostly try again at once, and one second is the least that it can say.
 const SOON: Duration = Duration::from_secs(1);
 
 /// A refusal by something that stands before the limits.
@@ -39,6 +39,8 @@ pub enum Bar {
     Strike(Banned),
     /// As many requests of its key as may be are in flight.
     Concurrency(Full),
+    /// The store that decides it is away, and nobody passes meanwhile.
+    StoreAway,
 }
 
 /// A limit that a request faces, and its key there.
@@ -71,7 +73,7 @@ impl Facing<'_> {
             .bans
             .standing(self.ask.key, now)?;
         let Ask { limit, key, cost } = self.ask;
-        let decision = limit.peek(key, cost, now);
+        let decision = limit.peek(key, cost, self.active.moment(now));
         let wait = decision.retry_after().unwrap_or(Duration::ZERO);
         Some(self.barred(Bar::Ban(banned), banned.left.max(wait)))
     }
@@ -87,6 +89,11 @@ impl Facing<'_> {
     fn crowd(&self) -> Option<Barred> {
         let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
         Some(self.barred(Bar::Concurrency(full), SOON))
+    }
+
+    /// Nobody can say whether the limit has room.
+    pub(super) fn without_store(&self) -> Barred {
+        self.barred(Bar::StoreAway, SOON)
     }
 
     /// Takes a permit where the limit asks for one.

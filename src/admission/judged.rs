@@ -13,6 +13,7 @@ use sluicegate_limiter::{MAX_ASKS, Verdict};
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
 use crate::response::PolicyItems;
+use crate::store::Decider;
 
 /// What the limits of a route said of one request.
 #[derive(Debug)]
@@ -77,6 +78,8 @@ pub enum Finding {
     ShadowRatesAdmitted,
     /// Its rates in shadow have none.
     ShadowRatesRefused,
+    /// It is decided in a store: who decided.
+    Decided(Decider),
     /// Its overrides take the key out of it; nothing was asked.
     Unlimited,
     /// Its overrides block the key; nothing was asked of any limit.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
-use sluicegate_limiter::{KeyHash, Seed, Timestamp};
+use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
 use super::gap::Why;
@@ -89,23 +89,23 @@ impl KeySeed {
         facts: &RequestFacts<'_>,
     ) -> Result<KeyHash, Lack<'t>> {
         let mut hasher = self.0.hasher();
-        for part in &template.0 {
-            match part {
-                KeyPart::ClientIp { v4, v6 } => {
-                    hasher.part(prefix(facts.client, PrefixBits { v4: *v4, v6: *v6 }).as_bytes())
-                }
-                KeyPart::Host => hasher.part(facts.host.as_bytes()),
-                KeyPart::Path => hasher.part(facts.path.as_bytes()),
-                KeyPart::Method => hasher.part(facts.method.as_str().as_bytes()),
-                KeyPart::Global => &mut hasher,
-                KeyPart::Value(part) => {
-                    let found = normal_value(part, facts).map_err(|why| Lack {
-                        source: &part.source,
-                        why,
-                    })?;
-                    hasher.part(&found)
-                }
-            };
+        fill_in(&mut hasher, template, facts)?;
+        Ok(hasher.finish())
+    }
+
+    /// As [`hash`](Self::hash), for a place where keys of several templates meet: those of equal templates are equal, all others differ.
+    /// A request that is counted by a substitute is counted by the same one there.
+    pub(super) fn hash_abroad<'t>(
+        &self,
+        template: &'t KeyTemplate,
+        facts: &RequestFacts<'_>,
+        by: Option<Substitute>,
+    ) -> Result<KeyHash, Lack<'t>> {
+        let mut hasher = self.0.hasher();
+        hasher.part(template.to_string().as_bytes());
+        match by {
+            None => fill_in(&mut hasher, template, facts)?,
+            Some(by) => substitute(&mut hasher, template, by, facts.client),
         }
         Ok(hasher.finish())
     }
@@ -120,8 +120,6 @@ impl KeySeed {
     }
 
     /// The key of requests that lack a part of `template`.
-    ///
-    /// It has more parts than any key of the template, so no value can be chosen that counts as a substitute.
     #[cold]
     pub(super) fn substitute(
         &self,
@@ -130,23 +128,56 @@ impl KeySeed {
         client: IpAddr,
     ) -> KeyHash {
         let mut hasher = self.0.hasher();
-        match by {
-            Substitute::Address => {
-                let bits = template.0.iter().find_map(|part| match part {
-                    KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
-                    _ => None,
-                });
-                hasher.part(b"address");
-                hasher.part(prefix(client, bits.unwrap_or_default()).as_bytes());
-            }
-            Substitute::None => {
-                hasher.part(b"together");
-            }
-        }
-        for _ in &template.0 {
-            hasher.part(b"");
-        }
+        substitute(&mut hasher, template, by, client);
         hasher.finish()
+    }
+}
+
+/// Hashes what `facts` have for each part of `template`.
+fn fill_in<'t>(
+    hasher: &mut KeyHasher,
+    template: &'t KeyTemplate,
+    facts: &RequestFacts<'_>,
+) -> Result<(), Lack<'t>> {
+    for part in &template.0 {
+        match part {
+            KeyPart::ClientIp { v4, v6 } => {
+                hasher.part(prefix(facts.client, PrefixBits { v4: *v4, v6: *v6 }).as_bytes())
+            }
+            KeyPart::Host => hasher.part(facts.host.as_bytes()),
+            KeyPart::Path => hasher.part(facts.path.as_bytes()),
+            KeyPart::Method => hasher.part(facts.method.as_str().as_bytes()),
+            KeyPart::Global => &mut *hasher,
+            KeyPart::Value(part) => {
+                let found = normal_value(part, facts).map_err(|why| Lack {
+                    source: &part.source,
+                    why,
+                })?;
+                hasher.part(&found)
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Hashes what stands for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen
+/// that counts as a substitute.
+fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: Substitute, client: IpAddr) {
+    match by {
+        Substitute::Address => {
+            let bits = template.0.iter().find_map(|part| match part {
+                KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
+                _ => None,
+            });
+            hasher.part(b"address");
+            hasher.part(prefix(client, bits.unwrap_or_default()).as_bytes());
+        }
+        Substitute::None => {
+            hasher.part(b"together");
+        }
+    }
+    for _ in &template.0 {
+        hasher.part(b"");
     }
 }
 

@@ -1,17 +1,21 @@
 //! Owns a limit in force: its counters, its key, and everything about it that can be written before a request comes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
+use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
 
 use super::gap::Gaps;
-use super::key::{KeySeed, RequestFacts};
+use super::key::{KeySeed, RequestFacts, Substitute};
 use super::overrides::{ActiveTier, Found, Overrides};
 use super::terms::Terms;
-use crate::config::rules::{CostRules, KeyTemplate, LimitRules, Name, OnMissing, TierIndex};
+use crate::config::rules::{
+    CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
+};
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
+use crate::store::{Belief, Shared, Store, Synced};
 
 /// The bans of a limit.
 #[derive(Debug)]
@@ -31,10 +35,14 @@ pub struct ActiveLimit {
     pub key: KeyTemplate,
     /// What holds for requests that lack a part of it.
     pub on_missing: Option<OnMissing>,
-    /// Its counters.
+    /// Its counters; where it is decided in a store, what that last said.
     pub limit: Limit,
-    /// Whether these outlive the process.
+    /// Whether what this node admitted outlives the process.
     pub survival: Survival,
+    /// How it is decided in a store; `None` where it is decided here.
+    pub shared: Option<Arc<Shared>>,
+    /// How its counts are exchanged with other nodes; `None` where they are not.
+    pub synced: Option<Arc<Synced>>,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
     /// What a request takes at once.
@@ -66,6 +74,7 @@ impl ActiveLimit {
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
         home: &Home,
+        store: Option<&Arc<Store>>,
         seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
@@ -74,11 +83,36 @@ impl ActiveLimit {
             name,
             key: &rules.key.to_string(),
         };
-        let before = kept.map(|before| (&before.limit, &before.survival));
+        let before = kept.map(|before| (before.own(), &before.survival));
         let stored = rules.stored_policy();
-        let (stored, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
+        let (own, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
         // Counters are made for the largest tier, so the limit's own policy always fits them.
-        let limit = stored.judged_by(rules.policy.clone()).unwrap_or(stored);
+        let own = own.judged_by(rules.policy.clone()).unwrap_or(own);
+        let abroad = rules.shared.and_then(|said| Some((said, store?)));
+        let limit = match abroad {
+            None => own.clone(),
+            Some((_, store)) => {
+                let before = kept.filter(|before| before.remembers(store));
+                let view = match before {
+                    Some(before) => before.limit.edited(stored, rules.capacity, now),
+                    None => Limit::new(stored, rules.capacity),
+                };
+                view.judged_by(rules.policy.clone()).unwrap_or(view)
+            }
+        };
+        let belief = belief(rules);
+        let shared = abroad
+            .filter(|(said, _)| said.mode == SharedMode::Strict)
+            .map(|(said, store)| {
+                let own = own.clone();
+                Arc::new(Shared::new(name, store, own, said.on_failure, belief))
+            });
+        let synced = abroad
+            .filter(|(said, _)| said.mode == SharedMode::Synced)
+            .map(|(said, store)| {
+                let tables = (own.clone(), limit.clone());
+                Arc::new(Synced::new(name, store, tables, said.on_failure, belief))
+            });
         let before = kept.and_then(|before| before.overrides.as_ref());
         let bans = rules.ban.map(|ban| {
             let before = kept.and_then(|before| before.bans.as_ref());
@@ -105,6 +139,8 @@ impl ActiveLimit {
             overrides: Overrides::new(name, rules, &limit, &items, before, seed),
             limit,
             survival,
+            shared,
+            synced,
             items,
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,
@@ -138,6 +174,53 @@ impl ActiveLimit {
             && self.always_may_refuse()
             && self.bans.is_none()
             && self.permits.is_none()
+            && self.store().is_none()
+    }
+
+    /// What this node itself admitted.
+    fn own(&self) -> &Limit {
+        match (&self.shared, &self.synced) {
+            (Some(shared), _) => shared.own(),
+            (None, Some(synced)) => synced.own(),
+            (None, None) => &self.limit,
+        }
+    }
+
+    /// Where it counts with other nodes; `None` where it counts by itself.
+    fn store(&self) -> Option<&Arc<Store>> {
+        let synced = self.synced.as_ref().map(|synced| synced.store());
+        synced.or(self.shared.as_ref().map(|shared| shared.store()))
+    }
+
+    /// Whether its counters are what `store` last said.
+    fn remembers(&self, store: &Store) -> bool {
+        self.store()
+            .is_some_and(|before| before.is_same_place(store))
+    }
+
+    /// What a request with this key asks of it.
+    pub(super) fn ask(&self, key: KeyHash) -> Ask<'_> {
+        Ask {
+            limit: &self.limit,
+            key,
+            cost: self.cost,
+        }
+    }
+
+    /// The key of a request in the store, by the substitute that it is counted by here.
+    pub(super) fn key_abroad(
+        &self,
+        facts: &RequestFacts<'_>,
+        by: Option<Substitute>,
+    ) -> Option<KeyHash> {
+        let seed = KeySeed::from_seed(self.store()?.seed()?);
+        seed.hash_abroad(&self.key, facts, by).ok()
+    }
+
+    /// The moment at which its counters are asked: where they are a store's, that is its time.
+    #[must_use]
+    pub fn moment(&self, now: Timestamp) -> Timestamp {
+        self.store().map_or(now, |store| store.moment(now))
     }
 
     /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
@@ -203,6 +286,15 @@ impl ActiveLimit {
         } else {
             OverflowNews::First
         }
+    }
+}
+
+/// Whether what a store refused may have been given back since: by an answer that does not count, or a client that left its place.
+fn belief(rules: &LimitRules) -> Belief {
+    if Terms::of(rules).is_some() || rules.action == Action::Delay {
+        Belief::Revisable
+    } else {
+        Belief::Final
     }
 }
 

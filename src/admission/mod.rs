@@ -5,11 +5,12 @@
 //! counts by the answer, `Admitted` also owes: it is settled when the answer is known, or by being dropped.
 //!
 //! A route whose limits are all plain is decided straight; `weighed` judges the others, and `barrier` has what stands before them:
-//! bans, and the number of requests in flight.
+//! bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding takes a wait.
 
 mod barrier;
 mod body;
 mod gap;
+mod here;
 mod judged;
 mod key;
 mod limit;
@@ -17,17 +18,21 @@ mod normal;
 mod overrides;
 mod pending;
 mod route;
+mod seat;
+mod strict;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod tier;
+mod together;
 mod value;
 mod weighed;
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, MAX_ASKS, Outcome, Timestamp};
+use futures_util::FutureExt;
+use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp};
 
 pub use barrier::{Bar, Barred};
 pub use body::{BodyKind, KnownBody, reading as body_kind};
@@ -40,8 +45,10 @@ pub use overrides::Found;
 pub use pending::Admitted;
 pub use route::RouteLimits;
 pub use terms::{Answer, Terms};
+pub use weighed::Plan;
 
 use barrier::Facing;
+use key::Substitute;
 
 /// What admission says of a request.
 #[derive(Debug)]
@@ -54,6 +61,8 @@ pub enum Admission {
     Blocked(Judged),
     /// It lacks a part of a key; [`Gaps::refusing`] says which.
     Incomplete,
+    /// It would have to wait for a store, and nobody waited.
+    Unasked,
 }
 
 /// Why a request is refused.
@@ -85,7 +94,8 @@ impl Refused {
     }
 }
 
-/// Decides over `limits` and charges them, all or none; `gaps` is told what their keys lack.
+/// Decides over `limits` and charges them, all or none; `gaps` is told what their keys lack. It waits for nothing: where one of them
+/// has to be decided in a store, [`plan`] is what to call.
 #[must_use]
 pub fn admit(
     limits: &RouteLimits,
@@ -98,7 +108,14 @@ pub fn admit(
         return Admission::Admitted(Admitted::settled(), None);
     }
     if !limits.are_plain() {
-        return weighed::admit(limits, facts, seed, now, gaps);
+        let plan = match plan(limits, facts, seed, gaps) {
+            Ok(plan) => plan,
+            Err(admission) => return *admission,
+        };
+        return plan
+            .decide(now)
+            .now_or_never()
+            .unwrap_or(Admission::Unasked);
     }
     let verdict = sluicegate_limiter::decide(&asks(limits, facts, seed, gaps), now);
     match verdict.outcome() {
@@ -107,6 +124,19 @@ pub fn admit(
             Admission::Refused(Refused::ByLimit(Judged::plain(verdict), None))
         }
     }
+}
+
+/// What a request asks of `limits`, to be decided wherever they are decided.
+///
+/// # Errors
+/// The admission, where no limit need be asked.
+pub fn plan<'a>(
+    limits: &'a RouteLimits,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    gaps: &mut Gaps,
+) -> Result<Plan<'a>, Box<Admission>> {
+    Plan::of(limits, facts, seed, gaps)
 }
 
 /// What [`admit`] would say, if it is a refusal that leaves nothing to be done and has no gaps; charges nothing, takes nothing and bans
@@ -142,11 +172,17 @@ pub fn foresee_refusal(
             return Some(Refused::Barred(barred));
         }
     }
+    if limits.iter().any(|limit| limit.bans.is_some()) {
+        // A ban is yet to be begun.
+        return None;
+    }
+    if limits.count_abroad() {
+        let judged = strict::foresee(limits, &asks, now)?;
+        return Some(Refused::ByLimit(judged, None));
+    }
     let verdict = sluicegate_limiter::peek(&asks, now);
     let refused = matches!(verdict.outcome(), Outcome::Refused { .. });
-    // A ban is yet to be begun.
-    let ends_here = refused && limits.iter().all(|limit| limit.bans.is_none());
-    ends_here.then(|| Refused::ByLimit(Judged::plain(verdict), None))
+    refused.then(|| Refused::ByLimit(Judged::plain(verdict), None))
 }
 
 /// What a request asks of limits that all of them are asked.
@@ -173,16 +209,30 @@ fn ask<'a>(
     seed: &KeySeed,
     gaps: &mut Gaps,
 ) -> Option<Ask<'a>> {
-    let key = match seed.hash(&active.key, facts) {
-        Ok(key) => key,
+    let keyed = keyed(index, active, facts, seed, gaps)?;
+    Some(active.ask(keyed.key))
+}
+
+/// A request's key, and what it was made of where the request lacks a part.
+struct Keyed {
+    key: KeyHash,
+    by: Option<Substitute>,
+}
+
+/// The key of a request for the limit at `index` of its route; nothing where it lacks a part for which there is no substitute.
+fn keyed(
+    index: usize,
+    active: &ActiveLimit,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    gaps: &mut Gaps,
+) -> Option<Keyed> {
+    let (key, by) = match seed.hash(&active.key, facts) {
+        Ok(key) => (key, None),
         Err(lack) => {
             let by = gaps.fill(index, active.on_missing, &lack)?;
-            seed.substitute(&active.key, by, facts.client)
+            (seed.substitute(&active.key, by, facts.client), Some(by))
         }
     };
-    Some(Ask {
-        limit: &active.limit,
-        key,
-        cost: active.cost,
-    })
+    Some(Keyed { key, by })
 }

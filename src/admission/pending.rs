@@ -17,6 +17,7 @@ use super::judged::{Finding, Note};
 use super::limit::ActiveLimit;
 use super::terms::Answer;
 use crate::clock;
+use crate::store::{StrictCharge, SyncCharge};
 
 /// The evidence that a request passed admission, with what is still to be settled.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct Admitted {
     permits: Vec<Permit>,
 }
 
-/// Charges that are not settled; one reservation a verdict.
+/// Charges that are not settled: of each verdict what was taken here, and what in a store.
 #[derive(Debug)]
 pub(super) struct Pending {
     charges: Vec<Charge>,
@@ -42,12 +43,23 @@ enum Stage {
     UnderWay,
 }
 
-/// One reservation and the limits that it is of, by ask, with their index on the route.
+/// One charge and the limits that it is of, by ask, with their index on the route.
 #[derive(Debug)]
 pub(super) struct Charge {
-    reservation: Reservation,
+    made: Made,
     asked: Asked,
     voice: Voice,
+}
+
+/// Where a charge was made.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// In the counters of this node.
+    Here(Reservation),
+    /// In counters of this node that others are told of.
+    Exchanged(SyncCharge),
+    /// In the store that several nodes share.
+    Abroad(StrictCharge),
 }
 
 /// Limits with their index on the route, by ask.
@@ -88,9 +100,7 @@ impl Admitted {
     /// The request was held back and goes on: its place is used now.
     pub fn go_on(&mut self) {
         if let Some(pending) = &mut self.pending {
-            pending.stage = Stage::UnderWay;
-            // Dropped, a reservation stays charged.
-            pending.charges.retain(Charge::waits_for_answer);
+            pending.go_on();
             if pending.charges.is_empty() {
                 self.pending = None;
             }
@@ -130,19 +140,44 @@ impl Pending {
         }
     }
 
+    /// Nothing yet, of a request that some limit may still refuse, or that may end before it is decided.
+    pub(super) fn undecided() -> Self {
+        Self {
+            charges: Vec::new(),
+            stage: Stage::HeldBack,
+        }
+    }
+
+    /// The request passes, after its limits have held it back for so long.
+    pub(super) fn decided(&mut self, delay: Duration) {
+        if delay.is_zero() {
+            self.go_on();
+        }
+    }
+
+    /// Its place is used from now on.
+    fn go_on(&mut self) {
+        self.stage = Stage::UnderWay;
+        // Dropped, a charge stands.
+        self.charges.retain(Charge::waits_for_answer);
+    }
+
     /// Whether the request goes on at once.
     pub(super) fn is_under_way(&self) -> bool {
         self.stage == Stage::UnderWay
     }
 
-    /// Adds a reservation, unless it stands as it was made.
-    pub(super) fn add(&mut self, reservation: Reservation, asked: Asked, voice: Voice) {
-        let charge = Charge {
-            reservation,
+    /// Adds a charge, unless it stands as it was made.
+    pub(super) fn add(&mut self, made: impl Into<Made>, asked: Asked, voice: Voice) {
+        let mut charge = Charge {
+            made: made.into(),
             asked,
             voice,
         };
         if !self.is_under_way() || charge.waits_for_answer() {
+            if let Made::Exchanged(made) = &mut charge.made {
+                made.open();
+            }
             self.charges.push(charge);
         }
     }
@@ -184,7 +219,31 @@ impl Charge {
         };
         let dues: ArrayVec<Due, MAX_ASKS> = self.asked.iter().map(come_to).collect();
         let due = |ask: usize| dues.get(ask).copied().unwrap_or(Due::AsReserved);
-        self.reservation.settle_each(now, due);
+        match self.made {
+            Made::Here(reservation) => {
+                reservation.settle_each(now, due);
+            }
+            Made::Exchanged(charge) => charge.settle_each(now, due),
+            Made::Abroad(charge) => charge.settle_each(now, due),
+        }
+    }
+}
+
+impl From<Reservation> for Made {
+    fn from(reservation: Reservation) -> Self {
+        Self::Here(reservation)
+    }
+}
+
+impl From<SyncCharge> for Made {
+    fn from(charge: SyncCharge) -> Self {
+        Self::Exchanged(charge)
+    }
+}
+
+impl From<StrictCharge> for Made {
+    fn from(charge: StrictCharge) -> Self {
+        Self::Abroad(charge)
     }
 }
 

@@ -15,6 +15,10 @@ pub struct RouteLimits {
     /// For each limit that is written the index of the one that stands in for it; as many as are written.
     seconds: Box<[Option<u8>]>,
     course: Course,
+    /// Whether some limit is decided in a store.
+    asks_store: bool,
+    /// Whether the counts of some limit are exchanged.
+    exchanges: bool,
     /// Fields in which the origin speaks to the gateway alone.
     confidential: Box<[HeaderName]>,
 }
@@ -64,6 +68,8 @@ impl RouteLimits {
         let mut confidential: Vec<_> = told.filter_map(Terms::told_by).cloned().collect();
         confidential.dedup();
         Self {
+            asks_store: limits.iter().any(|limit| limit.shared.is_some()),
+            exchanges: limits.iter().any(|limit| limit.synced.is_some()),
             limits: limits.into(),
             seconds,
             course,
@@ -93,6 +99,17 @@ impl RouteLimits {
     /// Whether one verdict over all limits says everything.
     pub(super) fn are_plain(&self) -> bool {
         self.course == Course::Plain
+    }
+
+    /// Whether a decision may have to wait for a store.
+    #[must_use]
+    pub fn ask_store(&self) -> bool {
+        self.asks_store
+    }
+
+    /// Whether some limit counts with other nodes.
+    pub(super) fn count_abroad(&self) -> bool {
+        self.asks_store || self.exchanges
     }
 
     /// Whether every request faces all limits, so that what they show can be written down before.

@@ -41,7 +41,9 @@ impl Bench {
         let limits: Vec<_> = rules
             .limits
             .iter()
-            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, &home, &seed, now)))
+            .map(|(name, rules)| {
+                Arc::new(ActiveLimit::new(name, rules, None, &home, None, &seed, now))
+            })
             .collect();
         let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();
         let route = written.iter().filter_map(|name| named(name)).collect();
@@ -278,7 +280,10 @@ fn a_second_limit_bans_when_it_is_asked() {
             Some(barred)
         }
         Admission::Refused(Refused::ByLimit(_, None)) => unreachable!("it bans"),
-        Admission::Admitted(..) | Admission::Incomplete | Admission::Blocked(_) => None,
+        Admission::Admitted(..)
+        | Admission::Incomplete
+        | Admission::Blocked(_)
+        | Admission::Unasked => None,
     };
     assert_eq!((bars(), bars()), (None, None));
     assert_eq!(bench.left(), [0, 3, 0]);

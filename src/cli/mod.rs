@@ -5,6 +5,7 @@ mod demo;
 mod explain;
 mod ping;
 mod run;
+mod store;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,11 +44,25 @@ enum Command {
     Explain(explain::Explain),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
     Demo,
+    /// Try out the store of a configuration, step by step: connection, role, latency, clock, script, memory.
+    Store {
+        #[command(subcommand)]
+        command: StoreCommand,
+    },
     /// Ask a running gateway whether it lives; for health checks of containers.
     Ping {
         /// The configuration that it runs with.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+enum StoreCommand {
+    /// Say how the store does, and what to do where it does not.
+    Check {
+        /// The configuration.
+        file: PathBuf,
     },
 }
 
@@ -60,6 +75,9 @@ pub fn main() -> ExitCode {
             Command::Check { file } => check::check(&file),
             Command::Explain(explain) => explain.run(),
             Command::Demo => demo::demo(),
+            Command::Store {
+                command: StoreCommand::Check { file },
+            } => store::check(&file),
             Command::Ping { config } => ping::ping(&config),
         },
         Err(message) => {

@@ -15,11 +15,12 @@ use super::report::{Place, Report};
 use super::rules::Rules;
 use super::second::Seconds;
 use super::section::Section;
+use super::shared;
 use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, jwt, limit, list, listener, log, origin, route, server};
+use super::tables::{admin, client, jwt, limit, list, listener, log, origin, route, server, store};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +150,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
     let jwt_field = root.field("jwt", jwt::EXAMPLE);
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
+    let store_field = root.field("store", store::EXAMPLE);
+    let store = store_field.as_ref().map(|field| store::read(field, base));
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
@@ -162,11 +165,13 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .filter_map(|(name, section)| Some((name, origin::read(section)?)))
         .collect();
     let mut seconds = Seconds::default();
+    let mut in_store = Vec::new();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
         .filter_map(|(name, section)| {
             let read = limit::read(section, base)?;
             seconds.add(&name, read.then);
+            in_store.extend(read.shared);
             Some((name, read.rules))
         })
         .collect();
@@ -203,6 +208,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
+    let store_place = store_field.as_ref().map(|field| &field.place);
+    shared::check(store_place, &in_store, report);
     overlap::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
@@ -226,6 +233,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         log: log?,
         jwt: match jwt {
             Some(jwt) => Some(jwt?),
+            None => None,
+        },
+        store: match store {
+            Some(store) => Some(store?),
             None => None,
         },
         origins,

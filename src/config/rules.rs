@@ -24,10 +24,15 @@ use crate::client::token::Verifier;
 
 mod key;
 mod refusal;
+mod store;
 mod tier;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
+pub use self::store::{
+    HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
+    StoreSeed, Topology,
+};
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
@@ -48,6 +53,8 @@ pub struct Rules {
     pub log: LogRules,
     /// `[jwt]`; `None` where no token is believed.
     pub jwt: Option<JwtRules>,
+    /// `[store]`; `None` where every limit counts by itself.
+    pub store: Option<StoreRules>,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[list.NAME]`
@@ -288,15 +295,20 @@ pub struct LimitRules {
     pub ban: Option<BanRules>,
     /// How many requests of a key may be in flight; `None`: as many as the rates admit.
     pub concurrency: Option<Concurrency>,
+    /// How it counts in the store; `None`: it counts by itself. Bans and requests in flight always do.
+    pub shared: Option<SharedRules>,
 }
 
 impl LimitRules {
-    /// Everything that it takes, in bytes: its counters, those of rates in shadow, its bans, and its requests in flight.
+    /// Everything that it takes, in bytes: its counters, what a store last said of them, those of rates in shadow, its bans, and its
+    /// requests in flight.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let shadow = self.shadow_rates.as_ref();
         let tables = [
             Some(Limit::bytes_for(&self.stored_policy(), self.capacity)),
+            self.shared
+                .map(|_| Limit::bytes_for(&self.stored_policy(), self.capacity)),
             shadow.map(|policy| Limit::bytes_for(policy, self.capacity)),
             self.ban.map(|_| Bans::bytes_for(self.capacity)),
             self.concurrency.map(|_| Permits::bytes_for(self.capacity)),
@@ -487,7 +499,8 @@ impl Rules {
             .limits
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
-        let mut files: Vec<_> = lists.chain(keys).chain(overrides).collect();
+        let store = self.store.iter().flat_map(|store| store.files.clone());
+        let mut files: Vec<_> = lists.chain(keys).chain(overrides).chain(store).collect();
         files.sort();
         files.dedup();
         files

@@ -111,6 +111,20 @@ impl<'d> Section<'d> {
         }
     }
 
+    /// As [`Self::section`], and where it is written, if it is.
+    pub(super) fn table(
+        &self,
+        key: &'static str,
+        example: &'static str,
+    ) -> (Option<Place>, Section<'d>) {
+        let written = self.has(key).then(|| {
+            let value = self.table.and_then(|table| table.get(key));
+            let span = value.map(Spanned::span);
+            self.place.inside(&format!(".{key}"), span)
+        });
+        (written, self.section(key, example))
+    }
+
     /// Tables of one kind by name: `[limit.otp]`, `[limit.login]`. A name that cannot be one is reported and left out.
     pub(super) fn named(
         &self,

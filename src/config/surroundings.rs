@@ -1,4 +1,4 @@
-//! The three questions that reading a configuration asks the machine; all else is in its text.
+//! The four questions that reading a configuration asks the machine; all else is in its text.
 //!
 //! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
@@ -22,6 +22,9 @@ pub trait Surroundings {
     /// When it cannot be read or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
 
+    /// What a variable of the environment says; `None` where there is none, or where it is not UTF-8.
+    fn variable(&self, name: &str) -> Option<String>;
+
     /// How many threads can run at once, at least 1.
     fn cores(&self) -> usize;
 }
@@ -37,6 +40,12 @@ impl Surroundings for System {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        // A name with these makes the standard library panic.
+        let sayable = !name.is_empty() && !name.contains(['=', '\0']);
+        sayable.then(|| std::env::var(name).ok()).flatten()
     }
 
     fn cores(&self) -> usize {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sluicegate_limiter::{Algorithm, Alignment, Policy, Rate, Refill};
 
 use super::text::{bytes, count, listed, rates, span};
-use super::{action, penalty, tier};
+use super::{action, penalty, shared, tier};
 use crate::config::algorithm_name;
 use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
 
@@ -24,6 +24,9 @@ pub struct LimitExplained {
     pub judged: String,
     /// The most that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
+    /// Who decides, where that is not the gateway alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<String>,
     /// What holds for a request that lacks a part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
@@ -82,6 +85,7 @@ impl LimitExplained {
             worst_case: rates()
                 .map(|rate| worst_case(limit.policy.algorithm(), rate))
                 .collect(),
+            shared: shared::shared(limit),
             missing: action::missing(limit),
             counts: action::counts(limit),
             overrides: tier::overrides(limit),
@@ -109,6 +113,7 @@ impl LimitExplained {
         lines.extend(self.tiers.clone());
         lines.extend(self.counts.clone());
         lines.extend(self.missing.clone());
+        lines.extend(self.shared.clone());
         lines.extend(self.concurrency.clone());
         lines.push(self.exceeded.clone());
         lines.extend(self.ban.clone());

@@ -5,6 +5,7 @@
 mod answer;
 mod body;
 mod context;
+mod decide;
 mod error;
 mod locate;
 mod wait;
@@ -17,15 +18,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use pingora::ErrorType::ConnectionClosed;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::{Admission, KnownBody, Refused, admit};
-use crate::client::Standing;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -33,16 +31,15 @@ use crate::origin::{
     Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
 use crate::record::{Disposition, OriginUse, Outcome};
-use crate::response::{Problem, Refusal};
+use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
 pub use wait::Waiting;
 
-use body::Prefix;
+use decide::Step;
 use error::{Fault, error_for};
-use wait::Waited;
 
 /// The proxy's logic, one for all connections.
 pub struct Gateway(pub Arc<Live>);
@@ -70,6 +67,10 @@ impl ProxyHttp for Gateway {
             step = Box::pin(self.decide_with_body(session, context))
                 .await
                 .map_err(|error| error.into_down())?;
+        }
+        if matches!(step, Step::AskStore) {
+            // Boxed, as above: only a route with such limits waits for a store.
+            step = Box::pin(self.decide_with_store(session, context)).await;
         }
         if !context.delay.is_zero() {
             // A leaky bucket lets its requests go one by one.
@@ -321,21 +322,11 @@ fn set_patience(session: &mut Session, server: &ServerRules) {
     session.set_write_timeout(Some(server.client_write_timeout));
 }
 
-/// What happens to a request after the decision.
-enum Step {
-    ReadBody,
-    Forward,
-    Respond,
-    Refuse(Box<Refusal>),
-    Incomplete,
-    Reject(Problem),
-}
-
 /// Takes a step; whether it ended the request.
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
-        // The decision follows the reading at once.
-        Step::ReadBody => return Err(error_for(Problem::Internal)),
+        // The decision follows the reading, and the answer of the store, at once.
+        Step::ReadBody | Step::AskStore => return Err(error_for(Problem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;
             return Ok(false);
@@ -372,117 +363,6 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
 }
 
 impl Gateway {
-    /// Stages 2 to 4: who asks, what for, may it pass.
-    fn decide(&self, session: &Session, context: &mut Context) -> Step {
-        let head = session.req_header();
-        context.peer = session
-            .client_addr()
-            .and_then(|address| address.as_inet())
-            .copied();
-        let peer = context.peer_address();
-        let snapshot = Arc::clone(&context.snapshot);
-        let located = match locate(&snapshot, peer, &RequestHead::from(head)) {
-            Ok(located) => located,
-            Err(problem) => {
-                context.client = Some((peer, crate::client::Source::Connection));
-                return Step::Reject(problem);
-            }
-        };
-        context.client = Some((located.client.address, located.client.source));
-        context.route = Some(Arc::clone(located.route));
-        context.list = located.standing.list().cloned();
-        if let Standing::Blocked(_) = located.standing {
-            return Step::Reject(Problem::Blocked);
-        }
-        let limits = located.limits();
-        if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
-            return Step::ReadBody;
-        }
-        let body = context.body.as_ref();
-        let body = body.map_or(KnownBody::Unread, Prefix::known);
-        let admission = admit(
-            limits,
-            &located.facts(body, context.decided_at),
-            &self.0.seed,
-            context.decided_at,
-            &mut context.gaps,
-        );
-        context.decision = clock::since(context.decided_at);
-        match admission {
-            Admission::Admitted(admitted, judged) => {
-                context.admitted = Some(admitted);
-                context.judged = judged.map(Box::new);
-                if let Some(judged) = &context.judged {
-                    context.delay = judged.verdict.delay();
-                    self.0.notice_overflow(limits, judged);
-                }
-                match located.route.action {
-                    ActiveAction::Forward(_) => Step::Forward,
-                    ActiveAction::Respond(_) => Step::Respond,
-                }
-            }
-            Admission::Refused(refused) => {
-                if let Some(judged) = refused.judged() {
-                    self.0.notice_overflow(limits, judged);
-                }
-                let route = located.route;
-                let refusal = route.refusal(&refused, &head.headers, context.request_id);
-                (context.judged, context.barred) = match refused {
-                    Refused::ByLimit(judged, ban) => (Some(Box::new(judged)), ban),
-                    Refused::Barred(barred) => (None, Some(barred)),
-                };
-                Step::Refuse(Box::new(refusal))
-            }
-            Admission::Blocked(judged) => {
-                context.judged = Some(Box::new(judged));
-                Step::Reject(Problem::KeyBlocked)
-            }
-            Admission::Incomplete => Step::Incomplete,
-        }
-    }
-
-    /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
-    async fn hold_back(
-        &self,
-        step: Step,
-        session: &mut Session,
-        context: &mut Context,
-    ) -> Result<Step> {
-        match self.0.waiting.hold(session, context.delay).await {
-            Waited::Over => {
-                if let Some(admitted) = &mut context.admitted {
-                    admitted.go_on();
-                }
-                Ok(step)
-            }
-            Waited::Crowded => {
-                context.settle_unanswered();
-                context.admitted = None;
-                // Nothing is charged, so there is nothing to report of its limits.
-                context.judged = None;
-                context.delay = Duration::ZERO;
-                Ok(Step::Reject(Problem::Crowded))
-            }
-            Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
-                .map_err(|error: Box<Error>| error.into_down()),
-        }
-    }
-
-    /// Reads what keys need of the body, then decides.
-    async fn decide_with_body(&self, session: &mut Session, context: &mut Context) -> Result<Step> {
-        match body::read(session, context).await? {
-            Ok(prefix) => context.body = Some(prefix),
-            Err(problem) => return Ok(Step::Reject(problem)),
-        }
-        context.decided_at = clock::now();
-        let step = self.decide(session, context);
-        if matches!(step, Step::Forward) {
-            // What was read is counted again on its way to the origin.
-            context.received = 0;
-        }
-        Ok(step)
-    }
-
     fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);

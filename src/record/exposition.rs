@@ -13,6 +13,8 @@ use super::histogram::Reading;
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
 use super::outcome::Disposition;
 use super::process::Process;
+use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreTallies};
+use crate::store::Decider;
 
 /// `Content-Type` of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -149,6 +151,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
 /// What the recorder and the process know by themselves.
 pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     let mut all = requests(recorder);
+    all.extend(store(&recorder.metrics.store));
     all.extend(access_log(recorder));
     all.extend(process(&Process::read()));
     all.push(
@@ -256,6 +259,14 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_limit_concurrency_refused_total",
         "Requests refused since as many of their key as may be were in flight.",
     );
+    let mut store_decisions = Family::counter(
+        "sluicegate_limit_store_decisions_total",
+        "Decisions over a limit on a route that is decided in the store, by who decided.",
+    );
+    let mut store_away = Family::counter(
+        "sluicegate_limit_store_away_refused_total",
+        "Requests refused since the store that decides is away.",
+    );
     let mut incomplete = Family::counter(
         "sluicegate_limit_incomplete_keys_total",
         "Requests that lacked a part of the key of a limit on a route.",
@@ -276,9 +287,16 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             (&mut blocked, reading.blocked),
             (&mut banned, reading.banned),
             (&mut concurrency_refused, reading.concurrency_refused),
+            (&mut store_away, reading.store_away),
         ] {
             if count > 0 {
                 family.push(&labels, count);
+            }
+        }
+        for (decider, count) in Decider::ALL.iter().zip(reading.decided) {
+            if count > 0 {
+                let [route, limit] = labels;
+                store_decisions.push(&[route, limit, ("by", decider.as_str())], count);
             }
         }
         admitted.push(&labels, reading.admitted);
@@ -318,8 +336,58 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         rates_refused,
         banned,
         concurrency_refused,
+        store_decisions,
+        store_away,
         in_flight,
         reloads,
+    ]
+}
+
+/// Nothing until there was a store.
+fn store(tallies: &StoreTallies) -> Vec<Family> {
+    let mut calls = Family::counter(
+        "sluicegate_store_calls_total",
+        "Calls of the store, by what came of them; many that travel in one piece are one.",
+    );
+    let mut round_trips = Family::histogram(
+        "sluicegate_store_round_trip_seconds",
+        "How long calls that were sent to the store took.",
+    );
+    let tried = tallies.events(LinkEvent::Connected) + tallies.events(LinkEvent::NotConnected);
+    if tried == 0 {
+        return Vec::new();
+    }
+    for result in CallResult::ALL {
+        calls.push(&[("result", result.as_str())], tallies.calls(result));
+    }
+    round_trips.push_histogram(&[], &tallies.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
+    let count = |family: Family, event| family.series(&[], tallies.events(event));
+    vec![
+        calls,
+        round_trips,
+        Family::counter(
+            "sluicegate_store_connects_total",
+            "Tries to connect to a server of the store, by result.",
+        )
+        .series(&[("result", "ok")], tallies.events(LinkEvent::Connected))
+        .series(
+            &[("result", "failed")],
+            tallies.events(LinkEvent::NotConnected),
+        ),
+        count(
+            Family::counter(
+                "sluicegate_store_breaker_opened_total",
+                "How often calls to a server of the store were stopped, since it failed.",
+            ),
+            LinkEvent::Opened,
+        ),
+        count(
+            Family::counter(
+                "sluicegate_store_script_loads_total",
+                "How often a server of the store was given the script.",
+            ),
+            LinkEvent::ScriptLoaded,
+        ),
     ]
 }
 

@@ -132,6 +132,7 @@ fn bar(into: &mut Vec<u8>, barred: &Barred) {
         Bar::Concurrency(full) => {
             number(into, b",\"in_flight\":", full.in_flight.permits.into());
         }
+        Bar::StoreAway => {}
     }
 }
 
@@ -156,6 +157,17 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         if let Finding::Cost(units) = finding {
             text(into, before, limit.as_bytes());
             number(into, b":", units.into());
+            before = b",\"";
+        }
+    }
+    if before == b",\"" {
+        into.push(b'}');
+    }
+    let mut before: &[u8] = b",\"decided_by\":{\"";
+    for (_, limit, finding) in outcome.notes() {
+        if let Finding::Decided(decider) = finding {
+            text(into, before, limit.as_bytes());
+            text(into, b":\"", decider.as_str().as_bytes());
             before = b",\"";
         }
     }

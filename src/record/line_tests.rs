@@ -191,6 +191,12 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
             "refused-concurrency",
             ["in_flight", "limit"],
         ),
+        (
+            Bar::StoreAway,
+            None,
+            "refused-store-away",
+            ["retry_after", "limit"],
+        ),
     ] {
         let barred = barred(bar);
         let example = Example {

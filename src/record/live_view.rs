@@ -112,7 +112,9 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
         | Disposition::NoRoute
         | Disposition::Rejected
         | Disposition::ClientGone => b"\x1b[35m",
-        Disposition::OriginFailed | Disposition::Internal => b"\x1b[1;31m",
+        Disposition::RefusedStoreAway | Disposition::OriginFailed | Disposition::Internal => {
+            b"\x1b[1;31m"
+        }
     }
 }
 

@@ -17,9 +17,11 @@ use sluicegate_limiter::Outcome as Answer;
 use super::histogram::{Histogram, Reading};
 use super::line::micros;
 use super::outcome::{Disposition, Outcome};
+use super::store_calls::StoreTallies;
 use super::stripe::{self, STRIPES, Striped};
 use crate::admission::{Bar, Finding};
 use crate::config::rules::Name;
+use crate::store::Decider;
 
 /// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
 pub(super) const DURATION_BOUNDS: [u64; 15] = [
@@ -48,6 +50,8 @@ pub struct Metrics {
     in_flight: [Arc<InFlightCell>; STRIPES],
     /// Of reloads.
     pub reloads: Reloads,
+    /// Of calls of the store.
+    pub store: Arc<StoreTallies>,
 }
 
 /// A limit as one route uses it.
@@ -104,6 +108,9 @@ pub(super) struct LimitCells {
     blocked: AtomicU64,
     banned: AtomicU64,
     concurrency_refused: AtomicU64,
+    /// By [`Decider`].
+    decided: [AtomicU64; Decider::ALL.len()],
+    store_away: AtomicU64,
 }
 
 /// What one route counted.
@@ -144,6 +151,10 @@ pub(super) struct LimitReading {
     pub(super) banned: u64,
     /// Requests that others in flight left no room for.
     pub(super) concurrency_refused: u64,
+    /// Requests that it was asked about where it is decided in a store, by [`Decider`].
+    pub(super) decided: [u64; Decider::ALL.len()],
+    /// Requests that nobody could decide.
+    pub(super) store_away: u64,
 }
 
 /// What was judged and not enforced.
@@ -318,6 +329,12 @@ impl Metrics {
                 blocked: sum(cells, |cells| &cells.blocked),
                 banned: sum(cells, |cells| &cells.banned),
                 concurrency_refused: sum(cells, |cells| &cells.concurrency_refused),
+                decided: [
+                    sum(cells, |cells| &cells.decided[0]),
+                    sum(cells, |cells| &cells.decided[1]),
+                    sum(cells, |cells| &cells.decided[2]),
+                ],
+                store_away: sum(cells, |cells| &cells.store_away),
             })
             .collect()
     }
@@ -349,6 +366,7 @@ impl LimitCells {
             Bar::Strike(_) => return,
             Bar::Ban(_) => &self.banned,
             Bar::Concurrency(_) => &self.concurrency_refused,
+            Bar::StoreAway => &self.store_away,
         };
         cell.fetch_add(1, Ordering::Relaxed);
     }
@@ -361,6 +379,7 @@ impl LimitCells {
             Finding::Marked => (&self.marked, 1),
             Finding::Unlimited => (&self.unlimited, 1),
             Finding::Blocked => (&self.blocked, 1),
+            Finding::Decided(decider) => (&self.decided[decider.index()], 1),
             Finding::ShadowAdmitted => (&self.shadow_admitted, 1),
             Finding::ShadowRefused => (&self.shadow_refused, 1),
             Finding::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),

@@ -19,6 +19,7 @@ pub mod request_id;
 pub(crate) mod rfc3339;
 mod shards;
 mod sink;
+mod store_calls;
 mod stripe;
 mod writer;
 
@@ -26,6 +27,7 @@ pub use access_log::AccessLog;
 pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use outcome::{Disposition, OriginUse, Outcome};
 pub use request_id::RequestId;
+pub use store_calls::{CallResult, LinkEvent, StoreTallies};
 
 /// Both memories of a request.
 #[derive(Debug)]

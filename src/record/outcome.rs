@@ -126,6 +126,8 @@ pub enum Disposition {
     RefusedConcurrency,
     /// Refused because a list blocks its client.
     Blocked,
+    /// Refused since the store that decides is away.
+    RefusedStoreAway,
     /// No route matched.
     NoRoute,
     /// The request broke a rule: malformed, too large, not allowed.
@@ -140,13 +142,14 @@ pub enum Disposition {
 
 impl Disposition {
     /// Every disposition, in the order of [`Disposition::index`].
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Forwarded,
         Self::Responded,
         Self::Refused,
         Self::Banned,
         Self::RefusedConcurrency,
         Self::Blocked,
+        Self::RefusedStoreAway,
         Self::NoRoute,
         Self::Rejected,
         Self::OriginFailed,
@@ -167,6 +170,7 @@ impl Disposition {
             None | Some(Bar::Strike(_)) => Self::Refused,
             Some(Bar::Ban(_)) => Self::Banned,
             Some(Bar::Concurrency(_)) => Self::RefusedConcurrency,
+            Some(Bar::StoreAway) => Self::RefusedStoreAway,
         }
     }
 
@@ -189,6 +193,7 @@ impl Disposition {
             Self::Blocked => "blocked",
             Self::Banned => "banned",
             Self::RefusedConcurrency => "refused-concurrency",
+            Self::RefusedStoreAway => "refused-store-away",
             Self::NoRoute => "no-route",
             Self::Rejected => "rejected",
             Self::OriginFailed => "origin-failed",

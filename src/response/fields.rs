@@ -266,6 +266,7 @@ pub(super) mod tests {
             shadow_rates: None,
             ban: None,
             concurrency: None,
+            shared: None,
         }
     }
 

@@ -147,6 +147,8 @@ pub(super) enum Excess {
     Quota,
     /// The client went on or came back so often that it is banned.
     Abnormal,
+    /// Nobody can say whether there is room, so there is none for now; the client did nothing.
+    Reduced,
 }
 
 impl Excess {
@@ -159,6 +161,10 @@ impl Excess {
             Self::Abnormal => (
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
                 "Abnormal usage detected",
+            ),
+            Self::Reduced => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Temporarily reduced capacity",
             ),
         }
     }

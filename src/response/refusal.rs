@@ -73,6 +73,7 @@ enum By {
     Rate(usize),
     Ban,
     Concurrency,
+    StoreAway,
 }
 
 /// The value of a field that is yet to be written.
@@ -114,6 +115,7 @@ impl Refusal {
             by: match barred.bar {
                 Bar::Ban(_) | Bar::Strike(_) => By::Ban,
                 Bar::Concurrency(_) => By::Concurrency,
+                Bar::StoreAway => By::StoreAway,
             },
             wait: barred.wait,
         };
@@ -135,7 +137,9 @@ impl Refusal {
             };
         }
         let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
-        let status = rules.map_or(StatusCode::TOO_MANY_REQUESTS, |rules| rules.status);
+        // What words a refusal speaks of what the client did.
+        let rules = rules.filter(|_| cause.by.is_the_clients());
+        let status = rules.map_or(cause.by.status(), |rules| rules.status);
         let told = Told {
             limit: name,
             route: scene.route,
@@ -191,10 +195,23 @@ impl Refusal {
 }
 
 impl By {
+    /// Whether the client has come to this by itself.
+    fn is_the_clients(self) -> bool {
+        self.status() == StatusCode::TOO_MANY_REQUESTS
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::Rate(_) | Self::Ban | Self::Concurrency => StatusCode::TOO_MANY_REQUESTS,
+            Self::StoreAway => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
     fn grpc_status(self) -> GrpcStatus {
         match self {
             Self::Rate(_) | Self::Concurrency => GrpcStatus::RESOURCE_EXHAUSTED,
             Self::Ban => GrpcStatus::PERMISSION_DENIED,
+            Self::StoreAway => GrpcStatus::of(self.status()),
         }
     }
 
@@ -204,6 +221,11 @@ impl By {
             Self::Ban => format!("banned by the limit {limit}; retry after {retry_after} s"),
             Self::Concurrency => {
                 format!("as many requests as the limit {limit} allows are in flight")
+            }
+            Self::StoreAway => {
+                format!(
+                    "nobody can say whether the limit {limit} has room; retry after {retry_after} s"
+                )
             }
         }
     }
@@ -223,6 +245,10 @@ impl By {
                 Excess::Abnormal,
                 status,
             ),
+            (Self::StoreAway, _) => {
+                let name = limit.map_or("", PolicyItems::name);
+                violated(name, Excess::Reduced, status)
+            }
             (Self::Concurrency, _) => {
                 let name = limit.map_or("", PolicyItems::name);
                 violated(&format!("{name}-concurrency"), Excess::Quota, status)

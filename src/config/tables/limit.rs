@@ -17,6 +17,7 @@ use crate::config::refusal;
 use crate::config::report::{Place, Placed, Report};
 use crate::config::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
 use crate::config::section::Section;
+use crate::config::shared;
 use crate::config::suggest;
 use crate::config::tier;
 
@@ -25,10 +26,13 @@ const LARGE: u64 = 3 << 30;
 
 pub(in crate::config) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
 
-/// A limit, and the place where it names a second one.
+/// A limit, and the places where it names what others must define.
 pub(in crate::config) struct Limited {
     pub(in crate::config) rules: LimitRules,
+    /// A second limit.
     pub(in crate::config) then: Option<Placed<Name>>,
+    /// That it counts in the store.
+    pub(in crate::config) shared: Option<Place>,
 }
 
 /// Reads the table; relative paths begin at `base`, the directory of the configuration.
@@ -56,6 +60,8 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let fitting = said
         .as_ref()
         .map_or(Some(()), |said| penalties.check_beside(&said.action));
+    let shared = shared::Keys::of(&section);
+    let shared = shared.read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
     let cost = cost::Keys::of(&section);
@@ -82,6 +88,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let said = said?;
     let penalty = penalty?;
     fitting?;
+    let shared = shared?;
     let rules = LimitRules {
         key: key?,
         on_missing: on_missing?,
@@ -98,12 +105,14 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         shadow_rates: said.shadow_rates,
         ban: penalty.ban,
         concurrency: penalty.concurrency,
+        shared: shared.as_ref().map(|shared| shared.value),
     };
     let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
     check_memory(&rules, place, report);
     Some(Limited {
         rules,
         then: said.then,
+        shared: shared.map(|shared| shared.place),
     })
 }
 

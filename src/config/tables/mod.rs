@@ -11,3 +11,4 @@ pub(super) mod log;
 pub(super) mod origin;
 pub(super) mod route;
 pub(super) mod server;
+pub(super) mod store;

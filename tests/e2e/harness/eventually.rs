@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything that ought to happen may take on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+/// How long anything that ought to happen may take on a loaded machine. A Sentinel that was kept from running for two seconds does
+/// nothing for thirty.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(10);
 

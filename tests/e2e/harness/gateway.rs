@@ -319,6 +319,23 @@ impl Gateway {
         }
     }
 
+    /// As [`Self::start_again`], without waiting until it is ready; the status of `/readyz` once it tells.
+    pub async fn start_again_unready(&mut self) -> u16 {
+        (self.listener, self.admin) = free_addresses();
+        self.write_setup(self.setup.clone(), Writing::InPlace);
+        let file = self.config_path();
+        let arguments = ["run", "--config", file.to_str().unwrap()];
+        self.process = Process::run_in(self.directory.path(), &arguments);
+        let (listener, admin) = (self.listener, self.admin);
+        eventually("the gateway answers", async || {
+            Client::try_connect(listener).await.ok()?;
+            let answer = one_shot(admin, get("/readyz")).await.ok()?;
+            // While listeners are being opened, it says that it starts.
+            (!answer.text().contains("no configuration")).then_some(answer.status)
+        })
+        .await
+    }
+
     /// One request to the admin listener.
     pub async fn admin(&self, request: Request) -> Response {
         one_shot(self.admin, request)

@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# What does it cost to count as one, and how well do three gateways do it?
+#
+# Three gateways stand before one nginx and share one Redis. Three loads are spread evenly over them: steady (300 clients, each at
+# half its limit), bursty (30 clients, each asking three times its limit, all at the beginning of each second) and attack (one client,
+# as fast as it is answered). Each runs with counters of each gateway's own, shared, and shared-strict, and through one gateway alone,
+# whose admissions are what the three should come to. What was admitted is what the origin counted.
+#
+# Loopback only, a temporary directory, and nothing is ended but what was started here. benches/README.md says how to read the table.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PATH="$PATH:/usr/local/sbin:/usr/sbin"
+export LC_ALL=C
+
+seconds=12 write=no
+usage() {
+    echo "usage: benches/fleet.sh [--seconds N] [--write]   (12 runs of 12 s and a window's begin, four minutes; --write updates docs/benchmarks.md)"
+}
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --seconds) seconds=$2 && shift 2 ;;
+    --write) write=yes && shift ;;
+    *) usage >&2 && exit 64 ;;
+    esac
+done
+
+for command in nginx redis-server redis-cli curl cargo; do
+    command -v "$command" >/dev/null || { echo "fleet.sh needs $command; ./dev bench installs it" >&2 && exit 1; }
+done
+
+echo "building the release profile (several minutes the first time)" >&2
+cargo build --release --locked --bin sluicegate --example paced >&2
+release=${CARGO_TARGET_DIR:-target}/release
+
+dir=$(mktemp -d)
+mkdir "$dir/logs"
+pids="" gateways=""
+finish() {
+    # shellcheck disable=SC2086 # one word a process
+    [ -z "$gateways$pids" ] || { kill -KILL $gateways $pids && wait $gateways $pids; } 2>/dev/null || true
+    rm -rf "$dir"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+ports=""
+free_port() { # VARIABLE
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        case " $ports " in *" $port "*) continue ;; esac
+        listening "$port" || break
+    done
+    ports="$ports $port"
+    printf -v "$1" %s "$port"
+}
+for name in origin redis listen1 listen2 listen3 admin1 admin2 admin3; do free_port "$name"; done
+
+# Starts a process and waits until it listens. Its process id is left in `started`.
+start() { # NAME PORT COMMAND...
+    local name=$1 port=$2 try
+    shift 2
+    "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
+    started=$!
+    for try in $(seq 100); do
+        listening "$port" && return
+        kill -0 "$started" 2>/dev/null || break
+        sleep 0.1
+    done
+    echo "$name does not listen on $port (try $try):" >&2
+    cat "$dir/$name.err" >&2
+    exit 1
+}
+
+body=$(printf '%0100d' 0)
+sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin|g" -e "s|{body}|$body|g" benches/fleet/origin.conf >"$dir/origin.conf"
+start origin "$origin" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+pids="$pids $started"
+start redis "$redis" redis-server --port "$redis" --bind 127.0.0.1 --save "" --appendonly no --dir "$dir"
+pids="$pids $started"
+
+start_gateways() { # NUMBER MODE
+    local number store="" mode=""
+    if [ "$2" != local ]; then
+        store="[store]\nurl = \"redis://127.0.0.1:$redis\""
+        mode="store = \"$2\""
+    fi
+    gateways="" addresses=""
+    for number in $(seq "$1"); do
+        local listen=listen$number admin=admin$number
+        # A directory for each, since each watches its own.
+        mkdir -p "$dir/$number"
+        sed -e "s|{dir}|$dir|g" -e "s|{name}|gateway$number|g" -e "s|{listen}|${!listen}|g" -e "s|{admin}|${!admin}|g" \
+            -e "s|{origin}|$origin|g" -e "s|{store}|$store|g" -e "s|{mode}|$mode|g" \
+            benches/fleet/sluicegate.toml >"$dir/$number/gateway.toml"
+        start "gateway$number" "${!listen}" "$release/sluicegate" run --config "$dir/$number/gateway.toml"
+        gateways="$gateways $started"
+        addresses="$addresses,127.0.0.1:${!listen}"
+    done
+    # The first heartbeats and the scripts, which belong to no request. And every run begins where a window does, so that each can
+    # admit the same.
+    sleep 2
+    sleep "$(awk -v now="$(date +%s.%N)" 'BEGIN { print 10 - now % 10 }')"
+}
+
+stop_gateways() {
+    # shellcheck disable=SC2086 # one word a process
+    { kill -KILL $gateways && wait $gateways; } 2>/dev/null || true
+    gateways=""
+    find "$dir" \( -name '*.log' -o -name '*.out' \) -exec truncate -s 0 {} +
+    redis-cli -p "$redis" flushall >/dev/null
+}
+
+# CPU time of the gateways, in clock ticks: fields 14 and 15 of stat, counted behind the name.
+ticks() {
+    local pid
+    for pid in $gateways; do sed 's/.*) //' "/proc/$pid/stat"; done | awk '{ sum += $12 + $13 } END { print sum }'
+}
+hertz=$(getconf CLK_TCK)
+
+# Requests that the origin answered.
+counted() { curl -s "http://127.0.0.1:$origin/count" | awk 'NR == 3 { print $3 }'; }
+
+# Scripts that the store was asked to run.
+asked() {
+    redis-cli -p "$redis" info commandstats | tr ',=' '  ' |
+        awk '/^cmdstat_(evalsha|eval|fcall)/ { sum += $2 } END { print sum + 0 }'
+}
+
+# One run: appends "mode traffic requests refused rps p50 p99 cpu_us asked admitted peak" to the results.
+measure() { # GATEWAYS MODE TRAFFIC OPTIONS...
+    local number=$1 mode=$2 traffic=$3 before after origin_before origin_after asked_before asked_after
+    shift 3
+    start_gateways "$number" "$mode"
+    before=$(ticks) origin_before=$(counted) asked_before=$(asked)
+    "$release/examples/paced" --to "${addresses#,}" --path /limited --seconds "$seconds" "$@" >"$dir/paced"
+    after=$(ticks) origin_after=$(counted) asked_after=$(asked)
+    stop_gateways
+    local name=$mode
+    [ "$number" -gt 1 ] || name=one
+    # The looks at the origin's counter are counted too, one of them in between.
+    awk -v mode="$name" -v traffic="$traffic" -v cpu=$((after - before)) -v hertz="$hertz" -v seconds="$seconds" \
+        -v asked=$((asked_after - asked_before)) -v admitted=$((origin_after - origin_before - 1)) '{
+            for (i = 1; i < NF; i += 2) got[$i] = $(i + 1)
+            if (got["other"] > 0 || admitted != got["admitted"]) {
+                printf "%s, %s: %d answers are neither admitted nor refused; the origin counted %d, clients %d\n", mode, traffic, \
+                    got["other"], admitted, got["admitted"] > "/dev/stderr"
+                exit 1
+            }
+            printf "%s %s %d %d %.0f %d %d %.1f %d %d %d\n", mode, traffic, got["sent"], got["refused"], got["sent"] / seconds, \
+                got["p50_us"], got["p99_us"], cpu / hertz * 1e6 / got["sent"], asked, admitted, got["peak"]
+        }' "$dir/paced" | tee -a "$dir/results" >&2
+}
+
+echo "mode traffic requests refused requests/s p50_us p99_us cpu_us asked admitted peak" >&2
+for traffic in steady bursty attack; do
+    case $traffic in
+    steady) options="--clients 300 --rate 1500" ;;
+    bursty) options="--clients 30 --rate 900 --burst 100" ;;
+    attack) options="--clients 1" ;;
+    esac
+    # shellcheck disable=SC2086 # several words
+    for mode in one local shared shared-strict; do
+        case $mode in
+        one) measure 1 local "$traffic" $options ;;
+        *) measure 3 "$mode" "$traffic" $options ;;
+        esac
+    done
+done
+
+report() {
+    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(nproc) cores," \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
+        "Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), runs of $seconds s, limit 100 per 10s."
+    awk '
+        {
+            order[NR] = $1 " " $2
+            value[$1, $2, "rps"] = $5; value[$1, $2, "p50"] = $6; value[$1, $2, "p99"] = $7; value[$1, $2, "cpu"] = $8
+            value[$1, $2, "asked"] = $9 / $3; value[$1, $2, "admitted"] = $10; value[$1, $2, "peak"] = $11
+        }
+        END {
+            title["one"] = "one gateway"; title["local"] = "`local`"; title["shared"] = "`shared`"
+            title["shared-strict"] = "`shared-strict`"
+            print "\n| traffic | counters | requests/s | p50 µs | p99 µs | CPU µs a request | of `local` | store calls a request |" \
+                " admitted | of one gateway | most of one client in 10 s |"
+            print "|---|---|---|---|---|---|---|---|---|---|---|"
+            for (line = 1; line <= NR; line++) {
+                split(order[line], run, " "); mode = run[1]; traffic = run[2]
+                printf "| %s | %s | %d | %d | %d | %.1f | %.2f | %.4f | %d | %.3f | %d |\n", traffic, title[mode], \
+                    value[mode, traffic, "rps"], value[mode, traffic, "p50"], value[mode, traffic, "p99"], \
+                    value[mode, traffic, "cpu"], value[mode, traffic, "cpu"] / value["local", traffic, "cpu"], \
+                    value[mode, traffic, "asked"], value[mode, traffic, "admitted"], \
+                    value[mode, traffic, "admitted"] / value["one", traffic, "admitted"], value[mode, traffic, "peak"]
+            }
+        }' "$dir/results"
+}
+
+report | tee "$dir/report"
+if [ "$write" = yes ]; then
+    awk -v report="$dir/report" '
+        /<!-- fleet:begin -->/ { print; while ((getline line < report) > 0) print line; inside = 1 }
+        /<!-- fleet:end -->/ { inside = 0 }
+        !inside || /<!-- fleet:end -->/ { if (!/<!-- fleet:begin -->/) print }
+    ' docs/benchmarks.md >"$dir/benchmarks.md"
+    cp "$dir/benchmarks.md" docs/benchmarks.md
+    echo "written to docs/benchmarks.md" >&2
+fi

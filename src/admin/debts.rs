@@ -1,0 +1,44 @@
+//! Shows what this gateway owes the store, in `/metrics`: charges that it is yet to be told of, and what came of those that changed.
+
+use crate::record::exposition::Family;
+use crate::store::Debts;
+
+/// Nothing without a store.
+pub(super) fn families(debts: Option<Debts>) -> Vec<Family> {
+    let Some(debts) = debts else {
+        return Vec::new();
+    };
+    vec![
+        Family::counter(
+            "sluicegate_store_settlements_total",
+            "Charges in the store that came to more or less than was reserved, by whether it was told.",
+        )
+        .series(&[("result", "ok")], debts.settled)
+        .series(&[("result", "failed")], debts.not_settled),
+        Family::gauge(
+            "sluicegate_store_unsent_keys",
+            "Keys whose charges the store is yet to be told of.",
+        )
+        .series(&[], debts.unsent_keys as u64),
+        Family::counter(
+            "sluicegate_store_unsent_lost_total",
+            "Charges that the store is never told of, since too many keys waited already.",
+        )
+        .series(&[], debts.unsent_lost),
+    ]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Numbers that differ.
+    pub(in crate::admin) fn four() -> Debts {
+        Debts {
+            unsent_keys: 4,
+            unsent_lost: 5,
+            settled: 6,
+            not_settled: 7,
+        }
+    }
+}

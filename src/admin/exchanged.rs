@@ -1,0 +1,131 @@
+//! Shows how limits with `store = "shared"` exchange their counts: its part of `/status`, and of `/metrics`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::record::exposition::Family;
+use crate::store::Exchanged;
+
+/// The `exchange` of `/status`.
+#[derive(Serialize)]
+pub(super) struct Exchange {
+    keys: usize,
+    lag_seconds: f64,
+    syncs: u64,
+    units: u64,
+    lost: u64,
+    repeated: u64,
+    excess: BTreeMap<String, u64>,
+}
+
+impl Exchange {
+    pub(super) fn of(exchanged: Exchanged) -> Self {
+        let excess = exchanged.excess.into_iter();
+        Self {
+            keys: exchanged.keys,
+            lag_seconds: exchanged.lag.as_secs_f64(),
+            syncs: exchanged.syncs,
+            units: exchanged.units,
+            lost: exchanged.lost,
+            repeated: exchanged.repeated,
+            excess: excess
+                .map(|(limit, units)| (limit.to_string(), units))
+                .collect(),
+        }
+    }
+}
+
+/// Nothing without a store.
+pub(super) fn families(exchanged: Option<Exchanged>) -> Vec<Family> {
+    let Some(exchanged) = exchanged else {
+        return Vec::new();
+    };
+    let mut excess = Family::counter(
+        "sluicegate_limit_excess_units_total",
+        "Units that this gateway told the store of which exceeded the limit there.",
+    );
+    for (limit, units) in &exchanged.excess {
+        excess.push(&[("limit", &**limit)], *units);
+    }
+    vec![
+        Family::gauge(
+            "sluicegate_store_sync_keys",
+            "Keys of shared limits that the store is yet to be told of, or that are still open.",
+        )
+        .series(&[], exchanged.keys as u64),
+        Family::gauge(
+            "sluicegate_store_sync_lag_seconds",
+            "How long the charge has waited that has waited longest to be told.",
+        )
+        .series(&[], exchanged.lag.as_secs_f64()),
+        Family::counter(
+            "sluicegate_store_syncs_total",
+            "Syncs that told the store everything.",
+        )
+        .series(&[], exchanged.syncs),
+        Family::counter(
+            "sluicegate_store_pushed_units_total",
+            "Units that the store was told of.",
+        )
+        .series(&[], exchanged.units),
+        Family::counter(
+            "sluicegate_store_pushes_repeated_total",
+            "Pushes that were sent again, since their answer was lost.",
+        )
+        .series(&[], exchanged.repeated),
+        Family::counter(
+            "sluicegate_store_sync_lost_units_total",
+            "Units that this gateway alone counts, and the store is never told of.",
+        )
+        .series(&[], exchanged.lost),
+        excess,
+    ]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// An exchange that is an eighth of a second behind.
+    pub(in crate::admin) fn behind() -> Exchanged {
+        Exchanged {
+            keys: 8,
+            lag: Duration::from_millis(125),
+            syncs: 9,
+            units: 10,
+            lost: 11,
+            repeated: 12,
+            excess: vec![("otp".into(), 13)],
+        }
+    }
+
+    /// That in `/status`.
+    pub(in crate::admin) fn told() -> serde_json::Value {
+        serde_json::json!({
+            "keys": 8, "lag_seconds": 0.125, "syncs": 9, "units": 10, "lost": 11, "repeated": 12, "excess": { "otp": 13 },
+        })
+    }
+
+    /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
+    #[test]
+    fn every_number_is_told() {
+        let status = serde_json::to_value(Exchange::of(behind())).expect("numbers and text");
+        assert_eq!(status, told());
+        let text = crate::record::exposition::text(families(Some(behind())));
+        let text = String::from_utf8(text).expect("text");
+        for line in [
+            "sluicegate_store_sync_keys 8",
+            "sluicegate_store_sync_lag_seconds 0.125",
+            "sluicegate_store_syncs_total 9",
+            "sluicegate_store_pushed_units_total 10",
+            "sluicegate_store_sync_lost_units_total 11",
+            "sluicegate_store_pushes_repeated_total 12",
+            "sluicegate_limit_excess_units_total{limit=\"otp\"} 13",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+    }
+}

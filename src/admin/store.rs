@@ -1,0 +1,115 @@
+//! Shows the way to the store: its part of `/status`, and of `/metrics`.
+
+use serde::Serialize;
+
+use crate::record::exposition::Family;
+use crate::record::rfc3339;
+use crate::store::LinkView;
+use crate::store::link::{Condition, LineState};
+
+/// The `store` of `/status`.
+#[derive(Serialize)]
+pub(super) struct Store {
+    topology: &'static str,
+    nodes: u32,
+    seed_known: bool,
+    servers: Vec<Server>,
+}
+
+#[derive(Serialize)]
+struct Server {
+    address: String,
+    state: &'static str,
+    since: String,
+    last_error: Option<Failure>,
+    clock_ahead_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Failure {
+    at: String,
+    error: String,
+}
+
+impl Store {
+    pub(super) fn of(view: LinkView) -> Self {
+        Self {
+            topology: view.topology,
+            nodes: view.nodes.get(),
+            seed_known: view.has_seed,
+            servers: view.servers.into_iter().map(Server::of).collect(),
+        }
+    }
+}
+
+impl Server {
+    fn of(condition: Condition) -> Self {
+        Self {
+            state: match condition.state {
+                LineState::Starting => "starting",
+                LineState::Connected => "connected",
+                LineState::Away => "away",
+            },
+            since: rfc3339::format(condition.since),
+            last_error: condition.error.map(|(at, error)| Failure {
+                at: rfc3339::format(at),
+                error,
+            }),
+            // A millionth of a second is finer than what is measured.
+            clock_ahead_seconds: condition.ahead_micros.map(|micros| micros as f64 / 1e6),
+            address: condition.address,
+        }
+    }
+}
+
+/// What is sampled of the link at a scrape; what it counted is in [`crate::record`].
+pub(super) fn families(view: Option<LinkView>) -> Vec<Family> {
+    let Some(view) = view else {
+        return Vec::new();
+    };
+    let mut up = Family::gauge(
+        "sluicegate_store_up",
+        "Whether calls pass to a server of the store: 0 while its breaker is open.",
+    );
+    let mut ahead = Family::gauge(
+        "sluicegate_store_clock_ahead_seconds",
+        "How far the clock of a server of the store is ahead of this machine's; behind where negative.",
+    );
+    for server in &view.servers {
+        let labels = [("server", &*server.address)];
+        up.push(&labels, server.state == LineState::Connected);
+        if let Some(micros) = server.ahead_micros {
+            ahead.push(&labels, micros as f64 / 1e6);
+        }
+    }
+    let nodes = Family::gauge(
+        "sluicegate_store_nodes",
+        "Gateways that share the store, this one included; the last number while it is away.",
+    );
+    vec![up, ahead, nodes.series(&[], u64::from(view.nodes.get()))]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::num::NonZeroU32;
+
+    use sluicegate_limiter::Timestamp;
+
+    use super::*;
+
+    /// A link whose server was away and is back, since `at`.
+    pub(in crate::admin) fn back(at: Timestamp) -> LinkView {
+        LinkView {
+            topology: "single",
+            servers: vec![Condition {
+                address: "10.0.0.9:6379".to_owned(),
+                state: LineState::Connected,
+                since: at,
+                error: Some((at, "it did not answer in time".to_owned())),
+                ahead_micros: Some(-1_500),
+            }],
+            nodes: NonZeroU32::new(3).expect("three"),
+            has_seed: true,
+        }
+    }
+}

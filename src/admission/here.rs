@@ -1,0 +1,165 @@
+//! Judges together the limits over which this node decides at once: those that count here alone, and those whose counts it exchanges with
+//! other nodes. All are charged or none; nobody waits.
+//!
+//! They are two questions to the limiter, since the second kind is judged by the store's time. Both are looked at before either is charged,
+//! so a refusal takes nothing; where another request comes between look and charge, what was charged goes back.
+
+use arrayvec::ArrayVec;
+use sluicegate_limiter::{
+    Ask, Decision, Due, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict, peek, reserve,
+};
+
+use super::barrier::Barred;
+use super::judged::{Finding, Note};
+use super::pending::{Pending, Voice};
+use super::seat::{Counts, Seat};
+use super::together::{Seats, Taken};
+use crate::store::{Answers, SyncAsk, SyncCharge, SyncRuling, reserve_synced};
+
+/// What limits said that this node decides.
+pub(super) struct Here {
+    /// One a seat, in their order.
+    pub(super) decisions: ArrayVec<Decision, MAX_ASKS>,
+    /// What was charged; `None` where some limit refuses.
+    pub(super) taken: Option<TakenHere>,
+    /// Who decided, where it was not as usual.
+    pub(super) notes: Vec<Note>,
+}
+
+/// What a request took from limits that this node decides.
+pub(super) struct TakenHere {
+    /// From those that count here alone, in their order.
+    pub(super) local: Reservation,
+    /// From those whose counts are exchanged, in their order.
+    pub(super) synced: SyncCharge,
+}
+
+impl TakenHere {
+    /// Gives all of it back.
+    pub(super) fn release(self, now: Timestamp) {
+        self.local.release(now);
+        self.synced.settle_each(now, |_| Due::Nothing);
+    }
+}
+
+/// Judges `seats`, none of which is decided in a store, and charges all or none.
+///
+/// # Errors
+/// The store is away, and a limit lets nobody pass meanwhile.
+pub(super) fn judge(seats: &[Seat<'_>], now: Timestamp) -> Result<Here, Barred> {
+    let synced = synced(seats);
+    let local = local(seats);
+    let looked = peek(&local, now);
+    if looked.outcome() != Outcome::Admitted {
+        let not_asked = synced.iter().map(|ask| ask.look(now));
+        return Ok(Here::refused(seats, &looked, not_asked));
+    }
+    let (answers, charge) = match reserve_synced(&synced, now) {
+        SyncRuling::Admitted(answers, charge) => (answers, charge),
+        SyncRuling::Refused(answers) => {
+            let notes = notes(seats, &answers);
+            let decisions = answers.into_iter().map(|answer| answer.decision);
+            let refused = Here::refused(seats, &looked, decisions);
+            return Ok(Here { notes, ..refused });
+        }
+        SyncRuling::Away(ask) => {
+            let closed = exchanged(seats).nth(ask).or(seats.first());
+            return match closed {
+                Some(seat) => Err(seat.facing().without_store()),
+                // Whoever faces no limit is refused by none.
+                None => Ok(Here::refused(seats, &looked, std::iter::empty())),
+            };
+        }
+    };
+    let (verdict, reservation) = reserve(&local, now);
+    let Some(local) = reservation else {
+        charge.settle_each(now, |_| Due::Nothing);
+        let not_asked = synced.iter().map(|ask| ask.look(now));
+        return Ok(Here::refused(seats, &verdict, not_asked));
+    };
+    let notes = notes(seats, &answers);
+    let decisions = answers.into_iter().map(|answer| answer.decision);
+    Ok(Here {
+        decisions: woven(seats, &verdict, decisions),
+        taken: Some(TakenHere {
+            local,
+            synced: charge,
+        }),
+        notes,
+    })
+}
+
+/// What `seats` would say.
+pub(super) fn look(seats: &[Seat<'_>], now: Timestamp) -> ArrayVec<Decision, MAX_ASKS> {
+    let verdict = peek(&local(seats), now);
+    let decisions = synced(seats).into_iter().map(|ask| ask.look(now));
+    woven(seats, &verdict, decisions)
+}
+
+/// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, and who decided.
+pub(super) fn charge_in_shadow(
+    seat: &Seat<'_>,
+    pending: &mut Pending,
+    now: Timestamp,
+) -> (Outcome, Vec<Note>) {
+    let seats = Seats::from_iter([*seat]);
+    let Ok(here) = judge(&seats, now) else {
+        // It would have let nobody pass.
+        return (Outcome::Refused { ask: 0, rate: 0 }, Vec::new());
+    };
+    let outcome = Verdict::of(here.decisions).outcome();
+    if let Some(taken) = here.taken {
+        Taken::from(taken).owe(&seats, pending, Voice::Heard);
+    }
+    (outcome, here.notes)
+}
+
+impl Here {
+    fn refused(
+        seats: &[Seat<'_>],
+        local: &Verdict,
+        synced: impl Iterator<Item = Decision>,
+    ) -> Self {
+        Self {
+            decisions: woven(seats, local, synced),
+            taken: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+fn local<'a>(seats: &[Seat<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
+    let local = seats.iter().filter(|seat| seat.counts() == Counts::Here);
+    local.map(|seat| seat.ask).collect()
+}
+
+fn exchanged<'s, 'a>(seats: &'s [Seat<'a>]) -> impl Iterator<Item = &'s Seat<'a>> {
+    let is_exchanged = |seat: &&Seat<'_>| seat.counts() == Counts::Exchanged;
+    seats.iter().filter(is_exchanged)
+}
+
+fn synced<'a>(seats: &[Seat<'a>]) -> ArrayVec<SyncAsk<'a>, MAX_ASKS> {
+    seats.iter().filter_map(Seat::synced).collect()
+}
+
+/// Who decided over each seat whose counts are exchanged, where that was not this node as usual.
+fn notes(seats: &[Seat<'_>], answers: &Answers) -> Vec<Note> {
+    let note = |(seat, answer): (&Seat<'_>, &crate::store::Answer)| {
+        Some(seat.found(Finding::Decided(answer.by?)))
+    };
+    exchanged(seats).zip(answers).filter_map(note).collect()
+}
+
+/// The decisions over `seats`, from those of either kind, each in the order of its seats.
+fn woven(
+    seats: &[Seat<'_>],
+    local: &Verdict,
+    synced: impl Iterator<Item = Decision>,
+) -> ArrayVec<Decision, MAX_ASKS> {
+    let (mut local, mut synced) = (local.decisions().iter().cloned(), synced);
+    let decisions = seats.iter().filter_map(|seat| match seat.counts() {
+        Counts::Exchanged => synced.next(),
+        Counts::Here | Counts::InStore => local.next(),
+    });
+    decisions.take(MAX_ASKS).collect()
+}

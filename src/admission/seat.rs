@@ -1,0 +1,240 @@
+//! Owns the part that one limit plays for one request: what is asked of it, and what its action and its overrides make of that.
+
+use std::sync::Arc;
+
+use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp};
+
+use super::barrier::Facing;
+use super::judged::{Finding, Mark, Note};
+use super::key::RequestFacts;
+use super::limit::ActiveLimit;
+use super::overrides::{ActiveTier, Found};
+use super::pending::{Pending, Voice};
+use super::{here, strict};
+use crate::config::Action;
+use crate::config::rules::TierIndex;
+use crate::store::SyncAsk;
+
+/// One limit, and what the request asks of it.
+#[derive(Clone, Copy)]
+pub(super) struct Seat<'a> {
+    /// Its index on the route.
+    pub(super) limit: u8,
+    /// The limit.
+    pub(super) active: &'a Arc<ActiveLimit>,
+    /// What is asked of it.
+    pub(super) ask: Ask<'a>,
+    /// The tier that the key is in.
+    pub(super) tier: Option<TierIndex>,
+    /// The key in the store; `None` where the limit does not count there, or nobody knows yet how keys are hashed there.
+    pub(super) abroad: Option<KeyHash>,
+}
+
+/// Where a limit counts, and so who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counts {
+    /// On this node alone, which decides.
+    Here,
+    /// On this node, which decides, and with what others tell the store.
+    Exchanged,
+    /// In a store, which decides.
+    InStore,
+}
+
+impl<'a> Seat<'a> {
+    /// The tier that the request is in.
+    pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<Found<'a>> {
+        self.active.overrides.as_ref()?.of(self.ask.key, facts)
+    }
+
+    /// With the rates of this tier; or why the limit is not asked.
+    pub(super) fn in_tier(self, found: Option<Found<'_>>) -> Result<Self, Note> {
+        let Some(Found { index, .. }) = found else {
+            return Ok(self);
+        };
+        let overrides = self.active.overrides.as_ref();
+        match overrides.and_then(|overrides| overrides.tier(index)) {
+            None => Ok(self),
+            Some(ActiveTier::Rates(rates)) => Ok(Self {
+                ask: Ask {
+                    limit: &rates.0,
+                    ..self.ask
+                },
+                tier: Some(index),
+                ..self
+            }),
+            Some(ActiveTier::Unlimited) => Err(self.found(Finding::Unlimited)),
+            Some(ActiveTier::Blocked) if self.is_in_shadow() => {
+                Err(self.found(Finding::ShadowRefused))
+            }
+            Some(ActiveTier::Blocked) => Err(self.found(Finding::Blocked)),
+        }
+    }
+
+    /// Where the limit counts.
+    pub(super) fn counts(&self) -> Counts {
+        match (&self.active.shared, &self.active.synced) {
+            (Some(_), _) => Counts::InStore,
+            (None, Some(_)) => Counts::Exchanged,
+            (None, None) => Counts::Here,
+        }
+    }
+
+    /// Whether the limit is decided in a store.
+    pub(super) fn is_strict(&self) -> bool {
+        self.counts() == Counts::InStore
+    }
+
+    /// What is asked of a limit whose counts are exchanged.
+    pub(super) fn synced(&self) -> Option<SyncAsk<'a>> {
+        Some(SyncAsk {
+            synced: self.active.synced.as_ref()?,
+            view: self.ask.limit,
+            key: self.ask.key,
+            name: self.abroad,
+            cost: self.ask.cost,
+        })
+    }
+
+    /// What the limit would say, as far as this node knows.
+    pub(super) fn peek(&self, now: Timestamp) -> Decision {
+        if let Some(ask) = self.synced() {
+            return ask.look(now);
+        }
+        let Ask { limit, key, cost } = self.ask;
+        limit.peek(key, cost, self.active.moment(now))
+    }
+
+    /// That the limit has no room, if nobody else need be asked about it.
+    pub(super) fn known_refusal(&self, now: Timestamp) -> Option<Decision> {
+        let decision = self.peek(now);
+        let is_known = match &self.active.shared {
+            None => decision.outcome() != Judgement::Admitted,
+            Some(shared) => shared.seems_final(self.ask.key, &decision, now),
+        };
+        is_known.then_some(decision)
+    }
+
+    pub(super) fn is_in_shadow(&self) -> bool {
+        self.active.action == Action::Shadow || !self.active.enforce.takes(self.ask.key)
+    }
+
+    /// The field with which the limit marks what it has no room for.
+    pub(super) fn marks(&self) -> Option<&'a http::HeaderName> {
+        match &self.active.action {
+            Action::Mark { field, .. } => Some(field),
+            _ => None,
+        }
+    }
+
+    /// The mark of a limit that is exceeded, if it marks.
+    pub(super) fn mark(&self, decision: &sluicegate_limiter::Decision) -> Option<Mark> {
+        Some(Mark {
+            limit: self.limit,
+            field: self.marks()?.clone(),
+            value: self.active.items_for(self.tier).standing(decision),
+        })
+    }
+
+    pub(super) fn facing(&self) -> Facing<'a> {
+        Facing {
+            limit: self.limit,
+            active: self.active,
+            ask: self.ask,
+        }
+    }
+
+    pub(super) fn owed(&self) -> (u8, Arc<ActiveLimit>) {
+        (self.limit, Arc::clone(self.active))
+    }
+
+    /// What the request asks of the rates in shadow.
+    pub(super) fn shadow_rates(&self) -> Option<Ask<'a>> {
+        // They stand for the limit's own rates.
+        let own = self.active.shadow_rates.as_ref();
+        let limit = own.filter(|_| self.tier.is_none())?;
+        Some(Ask { limit, ..self.ask })
+    }
+
+    /// Charges `ask` by itself; what settles the charges of the request settles this one.
+    pub(super) fn charge_beside(
+        &self,
+        ask: Ask<'_>,
+        pending: &mut Pending,
+        voice: Voice,
+        now: Timestamp,
+    ) -> Outcome {
+        if self.active.terms.is_none() && pending.is_under_way() {
+            return sluicegate_limiter::decide(&[ask], now).outcome();
+        }
+        let (verdict, reservation) = sluicegate_limiter::reserve(&[ask], now);
+        if let Some(reservation) = reservation {
+            pending.add(reservation, std::iter::once(self.owed()).collect(), voice);
+        }
+        verdict.outcome()
+    }
+
+    /// Charges the limit if it is in shadow, and takes its permit.
+    pub(super) async fn charge_in_shadow(
+        &self,
+        pending: &mut Pending,
+        permits: &mut Vec<Permit>,
+        now: Timestamp,
+    ) -> Vec<Note> {
+        if !self.is_in_shadow() {
+            return Vec::new();
+        }
+        match self.facing().permit() {
+            Ok(permit) => permits.extend(permit),
+            Err(_) => return vec![self.found(Finding::ShadowRefused)],
+        }
+        let (outcome, mut notes) = match self.counts() {
+            Counts::InStore => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
+            Counts::Exchanged => here::charge_in_shadow(self, pending, now),
+            Counts::Here => {
+                let outcome = self.charge_beside(self.ask, pending, Voice::Heard, now);
+                (outcome, Vec::new())
+            }
+        };
+        notes.push(self.found(match outcome {
+            Outcome::Admitted => Finding::ShadowAdmitted,
+            Outcome::Refused { .. } => Finding::ShadowRefused,
+        }));
+        notes
+    }
+
+    /// Charges its rates in shadow, if there are any.
+    pub(super) fn charge_shadow_rates(
+        &self,
+        pending: &mut Pending,
+        now: Timestamp,
+    ) -> Option<Note> {
+        let outcome = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
+        Some(self.found(by_rates(outcome)))
+    }
+
+    /// As [`charge_shadow_rates`](Self::charge_shadow_rates), for a request that the limit itself refuses. What would be settled by
+    /// the answer is not charged, since there will be none.
+    pub(super) fn try_shadow_rates(&self, now: Timestamp) -> Option<Note> {
+        let ask = [self.shadow_rates()?];
+        let verdict = match self.active.terms {
+            None => sluicegate_limiter::decide(&ask, now),
+            Some(_) => sluicegate_limiter::peek(&ask, now),
+        };
+        Some(self.found(by_rates(verdict.outcome())))
+    }
+
+    pub(super) fn found(&self, finding: Finding) -> Note {
+        Note {
+            limit: self.limit,
+            finding,
+        }
+    }
+}
+
+fn by_rates(outcome: Outcome) -> Finding {
+    match outcome {
+        Outcome::Admitted => Finding::ShadowRatesAdmitted,
+        Outcome::Refused { .. } => Finding::ShadowRatesRefused,
+    }
+}

@@ -1,0 +1,46 @@
+//! `sluicegate store check FILE`
+
+use std::io::Write;
+use std::path::Path;
+
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::config;
+use crate::store::link::check::{self, Grade};
+
+/// Tries out every server of the store, and says what was found.
+pub(super) fn check(file: &Path) -> u8 {
+    let loaded = match config::load(file) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            tell(&problems);
+            return USAGE;
+        }
+    };
+    let Some(rules) = loaded.rules.store else {
+        tell(&format_args!(
+            "{}: there is no store; write [store] url = \"redis://127.0.0.1:6379\"",
+            file.display()
+        ));
+        return FAILED;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let findings = match runtime {
+        Ok(runtime) => runtime.block_on(check::check(&rules)),
+        Err(error) => {
+            tell(&error);
+            return FAILED;
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    for finding in &findings {
+        // Who closes the pipe has read enough.
+        let _ = writeln!(out, "{finding}");
+    }
+    if findings.iter().any(|finding| finding.grade == Grade::Bad) {
+        FAILED
+    } else {
+        SUCCESS
+    }
+}

@@ -1,0 +1,118 @@
+//! Owns how a limit says that it counts in the store: `store` and `on_store_failure`.
+
+use sluicegate_limiter::{Algorithm, Policy};
+
+use super::field::{Field, quoted};
+use super::problem::Mistake;
+use super::report::{Place, Placed, Report};
+use super::rules::{OnStoreFailure, SharedMode, SharedRules};
+use super::section::Section;
+use super::suggest;
+use super::tables::store::EXAMPLE;
+
+const MODES: [&str; 3] = ["local", "shared", "shared-strict"];
+const FAILURES: [&str; 3] = ["local", "open", "closed"];
+
+/// The two keys of `[limit.NAME]`.
+pub(super) struct Keys<'d> {
+    store: Option<Field<'d>>,
+    on_failure: Option<Field<'d>>,
+}
+
+impl<'d> Keys<'d> {
+    /// The keys, asked for whatever is written.
+    pub(super) fn of(section: &Section<'d>) -> Self {
+        Self {
+            store: section.field("store", "\"shared-strict\""),
+            on_failure: section.field("on_store_failure", "\"local\""),
+        }
+    }
+
+    /// What they say of a limit with this policy, and where; `None` inside for one that counts by itself.
+    pub(super) fn read(&self, policy: Option<&Policy>) -> Option<Option<Placed<SharedRules>>> {
+        let mode = match &self.store {
+            None => Some(None),
+            Some(field) => field.parsed(mode),
+        };
+        let on_failure = match &self.on_failure {
+            None => Some(OnStoreFailure::default()),
+            Some(field) => field.parsed(failure),
+        };
+        let (mode, on_failure) = (mode?, on_failure?);
+        let (Some(mode), Some(store)) = (mode, &self.store) else {
+            return match &self.on_failure {
+                None => Some(None),
+                Some(field) => field.refuse(
+                    "this limit counts by itself, so no store can fail it",
+                    "write store = \"shared\" or \"shared-strict\", or leave it out",
+                ),
+            };
+        };
+        if mode == SharedMode::Synced
+            && policy.is_some_and(|policy| matches!(policy.algorithm(), Algorithm::Exact))
+        {
+            return store.refuse(
+                "\"exact\" promises what counts that are exchanged afterwards cannot keep",
+                "write store = \"shared-strict\", or another algorithm",
+            );
+        }
+        Some(Some(store.placed(SharedRules { mode, on_failure })))
+    }
+}
+
+/// Reports limits that count in a store that is not there, and a store in which none counts.
+pub(super) fn check<'r>(
+    store: Option<&Place>,
+    uses: impl IntoIterator<Item = &'r Place>,
+    report: &Report<'_>,
+) {
+    let mut uses = uses.into_iter().peekable();
+    match store {
+        None => {
+            for place in uses {
+                report.absent(
+                    place,
+                    "there is no store to count in",
+                    format!("write [store] {EXAMPLE}"),
+                );
+            }
+        }
+        Some(store) => {
+            // A limit that could not be read may use it.
+            if uses.peek().is_none() && !report.has_errors() {
+                report.unused(
+                    store,
+                    "no limit counts in the store",
+                    "write store = \"shared\" or \"shared-strict\" in a limit, or leave [store] out",
+                );
+            }
+        }
+    }
+}
+
+fn mode(text: &str) -> Result<Option<SharedMode>, Mistake> {
+    match text {
+        "local" => Ok(None),
+        "shared" => Ok(Some(SharedMode::Synced)),
+        "shared-strict" => Ok(Some(SharedMode::Strict)),
+        _ => Err(unknown("way to count", text, MODES)),
+    }
+}
+
+fn failure(text: &str) -> Result<OnStoreFailure, Mistake> {
+    match text {
+        "local" => Ok(OnStoreFailure::Local),
+        "open" => Ok(OnStoreFailure::Open),
+        "closed" => Ok(OnStoreFailure::Closed),
+        _ => Err(unknown("way to go on without a store", text, FAILURES)),
+    }
+}
+
+fn unknown(what: &str, text: &str, names: [&str; 3]) -> Mistake {
+    let message = format!("there is no {what} {}", quoted(text));
+    let advice = match suggest::nearest(text, names) {
+        Some(meant) => format!("did you mean \"{meant}\"?"),
+        None => format!("write one of {}", names.join(", ")),
+    };
+    Mistake::with_advice(message, advice)
+}

@@ -1,0 +1,413 @@
+//! `[store]`: where the counters of several gateways are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::field::{Field, all, quoted};
+use crate::config::report::{Place, Placed};
+use crate::config::rules::{HostPort, ReadyWhen, Secret, StoreRules, StoreSeed, Topology};
+use crate::config::section::Section;
+use crate::config::store_url::{self, Scheme, StoreUrl};
+use crate::store::{Tls, TlsError, TlsTexts};
+
+pub(in crate::config) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" }";
+
+const CLUSTER: &str = "[\"10.0.0.1:6379\", \"10.0.0.2:6379\"]";
+const SENTINEL: &str = "{ master = \"gateway\", nodes = [\"10.0.0.1:26379\", \"10.0.0.2:26379\"] }";
+
+/// Characters of a prefix: it stands before every key.
+const LONGEST_PREFIX: usize = 64;
+
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRules> {
+    let section = field.section()?;
+    let mut files = Vec::new();
+    let url = section.field("url", "\"redis://127.0.0.1:6379\"");
+    let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
+    let master = sentinel.field("master", "\"gateway\"");
+    let nodes = sentinel.field("nodes", "[\"10.0.0.1:26379\", \"10.0.0.2:26379\"]");
+    let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, &sentinel));
+    sentinel.finish();
+    let cluster = section.field("cluster", CLUSTER);
+
+    let written_user = section.field("user", "\"gateway\"");
+    let user = written_user.as_ref().map(user);
+    let password = password(&section, base, &mut files);
+    let written_url = url.as_ref().and_then(Field::written_text);
+    let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
+    let (tls_at, tls) = tls(&section, base, by_scheme.then_some(Scheme::Tls), &mut files);
+    let seed = section.field("secret_file", "\"/etc/sluicegate/store-secret\"");
+    let seed = seed.map(|field| {
+        let (path, text) = text_of(
+            &field,
+            base,
+            "put 32 hexadecimal digits there: openssl rand -hex 16",
+        )?;
+        files.push(path);
+        seed_of(&field, &text)
+    });
+
+    let prefix = section.or("prefix", "\"sluicegate\"", "sluicegate".to_owned(), prefix);
+    let millis = Duration::from_millis;
+    let timeout = section.or("timeout", "\"20ms\"", millis(20), |field| {
+        field.duration(millis(1)..=millis(5_000))
+    });
+    let connect_timeout = section.or("connect_timeout", "\"1s\"", millis(1_000), |field| {
+        field.duration(millis(10)..=millis(60_000))
+    });
+    let sync = section.or("sync", "\"250ms\"", millis(250), |field| {
+        field.duration(millis(10)..=millis(60_000))
+    });
+    let ready = section.or("required_for_ready", "true", ReadyWhen::Serving, |field| {
+        let required = field.boolean()?;
+        Some(if required {
+            ReadyWhen::Connected
+        } else {
+            ReadyWhen::Serving
+        })
+    });
+
+    let found = match (url, sentinels, cluster) {
+        (Some(field), None, None) => of_url(&field, tls_at, written_user.as_ref()),
+        (None, Some(topology), None) => topology.map(Found::without_url),
+        (None, None, Some(field)) => {
+            nodes_of(&field).map(|nodes| Found::without_url(Topology::Cluster { nodes }))
+        }
+        (None, None, None) => {
+            section.report.absent(
+                &section.place,
+                "nothing is said about where the store is",
+                format!("write url = \"redis://127.0.0.1:6379\", sentinel = {SENTINEL}, or cluster = {CLUSTER}"),
+            );
+            None
+        }
+        _ => {
+            section.report.error(
+                &section.place,
+                "a store is found by one of `url`, `sentinel` and `cluster`, and here are several",
+                "keep one of them",
+            );
+            None
+        }
+    };
+    section.finish();
+    let found = found?;
+    let user = flipped(user)?.or(found.user);
+    let password = password?;
+    if let (Some(name), None) = (&user, &password) {
+        field.report.error(
+            &field.place,
+            format!("the user {} has no password", quoted(name)),
+            "write password_file = \"/etc/sluicegate/store-password\", or password_env = \"STORE_PASSWORD\"",
+        );
+        return None;
+    }
+    files.sort();
+    Some(StoreRules {
+        topology: found.topology,
+        user,
+        password,
+        tls: tls?,
+        prefix: prefix?,
+        timeout: timeout?,
+        connect_timeout: connect_timeout?,
+        sync: sync?,
+        secret: flipped(seed)?,
+        ready: ready?,
+        files,
+    })
+}
+
+/// How the store is found.
+struct Found {
+    topology: Topology,
+    user: Option<String>,
+}
+
+impl Found {
+    fn without_url(topology: Topology) -> Self {
+        Self {
+            topology,
+            user: None,
+        }
+    }
+}
+
+/// What was not written is right; what is written may be wrong.
+fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        None => Some(None),
+        Some(value) => value.map(Some),
+    }
+}
+
+fn of_url(
+    field: &Field<'_>,
+    tls: Option<Place>,
+    written_user: Option<&Field<'_>>,
+) -> Option<Found> {
+    let StoreUrl {
+        place,
+        database,
+        user,
+        scheme,
+    } = field.parsed(store_url::url)?;
+    if let Some(tls) = tls
+        && scheme != Scheme::Tls
+    {
+        let advice = match scheme {
+            Scheme::Plain => "write rediss:// in the URL, or leave tls out",
+            _ => "leave tls out: a socket leaves the machine to nobody",
+        };
+        field
+            .report
+            .error(&tls, "the URL asks for a connection without TLS", advice);
+        return None;
+    }
+    if let (Some(_), Some(written)) = (&user, written_user) {
+        return written.refuse("the URL names a user too", "name the user in one place");
+    }
+    Some(Found {
+        topology: Topology::Single { place, database },
+        user,
+    })
+}
+
+fn of_sentinel(
+    place: &Place,
+    master: Option<Field<'_>>,
+    nodes: Option<Field<'_>>,
+    section: &Section<'_>,
+) -> Option<Topology> {
+    if master.is_none() || nodes.is_none() {
+        let which = if master.is_none() { "master" } else { "nodes" };
+        section.report.absent(
+            place,
+            format!("`{which}` is missing"),
+            format!("write sentinel = {SENTINEL}"),
+        );
+    }
+    let nodes = nodes.map(|field| nodes_of(&field));
+    let master = master?;
+    let name = match master.text()? {
+        "" => {
+            return master.refuse(
+                "the master has no name",
+                "write the name of `sentinel monitor NAME …`",
+            );
+        }
+        name => name.to_owned(),
+    };
+    Some(Topology::Sentinel {
+        master: name,
+        nodes: nodes??,
+    })
+}
+
+/// Hosts with ports, each once.
+fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
+    let elements = field.list()?;
+    let mut seen: Vec<Placed<HostPort>> = Vec::new();
+    let nodes = elements.iter().map(|element| {
+        let node = element.parsed(store_url::host_port)?;
+        if let Some(earlier) = seen.iter().find(|earlier| earlier.value == node) {
+            let line = element.report.line_of(&earlier.place);
+            return element.refuse(
+                format!("{node} stands on line {line} already"),
+                "write each node once",
+            );
+        }
+        seen.push(element.placed(node.clone()));
+        Some(node)
+    });
+    all(nodes.collect::<Vec<_>>())
+}
+
+fn user(field: &Field<'_>) -> Option<String> {
+    match field.text()? {
+        "" => field.refuse(
+            "the user has no name",
+            "leave it out: the store then asks for a password alone",
+        ),
+        name => Some(name.to_owned()),
+    }
+}
+
+/// The password, from a file or the environment; `None` inside where there is none.
+fn password(
+    section: &Section<'_>,
+    base: &Path,
+    files: &mut Vec<PathBuf>,
+) -> Option<Option<Secret>> {
+    let file = section.field("password_file", "\"/etc/sluicegate/store-password\"");
+    let variable = section.field("password_env", "\"STORE_PASSWORD\"");
+    let (field, text) = match (file, variable) {
+        (None, None) => return Some(None),
+        (Some(_), Some(variable)) => {
+            return variable.refuse(
+                "there is a password_file too, and a password comes from one of the two",
+                "leave one out",
+            );
+        }
+        (Some(file), None) => {
+            let (path, text) = text_of(
+                &file,
+                base,
+                "put the password there, readable for the user that runs the gateway",
+            )?;
+            files.push(path);
+            (file, text)
+        }
+        (None, Some(variable)) => {
+            let name = variable.text()?;
+            let Some(text) = variable.report.surroundings.variable(name) else {
+                return variable.refuse(
+                    format!("the environment has no variable {}", quoted(name)),
+                    format!("set it for the gateway and for `sluicegate check`: {name}=…"),
+                );
+            };
+            (variable, text)
+        }
+    };
+    // Editors end a file with a line end; a password does not.
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => field.refuse(
+            "the password is empty",
+            "write one, or leave this out where the store asks for none",
+        ),
+        password => Some(Some(Secret::new(password))),
+    }
+}
+
+fn tls(
+    section: &Section<'_>,
+    base: &Path,
+    asked: Option<Scheme>,
+    files: &mut Vec<PathBuf>,
+) -> (Option<Place>, Option<Option<Tls>>) {
+    let (place, table) = section.table("tls", "{ ca_file = \"/etc/sluicegate/store-ca.pem\" }");
+    let ca = table.field("ca_file", "\"/etc/sluicegate/store-ca.pem\"");
+    let chain = table.field("cert_file", "\"/etc/sluicegate/store.pem\"");
+    let key = table.field("key_file", "\"/etc/sluicegate/store.key\"");
+    let name = table.field("server_name", "\"store.internal\"");
+    let made = if place.is_some() || asked.is_some() {
+        made(base, files, [&ca, &chain, &key, &name]).map(Some)
+    } else {
+        Some(None)
+    };
+    table.finish();
+    (place, made)
+}
+
+fn made(
+    base: &Path,
+    files: &mut Vec<PathBuf>,
+    [ca, chain, key, name]: [&Option<Field<'_>>; 4],
+) -> Option<Tls> {
+    let advice = "put it there as PEM, readable for the user that runs the gateway";
+    let mut text = |field: &Option<Field<'_>>| {
+        let read = field.as_ref().map(|field| {
+            let (path, text) = text_of(field, base, advice)?;
+            files.push(path);
+            Some(Arc::<str>::from(text))
+        });
+        flipped(read)
+    };
+    let (ca_text, chain_text, key_text) = (text(ca), text(chain), text(key));
+    let server_name = flipped(name.as_ref().map(|field| field.text().map(str::to_owned)));
+    let pair = match (chain, key) {
+        (Some(lone), None) | (None, Some(lone)) => {
+            return lone.refuse(
+                "a certificate and its key belong together",
+                "write cert_file and key_file, or neither",
+            );
+        }
+        _ => chain_text?.zip(key_text?.map(|key| Secret::new(&key))),
+    };
+    let texts = TlsTexts {
+        ca: ca_text?,
+        pair,
+        server_name: server_name?,
+    };
+    let error = match Tls::new(texts) {
+        Ok(tls) => return Some(tls),
+        Err(error) => error,
+    };
+    let (field, message, advice) = match error {
+        TlsError::Ca => (
+            ca,
+            "this file holds no certificate".to_owned(),
+            "write the PEM file of who signed the store's certificate",
+        ),
+        TlsError::Certificate => (
+            chain,
+            "this file holds no certificate".to_owned(),
+            "write the PEM file of the gateway's certificate",
+        ),
+        TlsError::Key => (
+            key,
+            "this file holds no private key".to_owned(),
+            "write the PEM file of the certificate's key, without a passphrase",
+        ),
+        TlsError::Pair(why) => (
+            key,
+            format!("certificate and key cannot be used: {why}"),
+            "write the key that the certificate was made for",
+        ),
+        TlsError::Name => (
+            name,
+            "this is not a name that a certificate can have".to_owned(),
+            "write the host name of the store's certificate",
+        ),
+    };
+    field.as_ref()?.refuse(message, advice)
+}
+
+fn seed_of(field: &Field<'_>, text: &str) -> Option<StoreSeed> {
+    let digits = text.trim();
+    let mut seed = [0; 16];
+    let right = digits.len() == 32
+        && seed
+            .iter_mut()
+            .zip(digits.as_bytes().chunks(2))
+            .all(|(byte, pair)| {
+                let read = str::from_utf8(pair)
+                    .ok()
+                    .and_then(|pair| u8::from_str_radix(pair, 16).ok());
+                // `from_str_radix` takes a sign, which is no digit.
+                let read = read.filter(|_| pair.iter().all(u8::is_ascii_hexdigit));
+                read.map(|read| *byte = read).is_some()
+            });
+    if right {
+        return Some(StoreSeed(seed));
+    }
+    field.refuse(
+        "this file does not hold 32 hexadecimal digits",
+        "make it with: openssl rand -hex 16, and give every gateway of the fleet the same",
+    )
+}
+
+fn prefix(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+    if (1..=LONGEST_PREFIX).contains(&text.len()) && text.bytes().all(plain) {
+        return Some(text.to_owned());
+    }
+    field.refuse(
+        format!("{} cannot begin a key", quoted(text)),
+        format!("write 1 to {LONGEST_PREFIX} of the characters a-z A-Z 0-9 _ - . : /"),
+    )
+}
+
+/// The path that a field names, and the text there.
+fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
+    let path = base.join(field.text()?);
+    match field.report.surroundings.read(&path) {
+        Ok(text) => Some((path, text)),
+        Err(error) => {
+            let shown = quoted(&path.display().to_string());
+            field.refuse(format!("{shown} cannot be read: {error}"), advice)
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Takes a request through stages 2 to 4: who asks, what for, may it pass; and what it may have to wait for on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use pingora::ErrorType::ConnectionClosed;
+use pingora::proxy::Session;
+use pingora::{Error, Result};
+
+use super::Gateway;
+use super::body::{self, Prefix};
+use super::context::Context;
+use super::locate::{RequestHead, locate};
+use super::wait::Waited;
+use crate::admission::{Admission, KnownBody, Refused, admit, plan};
+use crate::client::{Source, Standing};
+use crate::clock;
+use crate::response::{Problem, Refusal};
+use crate::snapshot::{ActiveAction, ActiveRoute};
+
+/// What happens to a request after the decision.
+pub(super) enum Step {
+    ReadBody,
+    AskStore,
+    Forward,
+    Respond,
+    Refuse(Box<Refusal>),
+    Incomplete,
+    Reject(Problem),
+}
+
+impl Gateway {
+    /// Stages 2 to 4: who asks, what for, may it pass.
+    pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
+        let head = session.req_header();
+        context.peer = session
+            .client_addr()
+            .and_then(|address| address.as_inet())
+            .copied();
+        let peer = context.peer_address();
+        let snapshot = Arc::clone(&context.snapshot);
+        let located = match locate(&snapshot, peer, &RequestHead::from(head)) {
+            Ok(located) => located,
+            Err(problem) => {
+                context.client = Some((peer, Source::Connection));
+                return Step::Reject(problem);
+            }
+        };
+        context.client = Some((located.client.address, located.client.source));
+        context.route = Some(Arc::clone(located.route));
+        context.list = located.standing.list().cloned();
+        if let Standing::Blocked(_) = located.standing {
+            return Step::Reject(Problem::Blocked);
+        }
+        let limits = located.limits();
+        if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
+            return Step::ReadBody;
+        }
+        if limits.ask_store() {
+            return Step::AskStore;
+        }
+        let body = context.body.as_ref();
+        let body = body.map_or(KnownBody::Unread, Prefix::known);
+        let admission = admit(
+            limits,
+            &located.facts(body, context.decided_at),
+            &self.0.seed,
+            context.decided_at,
+            &mut context.gaps,
+        );
+        self.conclude(admission, located.route, &head.headers, context)
+    }
+
+    /// What comes of an admission.
+    fn conclude(
+        &self,
+        admission: Admission,
+        route: &ActiveRoute,
+        headers: &HeaderMap,
+        context: &mut Context,
+    ) -> Step {
+        context.decision = clock::since(context.decided_at);
+        match admission {
+            Admission::Admitted(admitted, judged) => {
+                context.admitted = Some(admitted);
+                context.judged = judged.map(Box::new);
+                if let Some(judged) = &context.judged {
+                    context.delay = judged.verdict.delay();
+                    self.0.notice_overflow(&route.limits, judged);
+                }
+                match route.action {
+                    ActiveAction::Forward(_) => Step::Forward,
+                    ActiveAction::Respond(_) => Step::Respond,
+                }
+            }
+            Admission::Refused(refused) => {
+                if let Some(judged) = refused.judged() {
+                    self.0.notice_overflow(&route.limits, judged);
+                }
+                let refusal = route.refusal(&refused, headers, context.request_id);
+                (context.judged, context.barred) = match refused {
+                    Refused::ByLimit(judged, ban) => (Some(Box::new(judged)), ban),
+                    Refused::Barred(barred) => (None, Some(barred)),
+                };
+                Step::Refuse(Box::new(refusal))
+            }
+            Admission::Blocked(judged) => {
+                context.judged = Some(Box::new(judged));
+                Step::Reject(Problem::KeyBlocked)
+            }
+            Admission::Incomplete => Step::Incomplete,
+            Admission::Unasked => Step::AskStore,
+        }
+    }
+
+    /// Decides where a limit of the route is decided in a store, which takes a round trip.
+    pub(super) async fn decide_with_store(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Step {
+        let (peer, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
+        // What is held while the store is asked must not borrow from the request: a session cannot be looked at from two threads.
+        let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(session.req_header()))
+        {
+            Ok(located) => {
+                let body = context.body.as_ref();
+                let body = body.map_or(KnownBody::Unread, Prefix::known);
+                let facts = located.facts(body, context.decided_at);
+                let limits = &located.route.limits;
+                let plan = plan(limits, &facts, &self.0.seed, &mut context.gaps);
+                (located.route, plan)
+            }
+            // It was located before.
+            Err(problem) => return Step::Reject(problem),
+        };
+        let admission = match plan {
+            Ok(plan) => plan.decide(context.decided_at).await,
+            Err(admission) => *admission,
+        };
+        self.conclude(admission, route, &session.req_header().headers, context)
+    }
+
+    /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
+    pub(super) async fn hold_back(
+        &self,
+        step: Step,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<Step> {
+        match self.0.waiting.hold(session, context.delay).await {
+            Waited::Over => {
+                if let Some(admitted) = &mut context.admitted {
+                    admitted.go_on();
+                }
+                Ok(step)
+            }
+            Waited::Crowded => {
+                context.settle_unanswered();
+                context.admitted = None;
+                // Nothing is charged, so there is nothing to report of its limits.
+                context.judged = None;
+                context.delay = Duration::ZERO;
+                Ok(Step::Reject(Problem::Crowded))
+            }
+            Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
+                .map_err(|error: Box<Error>| error.into_down()),
+        }
+    }
+
+    /// Reads what keys need of the body, then decides.
+    pub(super) async fn decide_with_body(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<Step> {
+        match body::read(session, context).await? {
+            Ok(prefix) => context.body = Some(prefix),
+            Err(problem) => return Ok(Step::Reject(problem)),
+        }
+        context.decided_at = clock::now();
+        let mut step = self.decide(session, context);
+        if matches!(step, Step::AskStore) {
+            step = self.decide_with_store(session, context).await;
+        }
+        if matches!(step, Step::Forward) {
+            // What was read is counted again on its way to the origin.
+            context.received = 0;
+        }
+        Ok(step)
+    }
+}

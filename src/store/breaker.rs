@@ -1,0 +1,270 @@
+//! Decides whether a server of the store is asked at all, by how the latest calls went.
+//!
+//! It opens when 5 calls in a row failed, or more than half of the latest 20. Five in a row cost a lone client a tenth of a second
+//! at the default timeout, and a store that answers every other call is no store. What a server says of its own state (it is a
+//! replica, it loads, it is full) opens it at once: the next call would be told the same.
+//!
+//! Open, nothing passes. No request ever finds out whether the server is back: the keeper of its connection does that in the background,
+//! one probe at a time ([`super::link`]), at moments that [`Backoff`] tells, and closes it.
+//!
+//! # Concurrency
+//! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing:
+//! a thousand calls that time out together open it once, and cannot open it again after it was closed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Latest calls that are looked at.
+const WINDOW: u32 = 20;
+/// Failures in a row that open it.
+const IN_A_ROW: u32 = 5;
+/// Failures of the window that open it.
+const OF_WINDOW: u32 = 11;
+
+const HISTORY: u64 = (1 << WINDOW) - 1;
+const CLOSED: u64 = 1 << WINDOW;
+const GENERATION: u32 = 32;
+
+/// The first pause before another try, when the very first has failed.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest.
+const LONGEST: Duration = Duration::from_secs(5);
+/// A server that was lost within this after it came back has not come back.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Whether a server is asked. Bits 0–19: the latest calls, 1 where one failed, the newest lowest; bit 20: closed; bits 32–63: the
+/// generation, one more with each change.
+#[derive(Debug, Default)]
+pub(super) struct Breaker(AtomicU64);
+
+/// That a call may be made, in a certain generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Permit(u32);
+
+/// What a failure says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Something went wrong, once.
+    Counts,
+    /// The next call cannot do better.
+    Decides,
+}
+
+/// What a failure did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Effect {
+    /// Calls go on.
+    None,
+    /// This one opened the breaker.
+    Opened,
+}
+
+impl Breaker {
+    /// Leave to make a call; `None` while it is open, as it is in the beginning.
+    pub(super) fn permit(&self) -> Option<Permit> {
+        // Relaxed, here and below: the word is all that is shared. Who gets a permit finds the connection by its own way.
+        let word = self.0.load(Ordering::Relaxed);
+        (word & CLOSED != 0).then_some(Permit(generation(word)))
+    }
+
+    /// A call was answered.
+    pub(super) fn succeeded(&self, permit: Permit) {
+        // While all is well, which is almost always, nothing is written.
+        let word = self.0.load(Ordering::Relaxed);
+        if word & HISTORY != 0 {
+            let _ = self.remember(permit, 0, Weight::Counts);
+        }
+    }
+
+    /// A call failed.
+    pub(super) fn failed(&self, permit: Permit, weight: Weight) -> Effect {
+        self.remember(permit, 1, weight)
+    }
+
+    /// The server is back: calls begin with a clean slate.
+    pub(super) fn close(&self) {
+        // The loop of `fetch_update` is lock-free: it repeats only after another's change.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                (word & CLOSED == 0).then(|| next(word) | CLOSED)
+            });
+    }
+
+    /// Nothing passes until it is closed.
+    pub(super) fn open(&self) -> Effect {
+        let opened = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                (word & CLOSED != 0).then(|| next(word))
+            });
+        if opened.is_ok() {
+            Effect::Opened
+        } else {
+            Effect::None
+        }
+    }
+
+    fn remember(&self, Permit(of): Permit, outcome: u64, weight: Weight) -> Effect {
+        let mut effect = Effect::None;
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                effect = Effect::None;
+                if generation(word) != of || word & CLOSED == 0 {
+                    return None;
+                }
+                let history = (word << 1 | outcome) & HISTORY;
+                let opens = outcome == 1
+                    && (weight == Weight::Decides
+                        || history.trailing_ones() >= IN_A_ROW
+                        || history.count_ones() >= OF_WINDOW);
+                if opens {
+                    effect = Effect::Opened;
+                    return Some(next(word));
+                }
+                Some(word & !HISTORY | history)
+            });
+        effect
+    }
+}
+
+fn generation(word: u64) -> u32 {
+    (word >> GENERATION) as u32
+}
+
+/// Open, with an empty history, one generation later.
+fn next(word: u64) -> u64 {
+    u64::from(generation(word).wrapping_add(1)) << GENERATION
+}
+
+/// When a server that is away is tried again: at once, then after 100 ms, each pause twice the one before up to 5 s, all of them half to
+/// one and a half times as long, so that the nodes of a fleet do not come back together.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    tries: u32,
+}
+
+impl Backoff {
+    /// The pause before the next try; `random` is any number.
+    pub(super) fn pause(&mut self, random: u64) -> Duration {
+        let tries = self.tries;
+        self.tries = tries.saturating_add(1);
+        let middle = match tries {
+            0 => FIRST / 10,
+            _ => FIRST.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST),
+        };
+        jittered(middle, random)
+    }
+
+    /// The server was there for so long, and is away again.
+    pub(super) fn lost_after(&mut self, lasted: Duration) {
+        if lasted >= STEADY {
+            self.tries = 0;
+        }
+    }
+}
+
+/// Half to one and a half times `middle`; `random` is any number.
+pub(super) fn jittered(middle: Duration, random: u64) -> Duration {
+    let thousandths = 500 + u32::try_from(random % 1_001).unwrap_or_default();
+    middle * thousandths / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed() -> (Breaker, Permit) {
+        let breaker = Breaker::default();
+        breaker.close();
+        let permit = breaker.permit().expect("closed");
+        (breaker, permit)
+    }
+
+    /// Goal: nothing is asked before there is a connection. Method: a new one.
+    #[test]
+    fn it_begins_open() {
+        assert_eq!(Breaker::default().permit(), None);
+        assert_eq!(Breaker::default().open(), Effect::None);
+    }
+
+    /// Goal: five in a row open it, four do not, and a success between begins anew. Method: count.
+    #[test]
+    fn five_failures_in_a_row_open_it() {
+        let (breaker, permit) = closed();
+        let fail = || breaker.failed(permit, Weight::Counts);
+        (0..4).for_each(|_| assert_eq!(fail(), Effect::None));
+        breaker.succeeded(permit);
+        (0..4).for_each(|_| assert_eq!(fail(), Effect::None));
+        assert_eq!(fail(), Effect::Opened);
+        assert_eq!(breaker.permit(), None);
+    }
+
+    /// Goal: a store that fails more than half of its calls is away, one that fails half of them is not. Method: patterns without five
+    /// failures in a row.
+    #[test]
+    fn more_than_half_of_twenty_open_it() {
+        for (pattern, opens) in [("FS", false), ("FFS", true), ("FFSS", false)] {
+            let (breaker, permit) = closed();
+            for outcome in pattern.chars().cycle().take(60) {
+                match outcome {
+                    'F' => {
+                        let _ = breaker.failed(permit, Weight::Counts);
+                    }
+                    _ => breaker.succeeded(permit),
+                }
+            }
+            assert_eq!(breaker.permit().is_none(), opens, "{pattern}");
+        }
+    }
+
+    /// Goal: calls that were begun before do not count after. Method: a late crowd of failures, and of successes.
+    #[test]
+    fn reports_of_an_earlier_generation_change_nothing() {
+        let (breaker, late) = closed();
+        assert_eq!(breaker.failed(late, Weight::Decides), Effect::Opened);
+        assert_eq!(breaker.failed(late, Weight::Decides), Effect::None);
+        breaker.close();
+        (0..100).for_each(|_| assert_eq!(breaker.failed(late, Weight::Decides), Effect::None));
+        breaker.succeeded(late);
+        assert!(breaker.permit().is_some());
+    }
+
+    /// Goal: it opens once, however many fail at once. Method: threads.
+    #[test]
+    fn of_many_failures_at_once_one_opens_it() {
+        let (breaker, permit) = closed();
+        let opened: usize = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let failed = (0..100).map(|_| breaker.failed(permit, Weight::Counts));
+                        failed.filter(|effect| *effect == Effect::Opened).count()
+                    })
+                })
+                .collect();
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum()
+        });
+        assert_eq!(opened, 1);
+    }
+
+    /// Goal: tries are far enough apart, and not for all nodes at once. Method: the pauses at both ends of chance.
+    #[test]
+    fn pauses_grow_to_five_seconds_and_begin_anew_after_a_steady_time() {
+        let mut backoff = Backoff::default();
+        let mut pauses: Vec<u128> = (0..10).map(|_| backoff.pause(500).as_millis()).collect();
+        pauses.truncate(9);
+        assert_eq!(pauses, [10, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        backoff.lost_after(STEADY / 2);
+        assert_eq!(backoff.pause(0), LONGEST / 2);
+        backoff.lost_after(STEADY);
+        assert_eq!(backoff.pause(1_000), FIRST / 10 * 3 / 2);
+        let mut endless = Backoff { tries: u32::MAX };
+        assert_eq!(endless.pause(500), LONGEST);
+    }
+}

@@ -1,0 +1,239 @@
+//! Asks the store by its script, and learns from every answer what time it is there.
+//!
+//! # Concurrency
+//! The store's time is one number, how far it is ahead of this node's. It is the last answer's word: a view that is asked about a moment
+//! some microseconds off remembers a refusal for as much longer or shorter, and what it does not refuse is asked.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use log::warn;
+use sluicegate_limiter::{Due, Timestamp};
+
+use super::exchange::{Exchange, Pushed};
+use super::link::{Link, Trouble};
+use super::owed::{Moments, Owed};
+use super::script::{self, Answer, Ask, Call, Charge, Decided, KeyName, Told};
+use super::settle::Settlements;
+use super::unsent::Unsent;
+use crate::clock;
+
+/// Where limits are decided for several nodes, what this node is yet to tell there, and the way there.
+pub struct Store {
+    link: Link,
+    pub(super) ahead: Ahead,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+/// What this node owes one store; it outlives a change of how the store is reached.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) unsent: Unsent,
+    pub(super) settlements: Settlements,
+    pub(super) owed: Owed,
+    pub(super) exchange: tokio::sync::Mutex<Exchange>,
+    pub(super) pushed: Pushed,
+    pub(super) foreign: AtomicBool,
+}
+
+/// What this node owes one store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debts {
+    /// Keys whose charges the store is yet to be told of.
+    pub unsent_keys: usize,
+    /// Charges that it is never told of, since too many keys waited.
+    pub unsent_lost: u64,
+    /// Charges that came to something else, as the store was told.
+    pub settled: u64,
+    /// Those that it was not told of.
+    pub not_settled: u64,
+}
+
+/// How far a store's clock is ahead of this node's, in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(AtomicI64);
+
+/// What a settlement left.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// What the key holds now.
+    pub(super) told: Told,
+    /// When, by the store's clock.
+    pub(super) now: Timestamp,
+}
+
+impl Ahead {
+    /// The store's time at a moment of this node's.
+    pub(super) fn moment(&self, now: Timestamp) -> Timestamp {
+        // Relaxed, here and below: a hint that stands for itself.
+        let ahead = self.0.load(Ordering::Relaxed);
+        let nanos = now.as_nanos().saturating_add_signed(ahead);
+        Timestamp::from_nanos(nanos)
+    }
+
+    /// As much is known from the start.
+    fn known(&self) -> Self {
+        Self(AtomicI64::new(self.0.load(Ordering::Relaxed)))
+    }
+
+    /// The store's clock said `there` in answer to what was sent at `sent`. That it said so at once errs towards a store that is ahead,
+    /// by one way there: a view is then asked about a moment that is not over yet, and has more room rather than less.
+    pub(super) fn learn(&self, sent: Timestamp, there: Timestamp) {
+        let ahead = i128::from(there.as_nanos()) - i128::from(sent.as_nanos());
+        let ahead = i64::try_from(ahead).unwrap_or(0);
+        self.0.store(ahead, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// The store that `link` leads to. Where `before` is the same one, what is owed there is owed still.
+    #[must_use]
+    pub fn new(link: Link, before: Option<&Self>) -> Self {
+        let before = before.filter(|before| before.link.is_same_place(&link));
+        Self {
+            link,
+            ahead: before.map_or_else(Ahead::default, |before| before.ahead.known()),
+            ledger: before.map_or_else(Arc::default, |before| Arc::clone(&before.ledger)),
+        }
+    }
+
+    /// What the store is yet to be told of.
+    #[must_use]
+    pub fn unsent(&self) -> &Unsent {
+        &self.ledger.unsent
+    }
+
+    /// The calls that settle charges.
+    pub(super) fn settlements(&self) -> &Settlements {
+        &self.ledger.settlements
+    }
+
+    /// What this node admitted of limits whose counts are exchanged, and is yet to tell.
+    pub(super) fn owed(&self) -> &Owed {
+        &self.ledger.owed
+    }
+
+    /// What is owed, for an operator.
+    #[must_use]
+    pub fn debts(&self) -> Debts {
+        let Ledger {
+            unsent,
+            settlements,
+            ..
+        } = &*self.ledger;
+        Debts {
+            unsent_keys: unsent.keys(),
+            unsent_lost: unsent.lost(),
+            settled: settlements.made(),
+            not_settled: settlements.failed(),
+        }
+    }
+
+    /// Whether both hold the same counts.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.ledger, &other.ledger)
+    }
+
+    /// The store's time at a moment of this node's, as far as is known.
+    #[must_use]
+    pub fn moment(&self, now: Timestamp) -> Timestamp {
+        self.ahead.moment(now)
+    }
+
+    /// One moment by both clocks.
+    pub(super) fn moments(&self, here: Timestamp) -> Moments {
+        Moments {
+            here,
+            store: self.moment(here),
+        }
+    }
+
+    /// Charges all of `asks`, which lie in one slot, or none.
+    pub(super) async fn decide(
+        &self,
+        asks: &[Ask<'_>],
+        now: Timestamp,
+    ) -> Result<Decided, Trouble> {
+        let call = |near| script::decide(asks, near);
+        self.run(asks, call(self.moment(now)), call).await
+    }
+
+    /// Makes a charge cost what is due, and says what that left; `None` where it is what it cost.
+    pub(super) async fn settle(
+        &self,
+        charge: &Charge,
+        due: Due,
+        now: Timestamp,
+    ) -> Result<Option<Left>, Trouble> {
+        let Some(call) = script::settle(charge, due, self.moment(now)) else {
+            return Ok(None);
+        };
+        let again = |near| script::settle(charge, due, near).unwrap_or_else(|| call.clone());
+        let decided = self.run(&[charge.ask()], call.clone(), again).await?;
+        let now = decided.now;
+        Ok(decided
+            .told
+            .into_iter()
+            .next()
+            .map(|told| Left { told, now }))
+    }
+
+    /// Makes a call about `asks`, and once more `again`, near another moment, where the store says that nothing was judged at the first.
+    async fn run(
+        &self,
+        asks: &[Ask<'_>],
+        call: Call,
+        again: impl Fn(Timestamp) -> Call,
+    ) -> Result<Decided, Trouble> {
+        match self.run_once(asks, call).await? {
+            Answer::Decided(decided) => Ok(decided),
+            Answer::Elsewhen(near) => match self.run_once(asks, again(near)).await? {
+                Answer::Decided(decided) => Ok(decided),
+                Answer::Elsewhen(_) => Err(Trouble::unreadable()),
+                Answer::Foreign(name) => Err(self.foreign(&name)),
+            },
+            Answer::Foreign(name) => Err(self.foreign(&name)),
+        }
+    }
+
+    async fn run_once(&self, asks: &[Ask<'_>], call: Call) -> Result<Answer, Trouble> {
+        let sent = clock::now();
+        let reply = self.link.run(call).await?;
+        let answer = script::read(asks, reply).map_err(|_| Trouble::unreadable())?;
+        if let Answer::Decided(Decided { now, .. }) | Answer::Elsewhen(now) = &answer {
+            self.ahead.learn(sent, *now);
+        }
+        Ok(answer)
+    }
+
+    /// Says once that somebody else writes under the store's prefix.
+    fn foreign(&self, name: &KeyName) -> Trouble {
+        // Relaxed: the flag guards one log line and publishes nothing.
+        if !self.ledger.foreign.swap(true, Ordering::Relaxed) {
+            warn!(
+                "store: {} holds what no gateway puts there, and cannot be counted in; set [store] prefix to one of your own",
+                name.as_str()
+            );
+        }
+        Trouble::unreadable()
+    }
+}
+
+impl Deref for Store {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("Store")
+            .field("ledger", &self.ledger)
+            .finish_non_exhaustive()
+    }
+}

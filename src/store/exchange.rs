@@ -1,0 +1,360 @@
+//! Decides what the store is told in one sync, and what becomes of each answer, lost ones included: the protocol without its transport.
+//!
+//! What is due of a key becomes one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
+//! anything else of its key; the key in the store remembers the number, so it counts once however often it arrives
+//! ([`script::push`]). A push that surely did not arrive goes back to what is due.
+//!
+//! # Limits
+//! A key remembers a number for [`PUSH_MEMORY`] at least. A push that got no answer for nearly as long is given up: it may have been
+//! charged and may not, and nothing is to be charged twice. So an outage costs the store at most what was under way when it began, and
+//! these nodes still count it themselves.
+//!
+//! What has waited through an outage is told as far as this node still counts it: of an hour's admissions, those that the limit's
+//! periods reach back to.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sluicegate_limiter::{Cost, Policy, Timestamp};
+
+use super::link::random;
+use super::owed::{Moments, Owed, Taken, cost_of};
+use super::script::{self, Answer, Ask, Call, Came, KeyName, Node, Number, PUSH_MEMORY};
+use super::unsent::{Debt, Unsent};
+
+/// What the transport says of one call.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// It was answered.
+    Answered(script::Reply),
+    /// It surely did nothing: it was not sent, or was refused.
+    NotDone,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// What a node exchanges with the store, and how far it is.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    node: Node,
+    last: u64,
+    /// The oldest first. Bounded by the keys that may be owed.
+    unanswered: VecDeque<Push>,
+}
+
+/// Where a node keeps what is to be told, and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Books<'a> {
+    /// Of limits whose counts are exchanged.
+    pub(super) owed: &'a Owed,
+    /// Of limits that the store decides, while it was away.
+    pub(super) unsent: &'a Unsent,
+    /// What came of it.
+    pub(super) pushed: &'a Pushed,
+}
+
+/// One call that tells, or asks.
+#[derive(Debug)]
+pub(super) struct Push {
+    whose: Whose,
+    name: KeyName,
+    /// `None` if nothing is told.
+    told: Option<(Cost, Number)>,
+    /// When it was first sent.
+    first: Timestamp,
+    /// Whether it may have arrived before.
+    sent: Sent,
+    /// A moment of the store's, where it has said that it lives in other windows than it was thought to.
+    near: Option<Timestamp>,
+}
+
+/// In which book it stood.
+#[derive(Debug)]
+enum Whose {
+    Owed(Taken),
+    Unsent(Debt),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Not,
+    Maybe,
+}
+
+/// What came of pushes since the start.
+#[derive(Debug, Default)]
+pub(super) struct Pushed {
+    /// Units that the store charged, or had charged already.
+    units: AtomicU64,
+    /// Pushes sent again.
+    repeated: AtomicU64,
+    /// Pushes to keys that hold what no gateway writes.
+    foreign: AtomicU64,
+    syncs: AtomicU64,
+    /// Whether clocks were found far apart, and that was said.
+    pub(super) is_skewed: AtomicBool,
+    /// In nanoseconds since the epoch; 0 for none.
+    oldest_unanswered: AtomicU64,
+}
+
+/// How far a sync came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// All was told.
+    Through,
+    /// The store went away.
+    NotThrough,
+}
+
+/// How long a push is repeated, with a margin for the way.
+const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
+/// What has waited for longer is told as far as it still counts.
+const LATE: Duration = Duration::from_secs(2);
+
+impl Default for Exchange {
+    /// That of a node with a name of its own, random for a process.
+    fn default() -> Self {
+        Self::new(Node(random()))
+    }
+}
+
+impl Exchange {
+    /// What `node` exchanges.
+    #[must_use]
+    pub(super) fn new(node: Node) -> Self {
+        Self {
+            node,
+            last: 0,
+            unanswered: VecDeque::new(),
+        }
+    }
+
+    /// What to send next, at most `most` pushes to keys that begin with `prefix`: those without an answer first, then keys that have
+    /// waited since `until` or longer.
+    pub(super) fn batch(
+        &mut self,
+        prefix: &str,
+        most: usize,
+        books: Books<'_>,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Push> {
+        let mut batch = Vec::new();
+        while batch.len() < most
+            && let Some(push) = self.unanswered.pop_front()
+        {
+            if now.saturating_since(push.first) < PATIENCE {
+                books.pushed.repeated.fetch_add(1, Ordering::Relaxed);
+                batch.push(push);
+            } else {
+                push.give_up(books);
+            }
+        }
+        for taken in books.owed.take(most - batch.len(), until) {
+            batch.push(self.tell(prefix, taken, now));
+        }
+        for (name, debt) in books.unsent.take(most - batch.len()) {
+            // The store hears of a key in the order of its pushes.
+            let mut others = batch.iter().chain(&self.unanswered);
+            if others.any(|push| push.name == name) {
+                put_back(books, &name, &debt);
+            } else {
+                batch.push(self.tell_late(name, debt, now));
+            }
+        }
+        batch
+    }
+
+    /// Takes in what came of `push`, which was sent; the store's time, if it told that.
+    pub(super) fn heard(&mut self, push: Push, fate: Fate, books: Books<'_>) -> Option<Timestamp> {
+        let answer = match fate {
+            Fate::Answered(reply) => script::read(&[push.ask()], reply).ok(),
+            Fate::NotDone if push.sent == Sent::Not => {
+                push.put_back(books);
+                return None;
+            }
+            Fate::NotDone | Fate::Unknown => None,
+        };
+        match answer {
+            Some(Answer::Decided(decided)) => {
+                for told in &decided.told {
+                    if let Whose::Owed(taken) = &push.whose {
+                        if decided.came == Came::Charged {
+                            let excess = told.state.excess(push.policy(), decided.now);
+                            taken.account.tally.exceed(excess.min(push.units()));
+                        }
+                        books.owed.adopt(taken.debtor, &told.state, decided.now);
+                    }
+                }
+                // Relaxed, here and above: numbers to show, publish nothing.
+                books
+                    .pushed
+                    .units
+                    .fetch_add(push.units(), Ordering::Relaxed);
+                Some(decided.now)
+            }
+            Some(Answer::Elsewhen(now)) => {
+                // Nothing was written, so the number may be used again.
+                let near = Some(now);
+                self.unanswered.push_back(Push { near, ..push });
+                Some(now)
+            }
+            Some(Answer::Foreign(_)) => {
+                books.pushed.foreign.fetch_add(1, Ordering::Relaxed);
+                push.give_up(books);
+                None
+            }
+            None if push.told.is_none() => {
+                push.give_up(books);
+                None
+            }
+            None => {
+                let sent = Sent::Maybe;
+                self.unanswered.push_back(Push { sent, ..push });
+                None
+            }
+        }
+    }
+
+    /// Since when the one waits that is the oldest of those without an answer.
+    #[must_use]
+    pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
+        let since = self.unanswered.iter().map(|push| match &push.whose {
+            Whose::Owed(taken) => taken.since,
+            Whose::Unsent(_) => push.first,
+        });
+        since.min()
+    }
+
+    fn tell(&mut self, prefix: &str, mut taken: Taken, now: Timestamp) -> Push {
+        if now.saturating_since(taken.since) > LATE {
+            let counted = taken.account.own.used(taken.debtor.key(), now);
+            taken.units = taken.units.min(counted);
+        }
+        let name = KeyName::new(prefix, taken.name, &taken.account.tally.limit);
+        self.push(name, taken.units, Whose::Owed(taken), now)
+    }
+
+    /// Of what was admitted while the store was away nobody knows how much still counts: at most what fills the limit.
+    fn tell_late(&mut self, name: KeyName, debt: Debt, now: Timestamp) -> Push {
+        let units = debt.units.min(debt.policy.most().into());
+        self.push(name, units, Whose::Unsent(debt), now)
+    }
+
+    fn push(&mut self, name: KeyName, units: u64, whose: Whose, now: Timestamp) -> Push {
+        let told = cost_of(units).map(|cost| {
+            self.last += 1;
+            (cost, Number(self.last))
+        });
+        Push {
+            whose,
+            name,
+            told,
+            first: now,
+            sent: Sent::Not,
+            near: None,
+        }
+    }
+
+    /// The call that makes `push`.
+    #[must_use]
+    pub(super) fn call(&self, push: &Push, at: Moments) -> Call {
+        let near = push.near.unwrap_or(at.store);
+        match push.told {
+            Some((_, number)) => script::push(&push.ask(), self.node, number, near),
+            None => script::peek(&[push.ask()], near),
+        }
+    }
+}
+
+impl Push {
+    fn policy(&self) -> &Policy {
+        match &self.whose {
+            Whose::Owed(taken) => taken.account.view.policy(),
+            Whose::Unsent(debt) => &debt.policy,
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            policy: self.policy(),
+            name: &self.name,
+            cost: self.told.map_or(Cost::ONE, |(cost, _)| cost),
+        }
+    }
+
+    fn units(&self) -> u64 {
+        self.told.map_or(0, |(cost, _)| cost.get().into())
+    }
+
+    /// It was not told.
+    fn put_back(&self, books: Books<'_>) {
+        match &self.whose {
+            Whose::Owed(taken) => books.owed.put_back(taken),
+            Whose::Unsent(debt) => put_back(books, &self.name, debt),
+        }
+    }
+
+    /// Nobody will know what came of it.
+    fn give_up(&self, books: Books<'_>) {
+        _ = books.owed.lose(self.units());
+        if let Whose::Owed(taken) = &self.whose {
+            books.owed.let_go(taken.debtor);
+        }
+    }
+}
+
+fn put_back(books: Books<'_>, name: &KeyName, debt: &Debt) {
+    if let Some(cost) = cost_of(debt.units) {
+        let policy = &debt.policy;
+        books.unsent.add(&Ask { policy, name, cost });
+    }
+}
+
+impl Pushed {
+    /// Units that the store was told of.
+    #[must_use]
+    pub(super) fn units(&self) -> u64 {
+        self.units.load(Ordering::Relaxed)
+    }
+
+    /// Pushes that were sent again, since their answer was lost.
+    #[must_use]
+    pub(super) fn repeated(&self) -> u64 {
+        self.repeated.load(Ordering::Relaxed)
+    }
+
+    /// Syncs that went through.
+    #[must_use]
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Since when the oldest push without an answer waits, after the latest sync.
+    #[must_use]
+    pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
+        let nanos = self.oldest_unanswered.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Timestamp::from_nanos(nanos))
+    }
+
+    /// A sync has ended.
+    pub(super) fn ended(&self, exchange: &Exchange, went: Went) {
+        if went == Went::Through {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        let oldest = exchange.oldest_unanswered();
+        self.oldest_unanswered
+            .store(oldest.map_or(0, Timestamp::as_nanos), Ordering::Relaxed);
+    }
+
+    /// Pushes to keys that hold what no gateway writes.
+    #[must_use]
+    pub(super) fn foreign(&self) -> u64 {
+        self.foreign.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

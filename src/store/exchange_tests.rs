@@ -1,0 +1,288 @@
+//! Tests of the exchange: nodes, a store that counts, and a line between them that loses what a test wants lost.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::super::owed::tests::{account, at, charge, share};
+use super::super::owed::{Account, Stand};
+use super::script::Reply;
+use super::*;
+
+/// A store that counts one window of each key, and remembers pushes as the script does.
+#[derive(Default)]
+struct Store {
+    counts: HashMap<Vec<u8>, i64>,
+    seen: HashMap<(Vec<u8>, Vec<u8>), u64>,
+}
+
+impl Store {
+    fn run(&mut self, call: &Call, now: Timestamp) -> Reply {
+        let (name, words) = (&call.keys[0], &call.args);
+        let number =
+            |word: usize| -> u64 { String::from_utf8_lossy(&words[word]).parse().unwrap() };
+        let count = self.counts.entry(name.clone()).or_default();
+        let mut code = 0;
+        if words[0] == b"push" {
+            let seen = self
+                .seen
+                .entry((name.clone(), words[4].clone()))
+                .or_default();
+            code = 2;
+            if number(5) > *seen {
+                *seen = number(5);
+                *count += i64::try_from(number(2)).unwrap();
+                code = 1;
+            }
+        }
+        let rows =
+            |numbers: &[i64]| Reply::Rows(numbers.iter().map(|n| Reply::Integer(*n)).collect());
+        let second = i64::try_from(now.as_secs()).unwrap();
+        let row = rows(&[0, second, 0, *count]);
+        Reply::Rows(vec![rows(&[code, second, 0, 0]), row])
+    }
+}
+
+struct Gateway {
+    owed: Owed,
+    unsent: Unsent,
+    pushed: Pushed,
+    exchange: Exchange,
+    account: Arc<Account>,
+}
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    Passes,
+    LosesTheCall,
+    LosesTheAnswer,
+    Refuses,
+}
+
+impl Gateway {
+    fn new(node: u64) -> Self {
+        let owed = Owed::default();
+        Self {
+            account: account(&owed, "otp", 100),
+            exchange: Exchange::new(Node(node)),
+            pushed: Pushed::default(),
+            unsent: Unsent::default(),
+            owed,
+        }
+    }
+
+    fn charge(&self, key: u64, units: u32, millis: u64) {
+        charge(
+            &self.owed,
+            &share(&self.account, key, units),
+            Stand::Final,
+            at(millis),
+        );
+    }
+
+    /// One batch over this line.
+    fn sync(&mut self, store: &mut Store, line: Line, millis: u64) -> usize {
+        let at = at(millis);
+        let books = Books {
+            owed: &self.owed,
+            unsent: &self.unsent,
+            pushed: &self.pushed,
+        };
+        let batch = self.exchange.batch("test", 100, books, at.here, at.here);
+        let size = batch.len();
+        for push in batch {
+            let call = self.exchange.call(&push, at);
+            let fate = match line {
+                Line::Passes => Fate::Answered(store.run(&call, at.store)),
+                Line::LosesTheCall => Fate::Unknown,
+                Line::LosesTheAnswer => {
+                    store.run(&call, at.store);
+                    Fate::Unknown
+                }
+                Line::Refuses => Fate::NotDone,
+            };
+            _ = self.exchange.heard(push, fate, books);
+        }
+        size
+    }
+
+    fn viewed(&self, key: u64, millis: u64) -> u64 {
+        self.account
+            .view
+            .used(share(&self.account, key, 1).key, at(millis).store)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Charge { node: usize, key: u64, units: u32 },
+    Sync { node: usize, line: Line },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let line = prop_oneof![
+        Just(Line::Passes),
+        Just(Line::LosesTheCall),
+        Just(Line::LosesTheAnswer),
+        Just(Line::Refuses),
+    ];
+    prop_oneof![
+        (0..3_usize, 0..3_u64, 1..5_u32).prop_map(|(node, key, units)| Step::Charge {
+            node,
+            key,
+            units
+        }),
+        (0..3_usize, line).prop_map(|(node, line)| Step::Sync { node, line }),
+    ]
+}
+
+proptest! {
+    /// Goal: whatever is lost on the way, the store comes to count each charge once, and every node to see the sum. Method: three nodes
+    /// that charge and sync over a line that loses calls and answers, against a plain sum; then a quiet time without losses.
+    #[test]
+    fn every_charge_counts_once(steps in prop::collection::vec(step(), 1..80)) {
+        let mut nodes = [1, 2, 3].map(Gateway::new);
+        let mut store = Store::default();
+        let mut charged = BTreeMap::<u64, u64>::new();
+        for (millis, step) in (0..).zip(steps) {
+            match step {
+                Step::Charge { node, key, units } => {
+                    nodes[node].charge(key, units, millis);
+                    *charged.entry(key).or_default() += u64::from(units);
+                }
+                Step::Sync { node, line } => {
+                    nodes[node].sync(&mut store, line, millis);
+                }
+            }
+        }
+        for node in &mut nodes {
+            while node.sync(&mut store, Line::Passes, 1_000) > 0 {}
+        }
+        let counted: u64 = store.counts.values().map(|count| u64::try_from(*count).unwrap()).sum();
+        prop_assert_eq!(counted, charged.values().sum::<u64>());
+        for (key, units) in charged {
+            for node in &mut nodes {
+                let share = share(&node.account, key, 1);
+                node.owed.look(&share, at(1_000).here);
+                node.sync(&mut store, Line::Passes, 1_000);
+                prop_assert_eq!(node.viewed(key, 1_000), units);
+            }
+        }
+        prop_assert!(nodes.iter().all(|node| node.owed.backlog().keys == 0 && node.owed.lost() == 0));
+    }
+}
+
+/// Goal: a client that moves to another node meets its count there after one sync. Method: a key known to one node, charged once by
+/// another.
+#[test]
+fn a_push_brings_back_what_others_charged() {
+    let (mut one, mut two) = (Gateway::new(1), Gateway::new(2));
+    let mut store = Store::default();
+    one.charge(1, 90, 0);
+    one.sync(&mut store, Line::Passes, 0);
+    two.charge(1, 1, 1);
+    assert_eq!(two.viewed(1, 1), 1);
+    two.sync(&mut store, Line::Passes, 1);
+    assert_eq!(two.viewed(1, 1), 91);
+}
+
+/// Goal: a push is not repeated when the store may have forgotten its number. Method: an answer lost, and a minute without the store.
+#[test]
+fn a_push_without_an_answer_is_given_up_before_it_could_count_twice() {
+    let mut node = Gateway::new(1);
+    let mut store = Store::default();
+    node.charge(1, 5, 0);
+    node.sync(&mut store, Line::LosesTheAnswer, 0);
+    store.seen.clear();
+    let minute = u64::try_from(PUSH_MEMORY.as_millis()).unwrap();
+    assert_eq!(node.sync(&mut store, Line::Passes, minute), 0);
+    assert_eq!(store.counts.values().sum::<i64>(), 5);
+    assert_eq!(node.owed.lost(), 5);
+    // What comes after it is told.
+    node.charge(1, 2, minute);
+    node.sync(&mut store, Line::Passes, minute);
+    assert_eq!(store.counts.values().sum::<i64>(), 7);
+}
+
+/// Goal: after an outage of days the store is told what still counts, not all that was admitted. Method: units of three days ago and of
+/// now, none of them sent before.
+#[test]
+fn what_has_waited_is_told_as_far_as_it_still_counts() {
+    let mut node = Gateway::new(1);
+    let mut store = Store::default();
+    let days = 3 * 86_400_000;
+    node.charge(1, 50, 0);
+    node.sync(&mut store, Line::Refuses, 0);
+    node.charge(1, 4, days);
+    node.sync(&mut store, Line::Passes, days + 1);
+    assert_eq!(store.counts.values().sum::<i64>(), 4);
+}
+
+/// Goal: what nodes admitted beyond a limit is told, once. Method: two nodes that admit sixty each of a hundred.
+#[test]
+fn excess_is_counted_where_it_was_charged() {
+    let (mut one, mut two) = (Gateway::new(1), Gateway::new(2));
+    let mut store = Store::default();
+    for node in [&mut one, &mut two] {
+        node.charge(1, 60, 0);
+        node.sync(&mut store, Line::Passes, 0);
+    }
+    let excess = [&one, &two].map(|node| node.account.tally.excess());
+    assert_eq!(excess, [0, 20]);
+}
+
+/// Goal: a key that somebody else uses holds up nothing. Method: an answer that says so, and one that is no answer at all.
+#[test]
+fn a_foreign_key_is_let_go() {
+    let mut node = Gateway::new(1);
+    node.charge(1, 5, 0);
+    let rows = |numbers: &[i64]| Reply::Rows(numbers.iter().map(|n| Reply::Integer(*n)).collect());
+    let foreign = Reply::Rows(vec![rows(&[4, 1, 0, 0]), rows(&[0])]);
+    for (reply, left, lost) in [(Reply::Nil, 1, 0), (foreign, 0, 5)] {
+        let now = at(0).here;
+        let books = Books {
+            owed: &node.owed,
+            unsent: &node.unsent,
+            pushed: &node.pushed,
+        };
+        let push = node
+            .exchange
+            .batch("test", 1, books, now, now)
+            .pop()
+            .unwrap();
+        _ = node.exchange.heard(push, Fate::Answered(reply), books);
+        assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
+    }
+    assert_eq!(node.pushed.foreign(), 1);
+}
+
+/// Goal: what a strict limit admitted while its store was away is told when it is back, once, and no more than fills the limit. Method:
+/// a key with a few units and one with an hour's, over a line that refuses, then loses an answer, then passes.
+#[test]
+fn what_strict_limits_admitted_meanwhile_is_told() {
+    let mut node = Gateway::new(1);
+    let mut store = Store::default();
+    for (key, units) in [("few", 3), ("many", 5_000)] {
+        let policy = node.account.view.policy();
+        let name = KeyName::new("test", share(&node.account, 1, 1).name, key);
+        node.unsent.add(&Ask {
+            policy,
+            name: &name,
+            cost: Cost::new(units).unwrap(),
+        });
+    }
+    for (line, waiting) in [
+        (Line::Refuses, 2),
+        (Line::LosesTheAnswer, 0),
+        (Line::Passes, 0),
+    ] {
+        assert_eq!(node.sync(&mut store, line, 0), 2);
+        assert_eq!(node.unsent.keys(), waiting);
+    }
+    assert_eq!(node.sync(&mut store, Line::Passes, 0), 0);
+    let mut counts: Vec<i64> = store.counts.values().copied().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [3, 100]);
+}

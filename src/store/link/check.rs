@@ -1,0 +1,464 @@
+//! Tries a store out as `sluicegate store check` does: each step that requests depend on, and what to do where one fails.
+//!
+//! It connects by itself, apart from any [`super::Link`], says no heartbeat, and leaves one key for a second: whether a store takes writes
+//! cannot be found out by reading.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::Cmd;
+use redis::aio::MultiplexedConnection;
+use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates, Timestamp};
+use tokio::task::JoinHandle;
+
+use super::answer::{Fault, Refusal, Trouble, read};
+use super::connect::{Greeting, Unreached, connect};
+use super::line::command;
+use super::slots::number_in;
+use super::{sentinel, survey};
+use crate::clock;
+use crate::config::rules::{StorePlace, StoreRules, Topology};
+use crate::store::script::{self, Answer, Ask, Call, KeyName, Reply};
+
+/// Round trips that are timed.
+const PINGS: usize = 20;
+/// How long one step may take beyond what the gateway would wait: who checks wants to know how slow it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes for a second.
+const WRITE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 1000)";
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How it is.
+    pub grade: Grade,
+    /// What.
+    pub text: String,
+    /// What to do about it; empty where nothing is.
+    pub advice: String,
+}
+
+/// How a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// As it should be.
+    Good,
+    /// It works, and could hurt.
+    Doubtful,
+    /// It does not work.
+    Bad,
+}
+
+/// Everything that is found out about the store of `rules`, server by server.
+pub async fn check(rules: &StoreRules) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let located = match located(rules).await {
+        Ok(located) => located,
+        Err(finding) => return vec![finding],
+    };
+    for server in located {
+        findings.push(Finding::good(format!("server {}", server.place)));
+        if let Err(finding) = examine(&server, rules, &mut findings).await {
+            findings.push(finding);
+        }
+    }
+    findings
+}
+
+/// Where a server is, and how a key begins that it has.
+struct Located {
+    place: StorePlace,
+    database: u16,
+    prefix: String,
+}
+
+/// The servers that have keys.
+async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
+    let alone = |place, database| {
+        vec![Located {
+            place,
+            database,
+            prefix: rules.prefix.clone(),
+        }]
+    };
+    match &rules.topology {
+        Topology::Single { place, database } => Ok(alone(place.clone(), *database)),
+        Topology::Sentinel { master, nodes } => {
+            match sentinel::master(master, nodes, 0, rules).await {
+                Ok(place) => Ok(alone(StorePlace::Tcp(place), 0)),
+                Err(unknown) => {
+                    let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+                    Err(Finding::bad(
+                        reasons.join("; "),
+                        format!(
+                            "compare `nodes` with where Sentinels listen, and {master:?} with their `sentinel monitor`"
+                        ),
+                    ))
+                }
+            }
+        }
+        Topology::Cluster { nodes } => match survey::learn(nodes, rules).await {
+            Ok((_, shards)) => Ok(shards
+                .into_iter()
+                .filter_map(|shard| {
+                    let number = number_in(&shard.ranges)?;
+                    Some(Located {
+                        place: StorePlace::Tcp(shard.place),
+                        database: 0,
+                        prefix: format!("{}{{{number}}}", rules.prefix),
+                    })
+                })
+                .collect()),
+            Err(why) => Err(Finding::bad(
+                format!("no node says which has which keys: {why}"),
+                "write nodes of a Cluster, or url = \"…\" where the server is none",
+            )),
+        },
+    }
+}
+
+/// One server.
+async fn examine(
+    located: &Located,
+    rules: &StoreRules,
+    findings: &mut Vec<Finding>,
+) -> Result<(), Finding> {
+    let greeting = Greeting::Full {
+        database: located.database,
+    };
+    let connected = connect(&located.place, greeting, rules)
+        .await
+        .map_err(unreached)?;
+    let mut server = Server {
+        pipe: connected.pipe,
+        driver: tokio::spawn(connected.driver),
+    };
+    findings.push(server.identity(rules).await?);
+    findings.push(server.latency(rules).await?);
+    findings.push(server.clock().await?);
+    server.script(&located.prefix).await?;
+    findings.push(Finding::good("script loads and runs"));
+    server.write(&format!("{}:check", located.prefix)).await?;
+    findings.push(Finding::good("takes writes"));
+    findings.push(server.memory().await?);
+    Ok(())
+}
+
+/// A server that was connected to.
+struct Server {
+    pipe: MultiplexedConnection,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Server {
+    async fn ask(&mut self, command: &Cmd) -> Result<Reply, Finding> {
+        let deadline = clock::deadline(PATIENCE);
+        let answer =
+            tokio::time::timeout_at(deadline, self.pipe.send_packed_command(command)).await;
+        answer
+            .map_or(Err(Fault::Trouble(Trouble::TimedOut)), read)
+            .map_err(|fault| faulty(&fault))
+    }
+
+    /// A section of INFO.
+    async fn info(&mut self, section: &str) -> Result<String, Finding> {
+        match self.ask(&words(&["INFO", section])).await? {
+            Reply::Bytes(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            _ => Ok(String::new()),
+        }
+    }
+
+    async fn identity(&mut self, rules: &StoreRules) -> Result<Finding, Finding> {
+        let about = self.info("server").await?;
+        if field(&about, "redis_mode") == Some("cluster")
+            && !matches!(rules.topology, Topology::Cluster { .. })
+        {
+            return Err(Finding::bad("it has a part of the keys only", IS_CLUSTER));
+        }
+        let name = match field(&about, "valkey_version") {
+            Some(version) => format!("Valkey {version}"),
+            None => format!(
+                "Redis {}",
+                field(&about, "redis_version").unwrap_or("of no version")
+            ),
+        };
+        let replication = self.info("replication").await?;
+        match field(&replication, "role") {
+            Some("master") => {
+                let replicas = field(&replication, "connected_slaves").unwrap_or("0");
+                Ok(Finding::good(format!(
+                    "{name}, master, {replicas} replicas"
+                )))
+            }
+            role => Err(Finding::bad(
+                format!("{name}, {}", role.unwrap_or("of no role")),
+                "write the address of the master, or `sentinel` so that it is found",
+            )),
+        }
+    }
+
+    async fn latency(&mut self, rules: &StoreRules) -> Result<Finding, Finding> {
+        let mut took = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let sent = clock::now();
+            self.ask(&words(&["PING"])).await?;
+            took.push(clock::since(sent));
+        }
+        took.sort_unstable();
+        let median = took.get(PINGS / 2).copied().unwrap_or_default();
+        let longest = took.last().copied().unwrap_or_default();
+        let text = format!("round trip {median:.1?}, at most {longest:.1?} of {PINGS}");
+        let timeout = rules.timeout;
+        Ok(if median >= timeout {
+            Finding::bad(
+                format!("{text}, and a call may take {timeout:?}"),
+                "put the store nearer, or write a longer timeout",
+            )
+        } else if longest * 2 > timeout {
+            Finding {
+                grade: Grade::Doubtful,
+                text: format!("{text}, and a call may take {timeout:?}"),
+                advice: "a timeout of several times the longest round trip leaves room for a busy moment".to_owned(),
+            }
+        } else {
+            Finding::good(text)
+        })
+    }
+
+    async fn clock(&mut self) -> Result<Finding, Finding> {
+        let (sent, wall) = (clock::now(), clock::wall());
+        let reply = self.ask(&words(&["TIME"])).await?;
+        let then = wall.saturating_add(clock::since(sent) / 2);
+        let Some(there) = time_of(&reply) else {
+            return Err(faulty(&Fault::Trouble(Trouble::Unreadable)));
+        };
+        let (apart, which) = if there > then {
+            (clock::between(then, there), "ahead")
+        } else {
+            (clock::between(there, then), "behind")
+        };
+        let text = format!("clock {apart:.1?} {which}");
+        Ok(if apart > Duration::from_secs(1) {
+            Finding {
+                grade: Grade::Doubtful,
+                text,
+                advice: "the store's clock decides, so nothing breaks; set both by NTP so that logs agree".to_owned(),
+            }
+        } else {
+            Finding::good(text)
+        })
+    }
+
+    /// Loads the script, and lets it judge what nobody asked, without writing.
+    async fn script(&mut self, prefix: &str) -> Result<(), Finding> {
+        let hash = match self.ask(&words(&["SCRIPT", "LOAD", script::TEXT])).await? {
+            Reply::Bytes(hash) => String::from_utf8_lossy(&hash).into_owned(),
+            _ => return Err(faulty(&Fault::Trouble(Trouble::Unreadable))),
+        };
+        let Some(policy) = one_an_hour() else {
+            return Ok(());
+        };
+        // The first braces of a key name its slot: those of `prefix`, in a Cluster.
+        let name = KeyName::new(prefix, KeyHash::from_bits(0), "check");
+        let asks = [Ask {
+            policy: &policy,
+            name: &name,
+            cost: Cost::ONE,
+        }];
+        let call = script::peek(&asks, clock::wall());
+        let reply = self.ask(&command(&call, "EVALSHA", &hash)).await?;
+        match script::read(&asks, reply) {
+            Ok(Answer::Decided(_) | Answer::Elsewhen(_)) => Ok(()),
+            Ok(Answer::Foreign(_)) => Err(Finding::bad(
+                format!("a key of another kind stands at {}", name.as_str()),
+                "give the fleet a prefix of its own",
+            )),
+            Err(_) => Err(faulty(&Fault::Trouble(Trouble::Unreadable))),
+        }
+    }
+
+    async fn write(&mut self, key: &str) -> Result<(), Finding> {
+        let call = Call {
+            keys: vec![key.as_bytes().to_vec()],
+            args: vec![b"1".to_vec()],
+        };
+        self.ask(&command(&call, "EVAL", WRITE)).await.map(drop)
+    }
+
+    async fn memory(&mut self) -> Result<Finding, Finding> {
+        let about = self.info("memory").await?;
+        let used = field(&about, "used_memory_human").unwrap_or("?");
+        let most = field(&about, "maxmemory").unwrap_or("0");
+        let policy = field(&about, "maxmemory_policy").unwrap_or("noeviction");
+        let shown = field(&about, "maxmemory_human").unwrap_or(most);
+        let text = format!(
+            "memory {used} of {}, maxmemory-policy {policy}",
+            if most == "0" { "no limit" } else { shown }
+        );
+        Ok(match policy {
+            _ if most == "0" => Finding {
+                grade: Grade::Doubtful,
+                text,
+                advice: "without maxmemory a flood of keys ends with the machine's memory: set it, with maxmemory-policy volatile-ttl"
+                    .to_owned(),
+            },
+            "noeviction" => Finding {
+                grade: Grade::Good,
+                text: format!("{text}: when it is full, every call fails, and limits go on as their on_store_failure says"),
+                advice: String::new(),
+            },
+            "volatile-ttl" => Finding {
+                grade: Grade::Good,
+                text: format!("{text}: when it is full, the counters that end soonest are forgotten first"),
+                advice: String::new(),
+            },
+            _ => Finding {
+                grade: Grade::Doubtful,
+                text,
+                advice: "when it is full, counters of busy clients may be forgotten, and they may ask again: set maxmemory-policy \
+                         volatile-ttl, or noeviction"
+                    .to_owned(),
+            },
+        })
+    }
+}
+
+impl Finding {
+    fn good(text: impl Into<String>) -> Self {
+        Self {
+            grade: Grade::Good,
+            text: text.into(),
+            advice: String::new(),
+        }
+    }
+
+    fn bad(text: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            grade: Grade::Bad,
+            text: text.into(),
+            advice: advice.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.grade {
+            Grade::Good => "ok    ",
+            Grade::Doubtful => "doubt ",
+            Grade::Bad => "FAIL  ",
+        };
+        write!(into, "{mark}{}", self.text)?;
+        if self.advice.is_empty() {
+            Ok(())
+        } else {
+            write!(into, "\n      {}", self.advice)
+        }
+    }
+}
+
+/// What to do about a server that cannot be reached.
+fn unreached(why: Unreached) -> Finding {
+    let advice = match &why {
+        _ if why.is_denied() => PASSWORD,
+        Unreached::Slow(_) => {
+            "is it there, and does a firewall let this machine through? else write a longer connect_timeout"
+        }
+        Unreached::Socket(_) => {
+            "is it running, and does it listen at this address for others than its own machine?"
+        }
+        Unreached::Tls(_) => {
+            "compare ca_file and server_name with the server's certificate, and whether it speaks TLS at this port"
+        }
+        Unreached::Greeting(_) => {
+            "is this a Redis or Valkey server, without TLS if the URL is redis://?"
+        }
+    };
+    Finding::bad(why.to_string(), advice)
+}
+
+const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations.md, \
+                        \"The store\", names the rights that the user needs";
+
+/// What to do about a server that answers so.
+fn faulty(fault: &Fault) -> Finding {
+    let advice = match fault {
+        Fault::Trouble(Trouble::Refused(refusal)) => match refusal {
+            Refusal::Denied => PASSWORD,
+            Refusal::ReadOnly => {
+                "write the address of the master, or `sentinel` so that it is found"
+            }
+            Refusal::Full => "give it more memory, or set maxmemory-policy volatile-ttl",
+            Refusal::Loading => "wait until it has loaded",
+            Refusal::NotSaving => "make room on its disk, or set stop-writes-on-bgsave-error no",
+            Refusal::MasterDown => "bring its master back, or promote it",
+            Refusal::ClusterDown => "bring the masters of the missing slots back",
+            Refusal::Busy => "end the script that runs there: SCRIPT KILL",
+            Refusal::Moved | Refusal::TryAgain | Refusal::CrossSlot => IS_CLUSTER,
+            Refusal::Script(_) => "is it Redis 6.2 or later, or Valkey?",
+        },
+        Fault::Moved(_) | Fault::Ask(_) | Fault::TryAgain => IS_CLUSTER,
+        Fault::Trouble(Trouble::TimedOut) => {
+            "it is too slow to be of use: look at its SLOWLOG and its machine"
+        }
+        Fault::Trouble(_) | Fault::NoScript => {
+            "is this a Redis or Valkey server, reached without a proxy that changes answers?"
+        }
+    };
+    Finding::bad(fault.to_string(), advice)
+}
+
+const IS_CLUSTER: &str =
+    "the server is part of a Cluster: write cluster = [\"host:port\", …] in place of url";
+
+fn one_an_hour() -> Option<Policy> {
+    let rate = Rate::new(1, Period::from_secs(3_600).ok()?).ok()?;
+    Some(Policy::from(Rates::new([rate]).ok()?))
+}
+
+fn words(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(word);
+    }
+    command
+}
+
+/// A field of INFO.
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines()
+        .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn time_of(reply: &Reply) -> Option<Timestamp> {
+    let Reply::Rows(fields) = reply else {
+        return None;
+    };
+    let [Reply::Bytes(seconds), Reply::Bytes(micros)] = &fields[..] else {
+        return None;
+    };
+    let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse::<u64>().ok();
+    let micros = Duration::from_micros(number(micros)?);
+    Some(Timestamp::from_secs(number(seconds)?).saturating_add(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: fields are found whole. Method: lines as servers write them, one a prefix of another.
+    #[test]
+    fn fields_of_info_are_found_by_their_whole_name() {
+        let text = "# Memory\r\nmaxmemory_human:1.00G\r\nmaxmemory:1073741824\r\nrole:master\r\n";
+        assert_eq!(field(text, "maxmemory"), Some("1073741824"));
+        assert_eq!(field(text, "role"), Some("master"));
+        assert_eq!(field(text, "max"), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Makes one connection: socket, TLS, greeting with password and database. What comes of it is a pipe for any number of callers, and the
+//! future that moves its bytes.
+//!
+//! Sockets are opened here rather than by the client library, so that the end of a connection is seen when it happens and not
+//! at the next call, and so that a server's name in its certificate can be another than the one it is reached by.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::answer::{Refusal, refusal};
+use crate::bounds::STORE_QUEUE;
+use crate::clock;
+use crate::config::rules::{StorePlace, StoreRules};
+
+/// A connection that was greeted.
+pub(super) struct Connected {
+    /// Takes calls, and gives each its own answer: they are paired by order, a call that was given up before it was written is
+    /// never written, and the place of one given up later stays in the row.
+    pub(super) pipe: MultiplexedConnection,
+    /// Moves the bytes; it ends with the connection.
+    pub(super) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Who the gateway says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// With user and password, in this database.
+    Full {
+        /// Its number.
+        database: u16,
+    },
+    /// Nobody: Sentinels have users of their own.
+    Anonymous,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Unreached {
+    /// It did not stand within this.
+    Slow(Duration),
+    /// The socket.
+    Socket(io::Error),
+    /// The handshake of TLS.
+    Tls(io::Error),
+    /// What the server said to the greeting.
+    Greeting(RedisError),
+}
+
+/// Connects within the rules' `connect_timeout`.
+pub(super) async fn connect(
+    place: &StorePlace,
+    greeting: Greeting,
+    rules: &StoreRules,
+) -> Result<Connected, Unreached> {
+    let deadline = clock::deadline(rules.connect_timeout);
+    tokio::time::timeout_at(deadline, at_leisure(place, greeting, rules))
+        .await
+        .unwrap_or(Err(Unreached::Slow(rules.connect_timeout)))
+}
+
+async fn at_leisure(
+    place: &StorePlace,
+    greeting: Greeting,
+    rules: &StoreRules,
+) -> Result<Connected, Unreached> {
+    match place {
+        StorePlace::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(Unreached::Socket)?;
+            greet(stream, greeting, rules).await
+        }
+        StorePlace::Tcp(place) => {
+            let stream = TcpStream::connect((&*place.host, place.port))
+                .await
+                .map_err(Unreached::Socket)?;
+            // A call is one small packet that should leave at once.
+            stream.set_nodelay(true).map_err(Unreached::Socket)?;
+            match &rules.tls {
+                None => greet(stream, greeting, rules).await,
+                Some(tls) => {
+                    let wrapped = tls.wrap(&place.host, stream).await;
+                    greet(wrapped.map_err(Unreached::Tls)?, greeting, rules).await
+                }
+            }
+        }
+    }
+}
+
+async fn greet<S>(stream: S, greeting: Greeting, rules: &StoreRules) -> Result<Connected, Unreached>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut who = RedisConnectionInfo::default()
+        .set_protocol(ProtocolVersion::RESP2)
+        .set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
+    if let Greeting::Full { database } = greeting {
+        who = who.set_db(i64::from(database));
+        if let Some(user) = &rules.user {
+            who = who.set_username(user);
+        }
+        if let Some(password) = &rules.password {
+            who = who.set_password(password.reveal());
+        }
+    }
+    // Every call has a deadline of its own.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(STORE_QUEUE);
+    let (pipe, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
+        .await
+        .map_err(Unreached::Greeting)?;
+    Ok(Connected {
+        pipe,
+        driver: Box::pin(driver),
+    })
+}
+
+impl Unreached {
+    /// Whether the server refused who the gateway says it is.
+    pub(super) fn is_denied(&self) -> bool {
+        matches!(self, Self::Greeting(error) if {
+            let code = error.code().unwrap_or_default();
+            let details = error.detail().unwrap_or_default();
+            refusal(code, details) == Refusal::Denied
+                || error.kind() == redis::ErrorKind::AuthenticationFailed
+        })
+    }
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slow(patience) => write!(into, "no connection within {patience:?}"),
+            Self::Socket(error) => write!(into, "no connection: {error}"),
+            Self::Tls(error) => write!(into, "no TLS: {error}"),
+            Self::Greeting(error) => write!(into, "the greeting failed: {error}"),
+        }
+    }
+}

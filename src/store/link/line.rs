@@ -1,0 +1,529 @@
+//! One server of the store: its connection, its breaker, and the keeper that looks after both.
+//!
+//! Requests only ever use a connection that stands. When it breaks, times out too often, or leads to a server that takes no calls, the
+//! breaker opens, and the keeper makes another in the background: it finds the server, connects, gives it the script, and lets a
+//! heartbeat through as the probe. Only when that was answered within the timeout, which takes a server that writes, calls pass again. A
+//! connection that was given up is never used again, so no late answer can be taken for another.
+//!
+//! # Concurrency
+//! One task a line writes `live`, everybody reads it. A call that finds the breaker closed and no connection yet, or none any more,
+//! is away, which says nothing of the server.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use log::{info, warn};
+use redis::Cmd;
+use redis::aio::MultiplexedConnection;
+use sluicegate_limiter::Timestamp;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use super::Shared;
+use super::answer::{Fault, Trouble, read};
+use super::connect::{Connected, Greeting, Unreached, connect};
+use super::sentinel::{self, Unknown};
+use crate::clock;
+use crate::config::rules::{HostPort, StorePlace, StoreRules, Topology};
+use crate::record::LinkEvent;
+use crate::store::breaker::{Backoff, Breaker, Effect, Permit, jittered};
+use crate::store::nodes::{self, BEAT, Beat, GONE};
+use crate::store::script::{Call, Reply};
+
+/// Beats between two questions to Sentinels whether the master is still the same: ten seconds.
+const ASK_AGAIN: u32 = 10;
+
+/// How the server of a line is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// There.
+    Fixed { place: StorePlace, database: u16 },
+    /// Where Sentinels say that the master is.
+    Sentinels {
+        master: String,
+        nodes: Vec<HostPort>,
+    },
+}
+
+/// How a script is named in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// By its hash: the server knows it.
+    Known,
+    /// As a whole.
+    Whole(&'static str),
+    /// As a whole, to a server that does not have the slot yet.
+    Asking(&'static str),
+}
+
+/// A server of the store.
+pub(super) struct Line {
+    target: Target,
+    rules: Arc<StoreRules>,
+    shared: Arc<Shared>,
+    live: ArcSwapOption<Live>,
+    breaker: Breaker,
+    tripped: Notify,
+    condition: Mutex<Condition>,
+    /// The key of its heartbeats, in a slot that it has.
+    beat_key: Mutex<String>,
+    turn: AtomicUsize,
+}
+
+/// A line with its keeper, which ends with it.
+pub(super) struct Kept {
+    pub(super) line: Arc<Line>,
+    keeper: AbortHandle,
+}
+
+/// A connection that stands.
+struct Live {
+    pipe: MultiplexedConnection,
+    /// The name of the script there.
+    hash: String,
+}
+
+/// How a line does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Where it leads, without user and password.
+    pub address: String,
+    /// Whether calls pass.
+    pub state: LineState,
+    /// Since when.
+    pub since: Timestamp,
+    /// What went wrong last, and when.
+    pub error: Option<(Timestamp, String)>,
+    /// How far the store's clock is ahead of this machine's, in microseconds; behind where negative.
+    pub ahead_micros: Option<i64>,
+}
+
+/// Whether calls pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineState {
+    /// Not yet: the first connection is being made.
+    Starting,
+    /// They do.
+    Connected,
+    /// They do not, and the server is tried in the background.
+    Away,
+}
+
+impl Target {
+    /// What it is called until it is known where it leads.
+    fn name(&self) -> String {
+        match self {
+            Self::Fixed { place, .. } => place.to_string(),
+            Self::Sentinels { master, .. } => format!("master {master}"),
+        }
+    }
+}
+
+impl Line {
+    /// A line without a connection yet.
+    pub(super) fn new(
+        target: Target,
+        beat_key: String,
+        rules: Arc<StoreRules>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let condition = Condition {
+            address: target.name(),
+            state: LineState::Starting,
+            since: clock::now(),
+            error: None,
+            ahead_micros: None,
+        };
+        Self {
+            target,
+            rules,
+            shared,
+            live: ArcSwapOption::empty(),
+            breaker: Breaker::default(),
+            tripped: Notify::new(),
+            condition: Mutex::new(condition),
+            beat_key: Mutex::new(beat_key),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether it is the line to this server.
+    pub(super) fn leads_to(&self, host: &HostPort) -> bool {
+        matches!(&self.target, Target::Fixed { place: StorePlace::Tcp(place), .. } if place == host)
+    }
+
+    /// Heartbeats go under this key from now on.
+    pub(super) fn beat_under(&self, key: String) {
+        *self.beat_key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    }
+
+    /// How it does.
+    pub(super) fn condition(&self) -> Condition {
+        self.lock().clone()
+    }
+
+    /// Leave to make a call.
+    pub(super) fn permit(&self) -> Option<Permit> {
+        self.breaker.permit()
+    }
+
+    /// A call was answered, be it by an error that is about the call alone.
+    pub(super) fn succeeded(&self, permit: Permit) {
+        self.breaker.succeeded(permit);
+    }
+
+    /// A call came to this.
+    pub(super) fn failed(&self, permit: Permit, trouble: &Trouble) {
+        match trouble.weight() {
+            None if *trouble == Trouble::Away => {}
+            None => self.breaker.succeeded(permit),
+            Some(weight) => {
+                if self.breaker.failed(permit, weight) == Effect::Opened {
+                    self.gone(&trouble.to_string());
+                }
+            }
+        }
+    }
+
+    /// Sends a call once, and waits for its answer as long as it takes.
+    pub(super) async fn ask(&self, call: &Call, manner: Manner) -> Result<Reply, Fault> {
+        let Some(live) = self.live.load_full() else {
+            return Err(Fault::Trouble(Trouble::Away));
+        };
+        let mut pipe = live.pipe.clone();
+        match manner {
+            Manner::Known => {
+                let command = command(call, "EVALSHA", &live.hash);
+                read(pipe.send_packed_command(&command).await)
+            }
+            Manner::Whole(script) => {
+                let command = command(call, "EVAL", script);
+                read(pipe.send_packed_command(&command).await)
+            }
+            Manner::Asking(script) => {
+                let mut both = redis::pipe();
+                both.cmd("ASKING").ignore();
+                both.add_command(command(call, "EVAL", script));
+                let answers = pipe.send_packed_commands(&both, 0, 2).await;
+                read(answers.map(|answers| answers.into_iter().next_back().unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Sends many calls in one piece; as many answers in their order, or what befell all of them.
+    pub(super) async fn ask_all(
+        &self,
+        calls: &[&Call],
+    ) -> Result<Vec<Result<Reply, Fault>>, Trouble> {
+        let Some(live) = self.live.load_full() else {
+            return Err(Trouble::Away);
+        };
+        let mut pipe = live.pipe.clone();
+        let mut all = redis::Pipeline::with_capacity(calls.len());
+        for call in calls {
+            all.add_command(command(call, "EVALSHA", &live.hash));
+        }
+        let answers = pipe.send_packed_commands(&all, 0, calls.len()).await;
+        match answers {
+            Ok(answers) if answers.len() == calls.len() => {
+                Ok(answers.into_iter().map(|answer| read(Ok(answer))).collect())
+            }
+            _ => Err(Trouble::Lost),
+        }
+    }
+
+    /// Looks after the line for as long as it is there.
+    async fn keep(self: Arc<Self>) {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.connected().await {
+                Err(why) => {
+                    self.shared.tallies.happened(LinkEvent::NotConnected);
+                    self.unreached(&why);
+                }
+                Ok((live, mut driver)) => {
+                    self.shared.tallies.happened(LinkEvent::Connected);
+                    let since = clock::now();
+                    self.live.store(Some(Arc::new(live)));
+                    self.breaker.close();
+                    self.back();
+                    self.serve(&mut driver).await;
+                    self.live.store(None);
+                    backoff.lost_after(clock::since(since));
+                }
+            }
+            tokio::time::sleep(backoff.pause(random())).await;
+        }
+    }
+
+    /// Finds the server, connects, gives it the script, and lets a heartbeat through.
+    async fn connected(&self) -> Result<(Live, Driver), Unready> {
+        let (place, database) = self.locate().await?;
+        self.lock().address = place.to_string();
+        let greeting = Greeting::Full { database };
+        let Connected { mut pipe, driver } = connect(&place, greeting, &self.rules)
+            .await
+            .map_err(Unready::Unreached)?;
+        let driver = Driver(tokio::spawn(driver));
+        let deadline = clock::deadline(self.rules.connect_timeout);
+        let mut loading = redis::cmd("SCRIPT");
+        loading.arg("LOAD").arg(self.shared.script);
+        let loaded = tokio::time::timeout_at(deadline, pipe.send_packed_command(&loading)).await;
+        let loaded = loaded.map_err(|_| Unready::Trouble(Trouble::TimedOut))?;
+        let hash = match read(loaded) {
+            Ok(Reply::Bytes(hash)) => String::from_utf8_lossy(&hash).into_owned(),
+            Ok(_) => return Err(Unready::Trouble(Trouble::Lost)),
+            Err(fault) => return Err(Unready::Trouble(fault.into_trouble())),
+        };
+        self.shared.tallies.happened(LinkEvent::ScriptLoaded);
+        let live = Live { pipe, hash };
+        match self.beat(&live).await {
+            Ok(()) => Ok((live, driver)),
+            Err(trouble) => Err(Unready::Trouble(trouble)),
+        }
+    }
+
+    /// One heartbeat, within the timeout of a call.
+    async fn beat(&self, live: &Live) -> Result<(), Trouble> {
+        let key = {
+            let key = self.beat_key.lock().unwrap_or_else(PoisonError::into_inner);
+            key.clone()
+        };
+        let call = Call {
+            keys: vec![key.into_bytes()],
+            args: vec![
+                self.shared.nodes.name.clone().into_bytes(),
+                GONE.as_millis().to_string().into_bytes(),
+            ],
+        };
+        let (sent, wall) = (clock::now(), clock::wall());
+        let deadline = clock::deadline(self.rules.timeout);
+        let command = command(&call, "EVAL", nodes::SCRIPT);
+        let mut pipe = live.pipe.clone();
+        let answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&command)).await;
+        let reply = match answer.map(read) {
+            Err(_) => return Err(Trouble::TimedOut),
+            // The slot has gone elsewhere, so the server lives: the next look at the Cluster brings another key.
+            Ok(Err(Fault::Moved(_) | Fault::Ask(_) | Fault::TryAgain)) if self.is_of_cluster() => {
+                self.shared.look_again();
+                return Ok(());
+            }
+            Ok(Err(fault)) => return Err(fault.into_trouble()),
+            Ok(Ok(reply)) => reply,
+        };
+        let Some(beat) = Beat::read(&reply) else {
+            return Err(Trouble::Unreadable);
+        };
+        let now = clock::now();
+        // Half of the way there and back is the best guess at when the store read its clock.
+        let then = wall.saturating_add(clock::between(sent, now) / 2);
+        let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
+        let mut condition = self.lock();
+        condition.ahead_micros = i64::try_from(ahead / 1_000).ok();
+        self.shared.nodes.hear(&condition.address, beat.nodes, now);
+        Ok(())
+    }
+
+    /// Stays while the connection is good: beats, and watches for its end.
+    async fn serve(&self, driver: &mut Driver) {
+        let mut pause = jittered(BEAT, random());
+        let mut beats = 0_u32;
+        loop {
+            tokio::select! {
+                _ = &mut driver.0 => {
+                    if self.breaker.open() == Effect::Opened {
+                        self.gone(&Trouble::Lost.to_string());
+                    }
+                    return;
+                }
+                () = self.tripped.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            let (Some(permit), Some(live)) = (self.breaker.permit(), self.live.load_full()) else {
+                return;
+            };
+            match self.beat(&live).await {
+                Ok(()) => {
+                    self.breaker.succeeded(permit);
+                    pause = jittered(BEAT, random());
+                }
+                Err(trouble) => {
+                    self.failed(permit, &trouble);
+                    pause = match trouble.weight() {
+                        // Where no requests ask, beats alone find out, and that should not take seconds.
+                        Some(_) => Duration::ZERO,
+                        None => jittered(BEAT, random()),
+                    };
+                }
+            }
+            beats = beats.wrapping_add(1);
+            if beats.is_multiple_of(ASK_AGAIN) && self.is_elsewhere().await {
+                if self.breaker.open() == Effect::Opened {
+                    self.gone("the Sentinels name another master");
+                }
+                return;
+            }
+        }
+    }
+
+    /// Whether its server has a part of the keys only.
+    fn is_of_cluster(&self) -> bool {
+        matches!(self.rules.topology, Topology::Cluster { .. })
+    }
+
+    /// Whether Sentinels know another master by now.
+    async fn is_elsewhere(&self) -> bool {
+        let Target::Sentinels { .. } = self.target else {
+            return false;
+        };
+        match self.locate().await {
+            Ok((place, _)) => place.to_string() != self.lock().address,
+            // A master that answers is not left because nobody names one.
+            Err(_) => false,
+        }
+    }
+
+    async fn locate(&self) -> Result<(StorePlace, u16), Unready> {
+        match &self.target {
+            Target::Fixed { place, database } => Ok((place.clone(), *database)),
+            Target::Sentinels { master, nodes } => {
+                // Relaxed: whoever is asked first.
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+                let place = sentinel::master(master, nodes, turn, &self.rules).await;
+                let place = place.map_err(Unready::Unlocated)?;
+                Ok((StorePlace::Tcp(place), 0))
+            }
+        }
+    }
+
+    /// The breaker has opened: says so, once, and wakes who can do something about it.
+    fn gone(&self, why: &str) {
+        self.shared.tallies.happened(LinkEvent::Opened);
+        let now = clock::now();
+        let address = {
+            let mut condition = self.lock();
+            condition.state = LineState::Away;
+            condition.since = now;
+            condition.error = Some((now, why.to_owned()));
+            condition.address.clone()
+        };
+        warn!("store: {address} is away: {why}; limits go on as their on_store_failure says");
+        self.tripped.notify_one();
+        self.shared.look_again();
+    }
+
+    /// Calls pass again.
+    fn back(&self) {
+        let now = clock::now();
+        let (address, was, since) = {
+            let mut condition = self.lock();
+            let was = std::mem::replace(&mut condition.state, LineState::Connected);
+            let since = std::mem::replace(&mut condition.since, now);
+            (condition.address.clone(), was, since)
+        };
+        self.shared.connected();
+        match was {
+            LineState::Away => info!(
+                "store: {address} is back after {:.1?}",
+                clock::between(since, now)
+            ),
+            _ => info!("store: connected to {address}"),
+        }
+    }
+
+    /// A try to connect failed; of a row of them the first is told.
+    fn unreached(&self, why: &Unready) {
+        let (now, why) = (clock::now(), why.to_string());
+        let (address, was) = {
+            let mut condition = self.lock();
+            condition.error = Some((now, why.clone()));
+            let was = std::mem::replace(&mut condition.state, LineState::Away);
+            if was == LineState::Starting {
+                condition.since = now;
+            }
+            (condition.address.clone(), was)
+        };
+        if was == LineState::Starting {
+            warn!(
+                "store: {address} is not reached: {why}; limits go on as their on_store_failure says"
+            );
+        }
+        self.shared.look_again();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Condition> {
+        // Its fields are true one by one, so a poisoned lock still holds a condition.
+        self.condition
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Begins to look after a line. Needs a runtime.
+    pub(super) fn keep(line: Line) -> Self {
+        let line = Arc::new(line);
+        let keeper = tokio::spawn(Arc::clone(&line).keep());
+        Self {
+            line,
+            keeper: keeper.abort_handle(),
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// The task that moves a connection's bytes; it ends with this.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Why a server takes no calls yet.
+#[derive(Debug)]
+enum Unready {
+    /// Nobody says where it is.
+    Unlocated(Vec<Unknown>),
+    /// There is no connection.
+    Unreached(Unreached),
+    /// It did not take the script, or the probe.
+    Trouble(Trouble),
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlocated(reasons) => {
+                let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                into.write_str(&reasons.join("; "))
+            }
+            Self::Unreached(why) => why.fmt(into),
+            Self::Trouble(trouble) => trouble.fmt(into),
+        }
+    }
+}
+
+/// A call of a script, by the command that names it so.
+pub(super) fn command(call: &Call, command: &str, script: &str) -> Cmd {
+    let mut command = redis::cmd(command);
+    command.arg(script).arg(call.keys.len());
+    for word in call.keys.iter().chain(&call.args) {
+        command.arg(&word[..]);
+    }
+    command
+}
+
+/// A number that nodes do not share; where the system has none, a fixed one.
+pub(in crate::store) fn random() -> u64 {
+    getrandom::u64().unwrap_or(500)
+}

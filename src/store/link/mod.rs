@@ -1,0 +1,437 @@
+//! The way to the store: one attempt a call, decided within the timeout whatever happens below.
+//!
+//! A [`Link`] has a line to each server that has keys: one, or the masters of a Cluster. Calls of requests use connections that stand
+//! and nothing else; what takes time, names, handshakes, Sentinels, the map of a Cluster, happens on a runtime of the link's own.
+//! A call is sent once. Only an answer that says that nothing ran is followed: `NOSCRIPT` with the whole script, `MOVED` and `ASK` to the
+//! other server, `TRYAGAIN` a millisecond later, all within the same timeout.
+//!
+//! # Concurrency
+//! Connections are shared by all worker threads, and their bytes are moved by a thread of the link. That costs a call two wakes
+//! across threads, about 14 µs of waiting; it buys writes that carry the calls of all workers together, and one connection a gateway
+//! and server where otherwise there were as many as threads.
+//!
+//! # Limits
+//! What waits for a connection is bounded by [`STORE_QUEUE`] and by time; a server that does not read costs what fits its socket.
+
+mod answer;
+pub mod check;
+mod connect;
+mod line;
+mod sentinel;
+mod slots;
+mod survey;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::future::join_all;
+use log::error;
+use sluicegate_limiter::Seed;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+use tokio::time::timeout_at;
+
+use self::answer::Fault;
+use self::line::{Kept, Line, Manner, Target};
+use self::survey::Map;
+use super::nodes::Nodes;
+use super::script::{Call, Reply};
+use crate::bounds::{STORE_BATCH, STORE_WAYS};
+use crate::clock;
+use crate::config::rules::{HostPort, StoreRules, Topology};
+use crate::record::{CallResult, LinkEvent, StoreTallies};
+
+pub use self::answer::{Refusal, Trouble};
+pub(in crate::store) use self::line::random;
+pub use self::line::{Condition, LineState};
+
+/// How long a slot that is being moved is left alone.
+const MOVING: Duration = Duration::from_millis(1);
+
+/// The way to the store.
+pub struct Link {
+    rules: Arc<StoreRules>,
+    shared: Arc<Shared>,
+    map: Arc<ArcSwap<Map>>,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+/// What all lines of a link share.
+pub(super) struct Shared {
+    /// The script that calls are for.
+    script: &'static str,
+    nodes: Nodes,
+    tallies: Arc<StoreTallies>,
+    seed: ArcSwapOption<[u8; 16]>,
+    /// Wakes who knows the servers: something about them has changed.
+    changed: Notify,
+    /// Wakes who fetches the seed: there is a connection.
+    reached: Notify,
+    was_connected: AtomicBool,
+}
+
+/// How a link does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkView {
+    /// `single`, `sentinel` or `cluster`.
+    pub topology: &'static str,
+    /// Its servers.
+    pub servers: Vec<Condition>,
+    /// Gateways that share the store, this one included.
+    pub nodes: NonZeroU32,
+    /// Whether it is known under what keys are hashed.
+    pub has_seed: bool,
+}
+
+impl Shared {
+    fn look_again(&self) {
+        self.changed.notify_one();
+    }
+
+    fn connected(&self) {
+        // Relaxed: advice for `/readyz`, publishes nothing.
+        self.was_connected.store(true, Ordering::Relaxed);
+        self.reached.notify_one();
+    }
+}
+
+impl Link {
+    /// A link for calls of `script`; what `before` knows of the fleet holds until this one knows better. Until [`Self::start`] the store
+    /// is away.
+    #[must_use]
+    pub fn new(
+        rules: StoreRules,
+        script: &'static str,
+        tallies: Arc<StoreTallies>,
+        before: Option<&Link>,
+    ) -> Self {
+        let known = rules.secret.map(|seed| Arc::new(seed.0));
+        let shared = Shared {
+            script,
+            nodes: before.map_or_else(Nodes::alone, |before| before.shared.nodes.known()),
+            tallies,
+            seed: ArcSwapOption::from(known),
+            changed: Notify::new(),
+            reached: Notify::new(),
+            was_connected: AtomicBool::new(false),
+        };
+        Self {
+            rules: Arc::new(rules),
+            shared: Arc::new(shared),
+            map: Arc::new(ArcSwap::from_pointee(Map::default())),
+            runtime: Mutex::new(None),
+        }
+    }
+
+    /// Begins to connect, in the background. A second time does nothing.
+    pub fn start(&self) {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if runtime.is_some() {
+            return;
+        }
+        // Masters of a Cluster are served at the same time; one server answers from one thread itself.
+        let threads = match self.rules.topology {
+            Topology::Cluster { .. } => 2,
+            _ => 1,
+        };
+        let built = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("store")
+            .enable_all()
+            .build();
+        match built {
+            Ok(built) => {
+                {
+                    // Tasks are born on it, whichever runtime this is called from.
+                    let _entered = built.enter();
+                    self.begin();
+                }
+                *runtime = Some(built);
+            }
+            Err(cause) => error!("store: its threads cannot be started, so it stays away: {cause}"),
+        }
+    }
+
+    fn begin(&self) {
+        let (rules, shared) = (Arc::clone(&self.rules), Arc::clone(&self.shared));
+        let target = match &self.rules.topology {
+            Topology::Single { place, database } => Target::Fixed {
+                place: place.clone(),
+                database: *database,
+            },
+            Topology::Sentinel { master, nodes } => Target::Sentinels {
+                master: master.clone(),
+                nodes: nodes.clone(),
+            },
+            Topology::Cluster { nodes } => {
+                let map = Arc::clone(&self.map);
+                tokio::spawn(survey::keep(nodes.clone(), map, rules, shared));
+                tokio::spawn(survey::agree_on_seed(
+                    Arc::downgrade(&self.map),
+                    Arc::clone(&self.rules),
+                    Arc::clone(&self.shared),
+                ));
+                return;
+            }
+        };
+        let key = format!("{}:nodes", self.rules.prefix);
+        let line = Kept::keep(Line::new(target, key, rules, shared));
+        self.map.store(Arc::new(Map::of_one(line)));
+        tokio::spawn(survey::agree_on_seed(
+            Arc::downgrade(&self.map),
+            Arc::clone(&self.rules),
+            Arc::clone(&self.shared),
+        ));
+    }
+
+    /// Makes one call, within the timeout.
+    ///
+    /// # Errors
+    /// Why there is no reply; it says whether the call may have been carried out.
+    pub async fn run(&self, call: Call) -> Result<Reply, Trouble> {
+        let started = clock::now();
+        let result = follow(&self.map, &self.rules, &self.shared, &call, None).await;
+        self.tally(&result, clock::since(started));
+        result
+    }
+
+    /// Makes many calls, those of one server in pieces of [`STORE_BATCH`], one after the other, each piece within the timeout. What comes
+    /// behind a piece that failed is not sent.
+    ///
+    /// # Errors
+    /// For each call, as in [`Self::run`].
+    pub async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply, Trouble>> {
+        let map = self.map.load_full();
+        let mut by_line: Vec<Vec<usize>> = vec![Vec::new(); map.lines.len()];
+        for (at, call) in calls.iter().enumerate() {
+            if let Some(line) = map.index_of(call)
+                && let Some(of_line) = by_line.get_mut(line)
+            {
+                of_line.push(at);
+            }
+        }
+        let mut results: Vec<_> = calls.iter().map(|_| Err(Trouble::Away)).collect();
+        let lines = map.lines.iter().zip(&by_line);
+        let told = lines.map(|(kept, indexes)| self.run_pieces(&kept.line, calls, indexes));
+        for (at, result) in join_all(told).await.into_iter().flatten() {
+            if let Some(place) = results.get_mut(at) {
+                *place = result;
+            }
+        }
+        results
+    }
+
+    /// Results of the calls at `indexes` up to the end of the piece that failed.
+    async fn run_pieces(
+        &self,
+        line: &Line,
+        calls: &[Call],
+        indexes: &[usize],
+    ) -> Vec<(usize, Result<Reply, Trouble>)> {
+        let mut told = Vec::with_capacity(indexes.len());
+        for piece in indexes.chunks(STORE_BATCH) {
+            let Some(permit) = line.permit() else { break };
+            let started = clock::now();
+            let deadline = clock::deadline(self.rules.timeout);
+            let asked: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
+            let answers = timeout_at(deadline, line.ask_all(&asked)).await;
+            let answers = match answers.unwrap_or(Err(Trouble::TimedOut)) {
+                Ok(answers) => answers,
+                Err(trouble) => {
+                    line.failed(permit, &trouble);
+                    self.tally(&Err(trouble.clone()), clock::since(started));
+                    told.extend(piece.iter().map(|at| (*at, Err(trouble.clone()))));
+                    break;
+                }
+            };
+            line.succeeded(permit);
+            self.shared
+                .tallies
+                .called(CallResult::Ok, clock::since(started));
+            for ((at, call), answer) in piece.iter().zip(asked).zip(answers) {
+                let result = match answer {
+                    Ok(reply) => Ok(reply),
+                    Err(Fault::Trouble(trouble)) => {
+                        line.failed(permit, &trouble);
+                        Err(trouble)
+                    }
+                    // It did not run, and takes the way of a single call.
+                    Err(_) => self.run(call.clone()).await,
+                };
+                told.push((*at, result));
+            }
+        }
+        told
+    }
+
+    /// Gateways that share the store, this one included: the last number, while it is away.
+    #[must_use]
+    pub fn nodes(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.shared.nodes.count()).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// Whether calls pass to all its servers.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        let map = self.map.load();
+        let mut lines = map.lines.iter();
+        !map.lines.is_empty() && lines.all(|kept| kept.line.permit().is_some())
+    }
+
+    /// Whether a call about `key` would be sent; which key that is matters only while some server is away.
+    #[must_use]
+    pub fn reaches(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
+        self.is_up() || {
+            let call = Call {
+                keys: vec![key()],
+                args: Vec::new(),
+            };
+            let map = self.map.load();
+            let line = map.line_of(&call);
+            line.is_some_and(|line| line.permit().is_some())
+        }
+    }
+
+    /// What keys are hashed under; `None` until the store was reached for the first time, where no file says it.
+    #[must_use]
+    pub fn seed(&self) -> Option<Seed> {
+        let seed = self.shared.seed.load();
+        seed.as_deref().map(|seed| Seed::from_bytes(*seed))
+    }
+
+    /// What every key begins with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.rules.prefix
+    }
+
+    /// Whether keys of one call must share a slot.
+    #[must_use]
+    pub fn has_slots(&self) -> bool {
+        matches!(self.rules.topology, Topology::Cluster { .. })
+    }
+
+    /// The rules that it was made of.
+    #[must_use]
+    pub fn rules(&self) -> &StoreRules {
+        &self.rules
+    }
+
+    /// Whether the other leads to the same counts, however it gets there.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let (one, other) = (&self.rules, &other.rules);
+        one.topology == other.topology && one.prefix == other.prefix && one.secret == other.secret
+    }
+
+    /// Whether it was connected at any time.
+    #[must_use]
+    pub fn was_connected(&self) -> bool {
+        self.shared.was_connected.load(Ordering::Relaxed)
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn view(&self) -> LinkView {
+        let map = self.map.load();
+        LinkView {
+            topology: self.rules.topology.name(),
+            servers: map.lines.iter().map(|kept| kept.line.condition()).collect(),
+            nodes: self.nodes(),
+            has_seed: self.shared.seed.load().is_some(),
+        }
+    }
+
+    fn tally(&self, result: &Result<Reply, Trouble>, took: Duration) {
+        let result = match result {
+            Ok(_) => CallResult::Ok,
+            Err(Trouble::Away) => CallResult::Away,
+            Err(Trouble::TimedOut) => CallResult::TimedOut,
+            Err(Trouble::Lost) => CallResult::Lost,
+            Err(Trouble::Refused(_) | Trouble::Unreadable) => CallResult::Refused,
+        };
+        self.shared.tallies.called(result, took);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let runtime = self
+            .runtime
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = runtime.take() {
+            // A plain drop would wait for its threads, perhaps on a thread that serves requests.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("Link")
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One call, of the link's script or of `other`, within the timeout.
+async fn follow(
+    map: &ArcSwap<Map>,
+    rules: &StoreRules,
+    shared: &Shared,
+    call: &Call,
+    other: Option<&'static str>,
+) -> Result<Reply, Trouble> {
+    let map = map.load_full();
+    let deadline = clock::deadline(rules.timeout);
+    let whole = other.unwrap_or(shared.script);
+    let mut manner = other.map_or(Manner::Known, Manner::Whole);
+    let mut line = map.line_of(call).ok_or(Trouble::Away)?;
+    for _ in 0..STORE_WAYS {
+        let permit = line.permit().ok_or(Trouble::Away)?;
+        let asked = timeout_at(deadline, line.ask(call, manner)).await;
+        let fault = match asked {
+            Err(_) => Fault::Trouble(Trouble::TimedOut),
+            Ok(Err(fault)) => fault,
+            Ok(Ok(reply)) => {
+                line.succeeded(permit);
+                return Ok(reply);
+            }
+        };
+        if let Fault::Trouble(trouble) = fault {
+            line.failed(permit, &trouble);
+            return Err(trouble);
+        }
+        line.succeeded(permit);
+        match fault {
+            Fault::NoScript => {
+                shared.tallies.happened(LinkEvent::ScriptLoaded);
+                manner = Manner::Whole(whole);
+            }
+            Fault::Moved(place) => {
+                shared.look_again();
+                line = elsewhere(&map, place).ok_or(Trouble::Refused(Refusal::Moved))?;
+            }
+            Fault::Ask(place) => {
+                line = elsewhere(&map, place).ok_or(Trouble::Refused(Refusal::Moved))?;
+                manner = Manner::Asking(whole);
+            }
+            Fault::TryAgain | Fault::Trouble(_) => {
+                let pause = tokio::time::sleep(MOVING);
+                if timeout_at(deadline, pause).await.is_err() {
+                    return Err(Trouble::Refused(Refusal::TryAgain));
+                }
+            }
+        }
+    }
+    Err(Trouble::Refused(Refusal::TryAgain))
+}
+
+fn elsewhere(map: &Map, place: Option<HostPort>) -> Option<&Line> {
+    map.line_to(&place?)
+}

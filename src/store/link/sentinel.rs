@@ -1,0 +1,81 @@
+//! Asks Sentinels where the master is.
+
+use std::fmt;
+
+use redis::Value;
+
+use super::answer::read;
+use super::connect::{Greeting, Unreached, connect};
+use crate::clock;
+use crate::config::rules::{HostPort, StorePlace, StoreRules};
+use crate::store::script::Reply;
+
+/// Why nobody says where the master is.
+#[derive(Debug)]
+pub(super) enum Unknown {
+    /// A Sentinel cannot be asked.
+    Unreached(HostPort, Unreached),
+    /// It does not know a master of that name, or does not say.
+    Unnamed(HostPort),
+}
+
+/// Where the master is, by the first Sentinel that knows; each try begins with another, so that one that is wrong is not asked for ever.
+pub(super) async fn master(
+    name: &str,
+    nodes: &[HostPort],
+    turn: usize,
+    rules: &StoreRules,
+) -> Result<HostPort, Vec<Unknown>> {
+    let mut unknown = Vec::new();
+    let begin = turn % nodes.len().max(1);
+    for node in nodes.iter().skip(begin).chain(nodes.iter().take(begin)) {
+        match ask(name, node, rules).await {
+            Ok(place) => return Ok(place),
+            Err(why) => unknown.push(why),
+        }
+    }
+    Err(unknown)
+}
+
+async fn ask(name: &str, node: &HostPort, rules: &StoreRules) -> Result<HostPort, Unknown> {
+    let place = StorePlace::Tcp(node.clone());
+    let connected = connect(&place, Greeting::Anonymous, rules)
+        .await
+        .map_err(|why| Unknown::Unreached(node.clone(), why))?;
+    let mut pipe = connected.pipe;
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+    let deadline = clock::deadline(rules.connect_timeout);
+    let answer = tokio::select! {
+        answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
+        () = connected.driver => None,
+    };
+    let reply = answer.and_then(|answer: Result<Value, _>| read(answer).ok());
+    let said = reply.as_ref().and_then(place_of);
+    said.ok_or_else(|| Unknown::Unnamed(node.clone()))
+}
+
+/// `["10.0.0.1", "6379"]`
+fn place_of(reply: &Reply) -> Option<HostPort> {
+    let Reply::Rows(fields) = reply else {
+        return None;
+    };
+    let [Reply::Bytes(host), Reply::Bytes(port)] = &fields[..] else {
+        return None;
+    };
+    Some(HostPort {
+        host: str::from_utf8(host).ok()?.into(),
+        port: str::from_utf8(port).ok()?.parse().ok()?,
+    })
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreached(node, why) => write!(into, "the Sentinel {node}: {why}"),
+            Self::Unnamed(node) => {
+                write!(into, "the Sentinel {node} knows no master of that name")
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Knows the slots of a Cluster: which one a key is in, and which server has it.
+
+use crate::config::rules::HostPort;
+use crate::store::script::Reply;
+
+/// How many there are.
+pub(super) const SLOTS: u16 = 16_384;
+
+/// A master and the slots that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shard {
+    /// Where it listens.
+    pub(super) place: HostPort,
+    /// The first and the last of each range.
+    pub(super) ranges: Vec<(u16, u16)>,
+}
+
+/// The slot of a key.
+pub(super) fn slot(key: &[u8]) -> u16 {
+    crc16(tag(key)) % SLOTS
+}
+
+/// The part of a key that counts: what is between its first `{` and the next `}`, if anything is.
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+fn tag(key: &[u8]) -> &[u8] {
+    let inside = key
+        .iter()
+        .position(|byte| *byte == b'{')
+        .and_then(|open| key.get(open + 1..));
+    let closed = inside.and_then(|rest| rest.get(..rest.iter().position(|byte| *byte == b'}')?));
+    closed.filter(|tag| !tag.is_empty()).unwrap_or(key)
+}
+
+/// CRC16 as XMODEM has it, which the Cluster's specification names.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc: u16, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
+            crc << 1 ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    })
+}
+
+/// A number whose decimal digits lie in one of these ranges, as the part of a key that counts; `None` where there is none soon.
+pub(super) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
+    // A master of one slot out of 16,384 has one of these but for odds of e^-12.
+    (0..12 * u32::from(SLOTS)).find(|number| {
+        let slot = slot(number.to_string().as_bytes());
+        ranges
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&slot))
+    })
+}
+
+/// Reads the answer of `CLUSTER SLOTS` that the server at `asked` gave. Ranges without a master that has an address are left out.
+pub(super) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<Shard>> {
+    let Reply::Rows(ranges) = reply else {
+        return None;
+    };
+    let mut shards: Vec<Shard> = Vec::new();
+    for range in ranges {
+        let Reply::Rows(fields) = range else {
+            return None;
+        };
+        let [
+            Reply::Integer(from),
+            Reply::Integer(to),
+            Reply::Rows(master),
+            ..,
+        ] = &fields[..]
+        else {
+            return None;
+        };
+        let [host, Reply::Integer(port), ..] = &master[..] else {
+            return None;
+        };
+        let host = match host {
+            Reply::Bytes(host) if host.is_empty() => asked.host.clone(),
+            Reply::Bytes(host) => str::from_utf8(host).ok()?.into(),
+            _ => continue,
+        };
+        let port = u16::try_from(*port).ok()?;
+        let range = (u16::try_from(*from).ok()?, u16::try_from(*to).ok()?);
+        let place = HostPort { host, port };
+        match shards.iter_mut().find(|shard| shard.place == place) {
+            Some(shard) => shard.ranges.push(range),
+            None => shards.push(Shard {
+                place,
+                ranges: vec![range],
+            }),
+        }
+    }
+    Some(shards)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: keys go where servers look for them. Method: the examples of the specification, and what `CLUSTER KEYSLOT` answers.
+    #[test]
+    fn slots_are_those_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, counted) in [
+            ("{user1000}.following", "user1000"),
+            ("foo{}{bar}", "foo{}{bar}"),
+            ("foo{{bar}}zap", "{bar"),
+            ("foo{bar}{zap}", "bar"),
+            ("foo{bar", "foo{bar"),
+        ] {
+            assert_eq!(tag(key.as_bytes()), counted.as_bytes());
+        }
+        assert_eq!(slot(b"a"), 15_495);
+        assert_eq!(slot(b"foo"), 12_182);
+        assert_eq!(slot(b"sluicegate{foo}:otp"), 12_182);
+    }
+
+    /// Goal: every master has a key for heartbeats. Method: the narrowest ranges.
+    #[test]
+    fn a_number_is_found_in_any_range() {
+        for edge in [0, 1, 8_191, 16_383] {
+            let number = number_in(&[(edge, edge)]).expect("a number");
+            assert_eq!(slot(number.to_string().as_bytes()), edge);
+        }
+        assert_eq!(number_in(&[]), None);
+    }
+
+    /// Goal: what servers answer is read, whatever they answer. Method: two ranges of one master, one without an address, nonsense.
+    #[test]
+    fn ranges_are_gathered_by_master() {
+        let asked = HostPort {
+            host: "h".into(),
+            port: 1,
+        };
+        let range = |from, to, host: Reply| {
+            let master = Reply::Rows(vec![host, Reply::Integer(7)]);
+            Reply::Rows(vec![Reply::Integer(from), Reply::Integer(to), master])
+        };
+        let own = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+        let reply = Reply::Rows(vec![
+            range(0, 5, own("")),
+            range(6, 9, own("a")),
+            range(10, 10, own("h")),
+            range(11, 12, Reply::Nil),
+        ]);
+        let shard = |host: &str, ranges: &[(u16, u16)]| Shard {
+            place: HostPort {
+                host: host.into(),
+                port: 7,
+            },
+            ranges: ranges.to_vec(),
+        };
+        let expected = vec![shard("h", &[(0, 5), (10, 10)]), shard("a", &[(6, 9)])];
+        assert_eq!(shards(&reply, &asked), Some(expected));
+        assert_eq!(
+            shards(&Reply::Rows(vec![range(-1, 5, own("a"))]), &asked),
+            None
+        );
+        assert_eq!(shards(&Reply::Nil, &asked), None);
+        assert_eq!(
+            shards(&Reply::Rows(vec![Reply::Rows(vec![])]), &asked),
+            None
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! Knows which server has which keys, and keeps it up to date; agrees with the fleet on what keys are hashed under.
+//!
+//! The map of a Cluster is asked for every ten seconds, and as soon as an answer says that it is wrong or a server is away. Lines to
+//! servers that stay are kept. A server that is asked for it is one that answered before, or one that the configuration names.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use log::warn;
+
+use super::answer::read;
+use super::connect::{Greeting, connect};
+use super::line::{Kept, Line, Target, random};
+use super::slots::{SLOTS, Shard, number_in, shards, slot};
+use super::{Shared, follow};
+use crate::clock;
+use crate::config::rules::{HostPort, StorePlace, StoreRules};
+use crate::store::breaker::{Backoff, jittered};
+use crate::store::script::{Call, Reply};
+
+/// How often the map is asked for when nothing has happened.
+const OFTEN: Duration = Duration::from_secs(10);
+/// How soon after another, whatever happens.
+const SOON: Duration = Duration::from_millis(100);
+/// How often the seed is looked after, once it is known: a store that was emptied gets it back.
+const SEED_OFTEN: Duration = Duration::from_secs(5);
+
+/// Keeps the first seed that anybody brings, and answers the one that is kept. KEYS: where; ARGV: a seed.
+const SEED: &str = "\
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return redis.call('GET', KEYS[1])
+";
+
+/// Which server has which keys.
+#[derive(Default)]
+pub(super) struct Map {
+    pub(super) lines: Vec<Arc<Kept>>,
+    /// The line of each slot; none: the first has all keys.
+    slots: Option<Box<[Option<u16>]>>,
+}
+
+impl Map {
+    /// One server has all keys.
+    pub(super) fn of_one(line: Kept) -> Self {
+        Self {
+            lines: vec![Arc::new(line)],
+            slots: None,
+        }
+    }
+
+    /// Which line has the keys of a call.
+    pub(super) fn index_of(&self, call: &Call) -> Option<usize> {
+        match &self.slots {
+            None => (!self.lines.is_empty()).then_some(0),
+            Some(slots) => {
+                let key = call.keys.first()?;
+                slots.get(usize::from(slot(key))).copied()?.map(usize::from)
+            }
+        }
+    }
+
+    /// The line that has the keys of a call.
+    pub(super) fn line_of(&self, call: &Call) -> Option<&Line> {
+        Some(&self.lines.get(self.index_of(call)?)?.line)
+    }
+
+    /// The line to a server.
+    pub(super) fn line_to(&self, place: &HostPort) -> Option<&Line> {
+        let kept = self.lines.iter().find(|kept| kept.line.leads_to(place))?;
+        Some(&kept.line)
+    }
+
+    /// The map that `shards` make, with the lines of this one where their servers stay.
+    fn redrawn(&self, shards: &[Shard], rules: &Arc<StoreRules>, shared: &Arc<Shared>) -> Self {
+        let mut slots = vec![None; usize::from(SLOTS)].into_boxed_slice();
+        let mut lines = Vec::with_capacity(shards.len());
+        for shard in shards {
+            let Some(number) = number_in(&shard.ranges) else {
+                continue;
+            };
+            let index = u16::try_from(lines.len()).ok();
+            for (from, to) in &shard.ranges {
+                let range = slots.get_mut(usize::from(*from)..=usize::from(*to));
+                range.into_iter().flatten().for_each(|slot| *slot = index);
+            }
+            let key = format!("{}:nodes:{{{number}}}", rules.prefix);
+            let known = self
+                .lines
+                .iter()
+                .find(|kept| kept.line.leads_to(&shard.place));
+            lines.push(match known {
+                Some(kept) => {
+                    kept.line.beat_under(key);
+                    Arc::clone(kept)
+                }
+                None => {
+                    let target = Target::Fixed {
+                        place: StorePlace::Tcp(shard.place.clone()),
+                        database: 0,
+                    };
+                    let line = Line::new(target, key, Arc::clone(rules), Arc::clone(shared));
+                    Arc::new(Kept::keep(line))
+                }
+            });
+        }
+        Self {
+            lines,
+            slots: Some(slots),
+        }
+    }
+}
+
+/// Keeps the map of a Cluster up to date.
+pub(super) async fn keep(
+    named: Vec<HostPort>,
+    map: Arc<ArcSwap<Map>>,
+    rules: Arc<StoreRules>,
+    shared: Arc<Shared>,
+) {
+    let mut backoff = Backoff::default();
+    let mut answered: Option<HostPort> = None;
+    let mut told = false;
+    loop {
+        let known: Vec<HostPort> = answered.iter().chain(&named).cloned().collect();
+        let pause = match learn(&known, &rules).await {
+            Ok((who, shards)) => {
+                let next = map.load().redrawn(&shards, &rules, &shared);
+                map.store(Arc::new(next));
+                answered = Some(who);
+                backoff = Backoff::default();
+                told = false;
+                OFTEN
+            }
+            Err(why) => {
+                if !told {
+                    warn!("store: no node of the cluster says which has which keys: {why}");
+                }
+                told = true;
+                answered = None;
+                backoff.pause(random())
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.changed.notified() => tokio::time::sleep(jittered(SOON, random())).await,
+        }
+    }
+}
+
+/// What the first server that answers says, and which it is.
+pub(super) async fn learn(
+    known: &[HostPort],
+    rules: &StoreRules,
+) -> Result<(HostPort, Vec<Shard>), String> {
+    let mut reasons = Vec::new();
+    for node in known {
+        match learn_from(node, rules).await {
+            Ok(shards) => return Ok((node.clone(), shards)),
+            Err(why) => reasons.push(format!("{node}: {why}")),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<Shard>, String> {
+    let place = StorePlace::Tcp(node.clone());
+    let greeting = Greeting::Full { database: 0 };
+    let connected = connect(&place, greeting, rules).await;
+    let connected = connected.map_err(|why| why.to_string())?;
+    let mut pipe = connected.pipe;
+    let mut question = redis::cmd("CLUSTER");
+    question.arg("SLOTS");
+    let deadline = clock::deadline(rules.connect_timeout);
+    let answer = tokio::select! {
+        answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
+        () = connected.driver => None,
+    };
+    let Some(answer) = answer else {
+        return Err("it did not answer".to_owned());
+    };
+    match read(answer) {
+        Ok(reply) => match shards(&reply, node) {
+            Some(shards) if !shards.is_empty() => Ok(shards),
+            Some(_) => Err("it knows no slots".to_owned()),
+            None => Err("its answer cannot be read".to_owned()),
+        },
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
+/// Fetches what keys are hashed under, or brings it, as long as the link lives.
+pub(super) async fn agree_on_seed(
+    map: Weak<ArcSwap<Map>>,
+    rules: Arc<StoreRules>,
+    shared: Arc<Shared>,
+) {
+    if rules.secret.is_some() {
+        return;
+    }
+    let mut fresh = [0; 16];
+    if getrandom::fill(&mut fresh).is_err() {
+        // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
+        warn!("store: the system has no random numbers to make a seed of");
+        return;
+    }
+    loop {
+        let known = shared.seed.load_full();
+        let Some(map) = map.upgrade() else { return };
+        let call = Call {
+            keys: vec![format!("{}:seed", rules.prefix).into_bytes()],
+            args: vec![known.as_deref().unwrap_or(&fresh).to_vec()],
+        };
+        let reply = follow(&map, &rules, &shared, &call, Some(SEED)).await;
+        drop(map);
+        let kept = match reply {
+            Ok(Reply::Bytes(bytes)) => <[u8; 16]>::try_from(&bytes[..]).ok(),
+            _ => None,
+        };
+        let pause = match (kept, known) {
+            (Some(kept), Some(known)) if kept == *known => SEED_OFTEN,
+            (Some(kept), known) => {
+                if known.is_some() {
+                    warn!("store: it has another seed than before, so its counters begin anew");
+                }
+                shared.seed.store(Some(Arc::new(kept)));
+                SEED_OFTEN
+            }
+            (None, _) => SOON,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(jittered(pause, random())) => {}
+            () = shared.reached.notified() => {}
+        }
+    }
+}

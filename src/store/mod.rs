@@ -1,0 +1,33 @@
+//! Shares counters with other nodes through Redis or Valkey: the rules are the limiter's, the counts the store's.
+//!
+//! The [`script`] judges in the store, by its clock, all that is asked in one call or nothing of it. The [`Link`] gets calls there and
+//! answers back, or says within the timeout that it could not. `strict` has the limits that are decided there, `fallback` what holds for
+//! them while the store is away; `synced` those that each node decides at once. What it admits of these is `owed`, and told by the protocol
+//! of `exchange` in the next `sync`.
+
+mod breaker;
+mod calls;
+mod exchange;
+mod fallback;
+pub mod link;
+mod nodes;
+mod owed;
+pub mod script;
+mod settle;
+mod strict;
+mod sync;
+mod synced;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod unsent;
+
+pub use self::calls::{Debts, Store};
+pub use self::link::{Link, LinkView, Refusal, Trouble};
+pub use self::script::KeyName;
+pub use self::settle::StrictCharge;
+pub use self::strict::{Answer, Answers, Belief, Decider, Ruling, Shared, StrictAsk, reserve};
+pub use self::sync::{Exchanged, Syncs};
+pub use self::synced::{SyncAsk, SyncCharge, SyncRuling, Synced, reserve_synced};
+pub use self::tls::{Tls, TlsError, TlsTexts};
+pub use self::unsent::{Debt, Unsent};

@@ -1,0 +1,221 @@
+//! Tests of what is owed to the store, with limits whose counts can be read.
+
+use std::time::Duration;
+
+use sluicegate_limiter::{Capacity, Period, Rate, RateState, Rates};
+
+use super::*;
+
+/// Noon of a day, so that no window ends while a test goes on.
+pub(in crate::store) const NOON: Timestamp = Timestamp::from_secs(1_800_014_400);
+
+/// A limit with two tables, of so many a day.
+pub(in crate::store) fn account(owed: &Owed, name: &str, count: u32) -> Arc<Account> {
+    let rate = Rate::new(count, Period::from_secs(86_400).unwrap()).unwrap();
+    let limit = || Limit::new(Rates::new([rate]).unwrap(), Capacity::new(1000).unwrap());
+    Arc::new(Account {
+        tally: owed.tally(&name.into()),
+        view: limit(),
+        own: limit(),
+    })
+}
+
+pub(in crate::store) fn at(millis: u64) -> Moments {
+    let here = NOON.saturating_add(Duration::from_millis(millis));
+    Moments { here, store: here }
+}
+
+pub(in crate::store) fn share(account: &Arc<Account>, key: u64, units: u32) -> Share<'_> {
+    Share {
+        account,
+        key: KeyHash::from_bits(key << 20),
+        name: KeyHash::from_bits(key),
+        cost: Cost::new(units).unwrap(),
+    }
+}
+
+/// What a request does that is admitted.
+pub(in crate::store) fn charge(
+    owed: &Owed,
+    share: &Share<'_>,
+    stand: Stand,
+    at: Moments,
+) -> Entered {
+    let seen = owed.adoptions(share.key);
+    share.account.view.count(share.key, share.cost, at.store);
+    share.account.own.count(share.key, share.cost, at.here);
+    owed.add(share, stand, seen, at)
+}
+
+fn state(units: u32) -> RemoteState {
+    RemoteState::new([RateState::Sliding {
+        second: NOON.as_secs(),
+        previous: 0,
+        current: units,
+    }])
+}
+
+fn taken(owed: &Owed, until: Moments) -> Vec<(u64, u64)> {
+    let taken = owed.take(100, until.here).into_iter();
+    taken
+        .map(|taken| (taken.name.bits(), taken.units))
+        .collect()
+}
+
+/// Goal: a busy key is one push, limits are apart, and nothing is taken twice. Method: two limits with equal keys, taken up to a moment.
+#[test]
+fn charges_of_a_key_are_merged_and_taken_once() {
+    let owed = Owed::default();
+    let (one, two) = (account(&owed, "one", 100), account(&owed, "two", 100));
+    for (account, key, units, millis) in [(&one, 1, 2, 0), (&one, 1, 3, 5), (&two, 1, 7, 9)] {
+        let share = share(account, key, units);
+        assert_eq!(
+            charge(&owed, &share, Stand::Final, at(millis)),
+            Entered::Yes
+        );
+    }
+    assert_eq!(
+        taken(&owed, at(5)),
+        [(1, 5)],
+        "what began to wait later is left"
+    );
+    assert_eq!(taken(&owed, at(9)), [(1, 7)]);
+    assert_eq!(taken(&owed, at(9)), []);
+    assert_eq!(owed.backlog().keys, 2, "they are under way");
+}
+
+/// Goal: the store hears of a key in the order of its pushes. Method: a charge while the key is under way waits until it has come back.
+#[test]
+fn a_key_that_is_under_way_is_not_taken() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    charge(&owed, &share(&account, 1, 1), Stand::Final, at(0));
+    let first = owed.take(1, at(0).here).pop().unwrap();
+    charge(&owed, &share(&account, 1, 4), Stand::Final, at(1));
+    assert_eq!(taken(&owed, at(9)), []);
+    owed.adopt(first.debtor, &state(1), at(2).store);
+    assert_eq!(taken(&owed, at(9)), [(1, 4)]);
+}
+
+/// Goal: what may be given back is not told before it is known. Method: three open costs that come to what was charged, to more, and to
+/// nothing; the last leaves a look.
+#[test]
+fn open_costs_are_told_once_they_are_settled() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    let shares = [1, 2, 3].map(|key| share(&account, key, 2));
+    for share in &shares {
+        charge(&owed, share, Stand::Open, at(0));
+    }
+    assert_eq!(taken(&owed, at(9)), []);
+    for (share, due) in shares.iter().zip([2, 5, 0]) {
+        owed.settle(share, Entered::Yes, due, at(1));
+    }
+    let mut told = taken(&owed, at(9));
+    told.sort_unstable();
+    assert_eq!(told, [(1, 2), (2, 5), (3, 0)]);
+}
+
+/// Goal: an answer forgets nothing that the store cannot know of, and what it knows counts once. Method: a key charged before its push,
+/// while that is under way, and with a cost that is open; the view afterwards.
+#[test]
+fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    charge(&owed, &share(&account, 1, 3), Stand::Final, at(0));
+    charge(&owed, &share(&account, 1, 2), Stand::Open, at(0));
+    let push = owed.take(1, at(0).here).pop().unwrap();
+    assert_eq!(push.units, 3);
+    charge(&owed, &share(&account, 1, 4), Stand::Final, at(1));
+    // Other nodes have charged ten.
+    owed.adopt(push.debtor, &state(13), at(2).store);
+    let key = push.debtor.key();
+    assert_eq!(account.view.used(key, at(2).store), 13 + 2 + 4);
+    assert_eq!(account.own.used(key, at(2).here), 9);
+}
+
+/// Goal: a charge that an answer overwrites before it is entered counts. Method: an adoption between the two steps of a request.
+#[test]
+fn a_charge_that_an_answer_overwrote_counts_again() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    charge(&owed, &share(&account, 1, 1), Stand::Final, at(0));
+    let push = owed.take(1, at(0).here).pop().unwrap();
+    let late = share(&account, 1, 5);
+    let seen = owed.adoptions(late.key);
+    account.view.count(late.key, late.cost, at(1).store);
+    owed.adopt(push.debtor, &state(1), at(1).store);
+    assert_eq!(account.view.used(late.key, at(1).store), 1, "overwritten");
+    owed.add(&late, Stand::Final, seen, at(1));
+    assert_eq!(account.view.used(late.key, at(1).store), 6);
+}
+
+/// Goal: no number of keys fills the memory, and what finds no room is told of. Method: twice as many keys as there may be; then a known
+/// key, and one after room was made.
+#[tokio::test]
+async fn keys_are_bounded() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    let most = bounds::SYNC_KEYS as u64;
+    let entered = (0..2 * most).filter(|key| {
+        let entered = owed.add(&share(&account, *key, 1), Stand::Final, Adoptions(0), at(0));
+        entered == Entered::Yes
+    });
+    assert_eq!(entered.count() as u64, most);
+    assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
+    owed.crowded().await;
+    let again = owed.add(&share(&account, 0, 1), Stand::Final, Adoptions(0), at(0));
+    assert_eq!(again, Entered::Yes);
+    assert_eq!(owed.lost(), most);
+}
+
+/// Goal: a long outage does not keep keys that no longer count. Method: a key whose window has passed before one whose has not.
+#[test]
+fn keys_of_which_nothing_counts_are_forgotten() {
+    let owed = Owed::default();
+    let account = account(&owed, "one", 100);
+    let days = |days: u64| at(days * 86_400_000);
+    charge(&owed, &share(&account, 1, 1), Stand::Final, days(0));
+    charge(&owed, &share(&account, 2, 1), Stand::Final, days(3));
+    owed.forget_past(days(3).here);
+    assert_eq!(taken(&owed, days(3)), [(2, 1)]);
+    assert_eq!(owed.backlog().oldest, None);
+}
+
+/// Goal: the two steps of requests and the adoptions of many answers, all at once, lose no charge. Method: threads that charge one key,
+/// and one that pushes and adopts what a store would say; at the end the view counts no less than all charges.
+#[test]
+fn nothing_is_lost_between_threads() {
+    const TURNS: u32 = 5_000;
+    let owed = Owed::default();
+    let account = account(&owed, "one", 1_000_000);
+    let unit = share(&account, 1, 1);
+    let store = std::thread::scope(|scope| {
+        let chargers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..TURNS {
+                        charge(&owed, &unit, Stand::Final, at(0));
+                    }
+                })
+            })
+            .collect();
+        let mut store = 0;
+        let mut push_all = || {
+            for push in owed.take(1, at(0).here) {
+                store += u32::try_from(push.units).unwrap();
+                owed.adopt(push.debtor, &state(store), at(0).store);
+            }
+        };
+        while !chargers.iter().all(|charger| charger.is_finished()) {
+            push_all();
+        }
+        push_all();
+        store
+    });
+    assert_eq!(store, 2 * TURNS, "told once each");
+    assert_eq!(
+        account.view.used(unit.key, at(0).store),
+        u64::from(2 * TURNS)
+    );
+}

@@ -1,0 +1,125 @@
+//! Owns what is said to the store's script and what it answers: calls are built here, answers are read here, and nothing
+//! else knows how either is written.
+//!
+//! One script judges everything ([`TEXT`]). A [`Call`] is its keys and arguments, for whoever has a connection; a [`Reply`] is
+//! what came back, apart from any client crate. All keys of one call lie in one slot of a cluster: the caller sees to that
+//! by their [`KeyName`]s, which share a tag then.
+//!
+//! # Calls
+//! - [`decide`] charges all asks, or none.
+//! - [`peek`] says what `decide` would. It writes nothing, so a replica that may only be read answers it too.
+//! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`Number`] of
+//!   each [`Node`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
+//! - [`settle`] makes a charge cost what it came to: gives back, or takes more.
+//!
+//! Of these only `push` may be repeated when it is not known whether it ran. A `decide` or `settle` that was lost stays lost:
+//! then something may stay charged that nobody was admitted for, and nothing is charged twice.
+
+mod answer;
+mod call;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
+
+pub use answer::{Answer, Came, Decided, Told, Unreadable, read};
+pub use call::{decide, peek, push, settle};
+
+/// The script, for Redis 5 and later and for Valkey.
+pub const TEXT: &str = include_str!("decide.lua");
+
+/// How long a key remembers the last push of a node at least, also one that owes nothing: until then a push may be repeated.
+pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
+
+/// One run of the script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The keys, all of one slot.
+    pub keys: Vec<Vec<u8>>,
+    /// The arguments.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing.
+    Nil,
+    /// A number.
+    Integer(i64),
+    /// A string.
+    Bytes(Vec<u8>),
+    /// Several.
+    Rows(Vec<Reply>),
+}
+
+/// The name of a key in the store: whose counter, of which limit. Names with the same key hash lie in one slot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyName(String);
+
+impl KeyName {
+    /// `PREFIX{KEY}:LIMIT`. The hash is one under the store's seed, not the process's.
+    #[must_use]
+    pub fn new(prefix: &str, key: KeyHash, limit: &str) -> Self {
+        let mut name = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
+        name.push_str(prefix);
+        // A string takes whatever is written to it.
+        let _ = write!(name, "{{{:016x}}}:{limit}", key.bits());
+        Self(name)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What decides its slot.
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        let inside = self.0.split_once('{').map_or("", |(_, behind)| behind);
+        inside.split_once('}').map_or("", |(tag, _)| tag)
+    }
+}
+
+/// What a request asks of one limit in the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// How the limit judges this key.
+    pub policy: &'a Policy,
+    /// Whose counter. Asks of one name are one ask for all that they cost, by the policy of the first.
+    pub name: &'a KeyName,
+    /// How much.
+    pub cost: Cost,
+}
+
+/// A gateway as a key remembers it: a random number of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node(pub u64);
+
+/// The number of a push: greater with every push of a node to a key, below 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number(pub u64);
+
+/// A charge in the store that may still be settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    policy: Policy,
+    name: KeyName,
+    cost: Cost,
+    left: RemoteState,
+    made: Timestamp,
+}
+
+impl Charge {
+    /// The ask that was charged.
+    #[must_use]
+    pub fn ask(&self) -> Ask<'_> {
+        Ask {
+            policy: &self.policy,
+            name: &self.name,
+            cost: self.cost,
+        }
+    }
+}

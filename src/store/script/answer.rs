@@ -1,0 +1,177 @@
+//! Reads what the script answers: whatever else comes is refused by name, never taken for an answer.
+
+use std::fmt;
+
+use sluicegate_limiter::{Decision, RateState, RemoteState, Timestamp, Told as Outcome, Verdict};
+
+use super::call::{joint_cost, place_of, state_of};
+use super::{Ask, Charge, KeyName, Reply};
+
+/// What the script said.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It judged.
+    Decided(Decided),
+    /// The store's clock, which says this, is in none of the calendar's windows that were sent. Nothing was written: ask
+    /// again near that moment.
+    Elsewhen(Timestamp),
+    /// This key holds what the script never puts there: somebody else uses it. Nothing was written.
+    Foreign(KeyName),
+}
+
+/// What the script judged.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// What came of it.
+    pub came: Came,
+    /// One for each ask, in their order.
+    pub told: Vec<Told>,
+    /// Fields that could not be read, and count as unused: what wrote them was no gateway of this kind.
+    pub unreadable: u32,
+}
+
+/// What came of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// Everything that was asked was charged.
+    Charged,
+    /// Nothing was: some rate refuses, or nothing but a look was asked for.
+    NotCharged,
+    /// The key knows this push, or was settled.
+    Done,
+}
+
+/// What the script told of one ask.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The answer of this limit.
+    pub decision: Decision,
+    /// What the key holds now, for a view to adopt.
+    pub state: RemoteState,
+    /// What was charged, if it was.
+    pub charge: Option<Charge>,
+}
+
+impl Decided {
+    /// The verdict over all asks.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(self.told.iter().map(|told| told.decision.clone()))
+    }
+}
+
+/// What came back is no answer of the script's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable(Reply);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.0 {
+            Reply::Nil => "nothing",
+            Reply::Integer(_) => "a number",
+            Reply::Bytes(_) => "a string",
+            Reply::Rows(_) => "a list of another kind",
+        };
+        write!(into, "the store answered the script with {what}")
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+const NOT_CHARGED: u64 = 0;
+const CHARGED: u64 = 1;
+const DONE: u64 = 2;
+const ELSEWHEN: u64 = 3;
+const FOREIGN: u64 = 4;
+
+/// Reads the answer to a call about these asks; to a push or a settlement it is one ask, that of the push or of
+/// [`Charge::ask`].
+///
+/// # Errors
+/// When it is no answer of the script's to these asks.
+pub fn read(asks: &[Ask<'_>], reply: Reply) -> Result<Answer, Unreadable> {
+    parse(asks, &reply).ok_or(Unreadable(reply))
+}
+
+fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
+    let Reply::Rows(rows) = reply else {
+        return None;
+    };
+    let (head, rows) = rows.split_first()?;
+    let head = numbers(head)?;
+    let [code, seconds, micros, unreadable] = head[..] else {
+        return None;
+    };
+    let nanos = seconds
+        .checked_mul(1_000_000)?
+        .checked_add(micros)?
+        .checked_mul(1_000)?;
+    let now = Timestamp::from_nanos(nanos);
+    let came = match code {
+        NOT_CHARGED => Came::NotCharged,
+        CHARGED => Came::Charged,
+        DONE => Came::Done,
+        ELSEWHEN => return Some(Answer::Elsewhen(now)),
+        FOREIGN => {
+            let foreign = usize::try_from(*numbers(rows.first()?)?.first()?).ok()?;
+            let ask = asks.iter().find(|ask| place_of(asks, ask) == foreign)?;
+            return Some(Answer::Foreign(ask.name.clone()));
+        }
+        _ => return None,
+    };
+    let told = asks.iter().map(|ask| {
+        let row = numbers(rows.get(place_of(asks, ask))?)?;
+        told(asks, ask, came, &row, now)
+    });
+    Some(Answer::Decided(Decided {
+        now,
+        came,
+        told: told.collect::<Option<_>>()?,
+        unreadable: u32::try_from(unreadable).unwrap_or(u32::MAX),
+    }))
+}
+
+/// What one row says: which rates refuse, and the numbers of each.
+fn told(asks: &[Ask<'_>], ask: &Ask<'_>, came: Came, row: &[u64], now: Timestamp) -> Option<Told> {
+    let (refusing, mut fields) = row.split_first()?;
+    let mut states = Vec::with_capacity(ask.policy.rates().len());
+    for terms in ask.policy.terms(ask.cost, now).iter() {
+        let (state, read): (RateState, usize) = state_of(terms, fields)?;
+        states.push(state);
+        fields = &fields[read..];
+    }
+    let state = RemoteState::new(states);
+    let outcome = match came {
+        Came::Charged => Outcome::Taken(ask.cost),
+        Came::NotCharged => Outcome::Wanted {
+            cost: joint_cost(asks, ask),
+            refusing: u8::try_from(*refusing).ok()?,
+        },
+        Came::Done => Outcome::Nothing,
+    };
+    let charge = (came == Came::Charged).then(|| Charge {
+        policy: ask.policy.clone(),
+        name: ask.name.clone(),
+        cost: ask.cost,
+        left: state.clone(),
+        made: now,
+    });
+    Some(Told {
+        decision: Decision::remote(ask.policy, &state, outcome, now),
+        state,
+        charge,
+    })
+}
+
+/// A row of numbers, none of them negative.
+fn numbers(row: &Reply) -> Option<Vec<u64>> {
+    let Reply::Rows(row) = row else { return None };
+    row.iter()
+        .map(|number| match number {
+            Reply::Integer(number) => u64::try_from(*number).ok(),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,279 @@
+//! Builds calls: each ask as the numbers that the script judges it by.
+//!
+//! ```text
+//! mode, then for each ask:  rates, cost, entries,  [push: node, number | settle: made]
+//!              and for each of its rates:  kind, field, count, period,  what the kind needs,  [settle: the fields left]
+//! ```
+//! `entries` is zero but for logs, which take two keys instead of one: the log, and what is to be remembered beside it.
+
+use sluicegate_limiter::{
+    Begins, Cost, Debt, Due, Entry, RateState, RateTerms, RemoteState, Span, Timestamp,
+};
+
+use super::{Ask, Call, Charge, Node, Number};
+
+/// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
+#[must_use]
+pub fn decide(asks: &[Ask<'_>], near: Timestamp) -> Call {
+    asking("decide", asks, near)
+}
+
+/// Says what [`decide`] would, and writes nothing.
+#[must_use]
+pub fn peek(asks: &[Ask<'_>], near: Timestamp) -> Call {
+    asking("peek", asks, near)
+}
+
+/// Charges `ask` whether it fits or not, unless the key has seen this push, or a later one, of the node.
+#[must_use]
+pub fn push(ask: &Ask<'_>, node: Node, number: Number, near: Timestamp) -> Call {
+    let mut call = Call::of("push");
+    call.ask(ask);
+    call.text(&format!("{:016x}", node.0));
+    call.number(number.0);
+    call.terms(ask, near, None);
+    call
+}
+
+/// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
+/// whether it fits or not. `None` if it cost what was charged.
+#[must_use]
+pub fn settle(charge: &Charge, due: Due, near: Timestamp) -> Option<Call> {
+    let charged = charge.cost.get();
+    let actual = match due {
+        Due::AsReserved => charged,
+        Due::Nothing => 0,
+        Due::Cost(cost) => cost.get(),
+    };
+    let of = |cost: Cost| Ask {
+        cost,
+        ..charge.ask()
+    };
+    if let Some(missing) = Cost::new(actual.saturating_sub(charged)) {
+        let mut call = Call::of("force");
+        call.ask(&of(missing));
+        call.terms(&of(missing), near, None);
+        return Some(call);
+    }
+    let surplus = of(Cost::new(charged - actual)?);
+    let mut call = Call::of("settle");
+    call.ask(&surplus);
+    call.number(charge.made.as_nanos() / NANOS_PER_MILLI);
+    call.terms(&surplus, near, Some(&charge.left));
+    Some(call)
+}
+
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+fn asking(mode: &str, asks: &[Ask<'_>], near: Timestamp) -> Call {
+    let mut call = Call::of(mode);
+    for ask in distinct(asks) {
+        call.ask(&ask);
+        call.terms(&ask, near, None);
+    }
+    call
+}
+
+/// Each name once, with all that is asked of it.
+fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
+    let mut distinct: Vec<Ask<'a>> = Vec::with_capacity(asks.len());
+    for ask in asks {
+        match distinct.iter_mut().find(|other| other.name == ask.name) {
+            Some(other) => other.cost = other.cost.saturating_add(ask.cost),
+            None => distinct.push(*ask),
+        }
+    }
+    distinct
+}
+
+/// Which of the asks that the script sees stands for this one.
+pub(super) fn place_of(asks: &[Ask<'_>], ask: &Ask<'_>) -> usize {
+    let distinct = distinct(asks);
+    distinct
+        .iter()
+        .position(|other| other.name == ask.name)
+        .unwrap_or(0)
+}
+
+/// What all asks of this one's name cost together.
+pub(super) fn joint_cost(asks: &[Ask<'_>], ask: &Ask<'_>) -> Cost {
+    let distinct = distinct(asks);
+    distinct
+        .iter()
+        .find(|other| other.name == ask.name)
+        .map_or(ask.cost, |joint| joint.cost)
+}
+
+impl Call {
+    fn of(mode: &str) -> Self {
+        Self {
+            keys: Vec::new(),
+            args: vec![mode.into()],
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.args.push(text.into());
+    }
+
+    fn number(&mut self, number: impl Into<i128>) {
+        let number: i128 = number.into();
+        self.args.push(number.to_string().into_bytes());
+    }
+
+    fn ask(&mut self, ask: &Ask<'_>) {
+        let name = ask.name.as_str();
+        let entries = ask.policy.log_entries();
+        match entries {
+            None => self.keys.push(name.into()),
+            // Of another type than words are: an edit of the algorithm finds another key.
+            Some(_) => {
+                self.keys.push(format!("{name}:log").into());
+                self.keys.push(format!("{name}:beside").into());
+            }
+        }
+        self.number(ask.policy.rates().len() as u64);
+        self.number(ask.cost.get());
+        self.number(entries.unwrap_or(0));
+    }
+
+    fn terms(&mut self, ask: &Ask<'_>, near: Timestamp, left: Option<&RemoteState>) {
+        for (rate, terms) in ask.policy.terms(ask.cost, near).iter().enumerate() {
+            self.rate(terms);
+            if let Some(left) = left {
+                self.left(left.rates().get(rate));
+            }
+        }
+    }
+
+    fn rate(&mut self, terms: &RateTerms) {
+        let (kind, rate) = (kind_of(terms), terms.rate());
+        let period = rate.period().as_secs();
+        self.text(kind);
+        self.text(&format!("{kind}{period}"));
+        self.number(rate.count());
+        self.number(period);
+        match terms {
+            RateTerms::Sliding { .. }
+            | RateTerms::Log { .. }
+            | RateTerms::Window {
+                begins: Begins::Epoch | Begins::First,
+                ..
+            } => {}
+            RateTerms::Window {
+                begins: Begins::Calendar(spans),
+                ..
+            } => {
+                for Span { begin, length } in spans {
+                    self.number(*begin);
+                    self.number(*length);
+                }
+            }
+            RateTerms::Interval { burst, .. } => self.number(*burst),
+            RateTerms::Drain {
+                cost,
+                room,
+                ceiling,
+                horizon,
+                ..
+            } => {
+                self.debt(Some(*cost));
+                self.debt(*room);
+                self.debt(Some(*ceiling));
+                // Below 2^35.
+                self.number(horizon.as_millis() as u64);
+            }
+        }
+    }
+
+    /// Minus one is what never fits.
+    fn debt(&mut self, debt: Option<Debt>) {
+        let (millis, ticks) = debt.map_or((-1, 0), |debt| (i128::from(debt.millis), debt.ticks));
+        self.number(millis);
+        self.number(ticks);
+    }
+
+    fn left(&mut self, left: Option<&RateState>) {
+        let fields: [u64; 3] = match left.copied() {
+            Some(RateState::Sliding {
+                second,
+                previous,
+                current,
+            }) => [second, previous.into(), current.into()],
+            Some(RateState::Begun { millis, count }) => [millis, count.into(), 0],
+            Some(RateState::Owing {
+                millis,
+                ticks,
+                generation,
+            }) => [millis, ticks.into(), generation.into()],
+            Some(RateState::Logged { latest, .. }) => [latest, 0, 0],
+            Some(RateState::Unused) | None => [0; 3],
+        };
+        for field in fields {
+            self.number(field);
+        }
+    }
+}
+
+/// The letter of an algorithm: with the period it names the field, so that no algorithm reads what another wrote.
+fn kind_of(terms: &RateTerms) -> &'static str {
+    match terms {
+        RateTerms::Sliding { .. } => "s",
+        RateTerms::Window { begins, .. } => match begins {
+            Begins::Epoch => "w",
+            Begins::First => "f",
+            Begins::Calendar(_) => "c",
+        },
+        RateTerms::Interval { .. } => "i",
+        RateTerms::Drain { .. } => "d",
+        RateTerms::Log { .. } => "l",
+    }
+}
+
+/// The state of a rate from the numbers that the script says it in; how many those are.
+pub(super) fn state_of(terms: &RateTerms, numbers: &[u64]) -> Option<(RateState, usize)> {
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let entry = |age: u64, millis: u64| {
+        // Ages are told one more than they are, so that zero is none.
+        age.checked_sub(1).map(|age| Entry {
+            age: small(age),
+            millis,
+        })
+    };
+    match (terms, numbers) {
+        (RateTerms::Log { .. }, [latest, awaited, awaited_at, oldest, oldest_at, ..]) => {
+            let state = RateState::Logged {
+                latest: *latest,
+                awaited: entry(*awaited, *awaited_at),
+                oldest: entry(*oldest, *oldest_at),
+            };
+            Some((state, 5))
+        }
+        (RateTerms::Log { .. }, _) => None,
+        (_, [0, 0, 0, ..]) => Some((RateState::Unused, 3)),
+        (RateTerms::Sliding { .. }, [second, previous, current, ..]) => {
+            let state = RateState::Sliding {
+                second: *second,
+                previous: small(*previous),
+                current: small(*current),
+            };
+            Some((state, 3))
+        }
+        (RateTerms::Window { .. } | RateTerms::Interval { .. }, [millis, count, _, ..]) => {
+            let state = RateState::Begun {
+                millis: *millis,
+                count: small(*count),
+            };
+            Some((state, 3))
+        }
+        (RateTerms::Drain { .. }, [millis, ticks, generation, ..]) => {
+            let state = RateState::Owing {
+                millis: *millis,
+                ticks: small(*ticks),
+                generation: u16::try_from(*generation).unwrap_or(1),
+            };
+            Some((state, 3))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,351 @@
+//! Decides limits with `store = "shared-strict"`: the store says, in one call for all that share a slot, and this file says what holds
+//! while it does not.
+//!
+//! A limit has two tables here. The *view* is what the store last said of a key: its words are taken over from every answer. It is only
+//! a memory of refusals; what it has room for is asked. The other is this node's *own*: what it admitted itself, by whomever that was
+//! decided. It is judged only while the store is away, by the limit's counts divided by the number of nodes.
+//!
+//! Limits in other slots take another call. They are asked one after the other, and what was taken is given back when a later one
+//! refuses; so are the limits that this node decides, which the caller holds meanwhile.
+//!
+//! # Concurrency
+//! Whoever stops waiting while a call is under way gives back what was taken before it. That call is not called back: if it arrived
+//! and fit, its charge stands, as that of a request whose client left without its answer. The same holds for a call that timed out.
+//! Both err towards refusing, and by no more than the calls that were under way.
+//!
+//! Answers may overtake each other on their way into the view. An older one says less than was charged, and costs a call more; or it
+//! says more than is left after something was given back, which a second look heals ([`Shared::is_final`]).
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use sluicegate_limiter::{
+    Ask, Capacity, Cost, Counted, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Outcome, Period,
+    Policy, Rate, Rates, Reservation, Seed, Timestamp, decide, spend,
+};
+
+use super::fallback;
+use super::script::{self, Came, KeyName};
+use super::settle::{Held, Part, StrictCharge, Undecided};
+use super::{Store, Trouble};
+use crate::config::rules::{Name, OnStoreFailure};
+
+/// What a limit that is shared needs beside what every limit has.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) store: Arc<Store>,
+    limit: Name,
+    own: Limit,
+    pub(super) on_failure: OnStoreFailure,
+    second_looks: Option<Limit>,
+}
+
+/// How long what the store said is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// Until time frees it: nothing else gives back what was charged.
+    Final,
+    /// A refusal is asked about again once a second by every node, since charges may be given back meanwhile.
+    Revisable,
+}
+
+/// One strict limit, and what a request asks of it.
+#[derive(Clone, Copy, Debug)]
+pub struct StrictAsk<'a> {
+    /// The limit.
+    pub shared: &'a Arc<Shared>,
+    /// What the store last said, with the policy that the key is judged by.
+    pub view: &'a Limit,
+    /// The key in the tables of this node.
+    pub key: KeyHash,
+    /// The key in the store; `None` before the store has said how keys are hashed.
+    pub name: Option<&'a KeyName>,
+    /// How much.
+    pub cost: Cost,
+}
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decider {
+    /// The store.
+    Store,
+    /// The memory of what the store had refused.
+    View,
+    /// This node, while the store was away.
+    Fallback,
+}
+
+impl Decider {
+    /// Every decider, in the order of [`Decider::index`].
+    pub const ALL: [Self; 3] = [Self::Store, Self::View, Self::Fallback];
+
+    /// Its place in [`Decider::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in log and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::View => "view",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// What one limit said.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its decision.
+    pub decision: Decision,
+    /// Whose that is; `None` where another limit refused before this one was asked, and only a memory is told.
+    pub by: Option<Decider>,
+}
+
+/// One answer an ask, in the order of the asks.
+pub type Answers = ArrayVec<Answer, MAX_ASKS>;
+
+/// What all of them said together.
+#[derive(Debug)]
+pub enum Ruling {
+    /// All have room, and were charged.
+    Admitted(Answers, StrictCharge),
+    /// Some have not, and none is charged.
+    Refused(Answers),
+    /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
+    Away(usize),
+}
+
+/// What the limits of one slot said.
+pub(super) enum Said {
+    Admitted(ArrayVec<Decision, MAX_ASKS>, Vec<Part>),
+    Refused(ArrayVec<Decision, MAX_ASKS>),
+    Away(usize),
+}
+
+impl Shared {
+    /// What the limit `limit` needs; `own` counts for this node.
+    #[must_use]
+    pub fn new(
+        limit: &Name,
+        store: &Arc<Store>,
+        own: Limit,
+        on_failure: OnStoreFailure,
+        belief: Belief,
+    ) -> Self {
+        let revisable = belief == Belief::Revisable || store.has_slots();
+        Self {
+            second_looks: revisable.then(|| second_looks(own.capacity())).flatten(),
+            store: Arc::clone(store),
+            limit: Name::clone(limit),
+            own,
+            on_failure,
+        }
+    }
+
+    /// What this node itself admitted.
+    #[must_use]
+    pub fn own(&self) -> &Limit {
+        &self.own
+    }
+
+    /// The store that decides.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The store's time at a moment of this node's.
+    #[must_use]
+    pub fn moment(&self, now: Timestamp) -> Timestamp {
+        self.store.moment(now)
+    }
+
+    /// How keys are hashed in the store; `None` before it has said.
+    #[must_use]
+    pub fn seed(&self) -> Option<Seed> {
+        self.store.seed()
+    }
+
+    /// The name in the store of a key with this hash under its seed.
+    #[must_use]
+    pub fn name(&self, key: KeyHash) -> KeyName {
+        KeyName::new(self.store.prefix(), key, &self.limit)
+    }
+
+    /// Whether `remembered`, what the view says of `key`, is a refusal that needs no call: the store's counts fall with time, and the
+    /// view's with them. Where keys share a memory it is not known whose refusal it is.
+    ///
+    /// A refusal that may have been taken back, by an answer that does not count or by a limit in another slot, is asked about again:
+    /// once a second for each key, so that an attack on one costs the store next to nothing. Whoever is told to asks.
+    #[must_use]
+    pub fn is_final(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
+        let looks_again = |looks: &Limit| {
+            let (limit, cost) = (looks, Cost::ONE);
+            decide(&[Ask { limit, key, cost }], now).outcome() == Outcome::Admitted
+        };
+        is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
+    }
+
+    /// As [`is_final`](Self::is_final), for a question that is asked beforehand and takes no turn.
+    #[must_use]
+    pub fn seems_final(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
+        let looks_again = |looks: &Limit| {
+            let decision = looks.peek(key, Cost::ONE, now);
+            decision.outcome() == Judgement::Admitted
+        };
+        is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
+    }
+
+    /// A handle of what this node admitted, for keys with this policy.
+    pub(super) fn own_by(&self, policy: Policy) -> Limit {
+        // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
+        self.own
+            .judged_by(policy)
+            .unwrap_or_else(|| self.own.clone())
+    }
+}
+
+/// Who is refused looks again at most so often: one rate, once a second.
+fn second_looks(capacity: Capacity) -> Option<Limit> {
+    let rate = Rate::new(1, Period::from_secs(1).ok()?).ok()?;
+    Some(Limit::new(Rates::new([rate]).ok()?, capacity))
+}
+
+impl StrictAsk<'_> {
+    /// What the store last said of the key.
+    fn remembered(&self, now: Timestamp) -> Decision {
+        self.view.peek(self.key, self.cost, self.shared.moment(now))
+    }
+
+    /// What is asked of the store.
+    pub(super) fn abroad(&self) -> Option<script::Ask<'_>> {
+        Some(script::Ask {
+            policy: self.view.policy(),
+            name: self.name?,
+            cost: self.cost,
+        })
+    }
+
+    /// What is asked of a table of this node's.
+    pub(super) fn of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
+        Ask {
+            limit,
+            key: self.key,
+            cost: self.cost,
+        }
+    }
+
+    /// Counts the request as one that this node admitted, whether that fits or not.
+    pub(super) fn spend(&self, now: Timestamp) -> Reservation {
+        let own = self.shared.own_by(self.view.policy().clone());
+        spend(&[self.of(&own)], now)
+    }
+
+    /// The charge of this ask: `own` for this node, and `held` for all.
+    pub(super) fn part(&self, own: Reservation, held: Held) -> Part {
+        Part {
+            shared: Arc::clone(self.shared),
+            view: self.view.clone(),
+            key: self.key,
+            own,
+            held,
+        }
+    }
+}
+
+fn is_own_refusal(remembered: &Decision) -> bool {
+    remembered.outcome() != Judgement::Admitted && remembered.counted() == Counted::Alone
+}
+
+/// Asks for all of `asks`, which are of one store, and charges all or none.
+pub async fn reserve(asks: &[StrictAsk<'_>], now: Timestamp) -> Ruling {
+    let mut taken = Undecided::default();
+    let mut answers: ArrayVec<Option<Answer>, MAX_ASKS> = asks.iter().map(|_| None).collect();
+    let mut left: ArrayVec<usize, MAX_ASKS> = (0..asks.len().min(MAX_ASKS)).collect();
+    while let Some(first) = left.first() {
+        let slot = slot(&asks[*first]);
+        let (group, others) = left
+            .into_iter()
+            .partition(|ask| slot == self::slot(&asks[*ask]));
+        left = others;
+        let group: ArrayVec<usize, MAX_ASKS> = group;
+        let members: ArrayVec<&StrictAsk<'_>, MAX_ASKS> =
+            group.iter().map(|ask| &asks[*ask]).collect();
+        let (said, by) = match in_store(&members, now).await {
+            Ok(said) => (said, Decider::Store),
+            Err(trouble) => (fallback::decide(&members, &trouble, now), Decider::Fallback),
+        };
+        let refused = matches!(said, Said::Refused(_));
+        let decisions = match said {
+            Said::Admitted(decisions, parts) => {
+                taken.add(group.iter().copied().zip(parts));
+                decisions
+            }
+            Said::Refused(decisions) => decisions,
+            Said::Away(member) => return Ruling::Away(group[member]),
+        };
+        for (ask, decision) in group.iter().zip(decisions) {
+            answers[*ask] = Some(Answer {
+                decision,
+                by: Some(by),
+            });
+        }
+        if refused {
+            // What was taken before goes back, and with it what these said.
+            drop(taken);
+            return Ruling::Refused(told(asks, answers, now));
+        }
+    }
+    Ruling::Admitted(told(asks, answers, now), taken.stand())
+}
+
+/// One answer an ask: of those that were not asked, or whose charge went back, what is remembered.
+fn told(
+    asks: &[StrictAsk<'_>],
+    answers: ArrayVec<Option<Answer>, MAX_ASKS>,
+    now: Timestamp,
+) -> Answers {
+    let told = asks.iter().zip(answers).map(|(ask, answer)| {
+        answer.unwrap_or_else(|| Answer {
+            decision: ask.remembered(now),
+            by: None,
+        })
+    });
+    told.collect()
+}
+
+/// Where an ask is decided: in one place unless the store is spread over slots.
+fn slot<'a>(ask: &StrictAsk<'a>) -> Option<&'a str> {
+    // A tag decides the slot, and is the same for equal keys of any limits.
+    ask.name
+        .filter(|_| ask.shared.store.has_slots())
+        .map(KeyName::tag)
+}
+
+/// Asks the store about limits of one slot.
+async fn in_store(asks: &[&StrictAsk<'_>], now: Timestamp) -> Result<Said, Trouble> {
+    let abroad: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
+        asks.iter().map(|ask| ask.abroad()).collect();
+    let (Some(abroad), Some(first)) = (abroad, asks.first()) else {
+        return Err(Trouble::away());
+    };
+    let decided = first.shared.store.decide(&abroad, now).await?;
+    let mut decisions = ArrayVec::new();
+    let mut parts = Vec::new();
+    for (ask, told) in asks.iter().zip(decided.told) {
+        ask.view.adopt(ask.key, &told.state, decided.now);
+        decisions.push(told.decision);
+        parts.extend(
+            told.charge
+                .map(|charge| ask.part(ask.spend(now), Held::InStore(Box::new(charge)))),
+        );
+    }
+    Ok(match decided.came {
+        Came::Charged => Said::Admitted(decisions, parts),
+        Came::NotCharged | Came::Done => Said::Refused(decisions),
+    })
+}

@@ -1,0 +1,217 @@
+//! Meets the store every `[store] sync`: tells it what this node admitted of limits with `store = "shared"`, and takes over what it says.
+//!
+//! A task in the background looks after it, for whatever store the snapshot in force has. Its pauses are three quarters to all of
+//! `sync`, each anew, so that nodes that were started together do not meet the store together, and none later than it was told to.
+//! A sync takes what had waited when it began, in pieces; keys that go on being charged wait for the next.
+//!
+//! When the store is away nothing is taken. What was admitted meanwhile waits, and goes with the first sync after it is back, together
+//! with what was admitted of limits with `store = "shared-strict"`.
+//!
+//! # Limits
+//! What a process has not told when it is killed is lost to the others: at most what it admitted in one `sync`. One that drains meets
+//! the store every [`HURRY`] until it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use log::{info, warn};
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use sluicegate_limiter::Timestamp;
+
+use super::Store;
+use super::exchange::{Books, Fate, Went};
+use super::link::random;
+use crate::bounds;
+use crate::clock;
+use crate::config::rules::Name;
+use crate::live::Live;
+
+/// The least pause between two syncs, however many keys wait.
+const HURRY: Duration = Duration::from_millis(10);
+/// Clocks that differ by more than this are worth a word: NTP keeps them within some milliseconds.
+const FAR_APART: Duration = Duration::from_secs(1);
+/// How often somebody looks whether there is a store to meet.
+const WITHOUT_STORE: Duration = Duration::from_millis(250);
+
+/// The background service.
+pub struct Syncs(pub Arc<Live>);
+
+/// How the exchange with a store goes, for an operator.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exchanged {
+    /// Keys of which the store is to be told something, or of which something is still open.
+    pub keys: usize,
+    /// How long the one has waited that has waited longest.
+    pub lag: Duration,
+    /// Syncs that told everything.
+    pub syncs: u64,
+    /// Units that the store was told of.
+    pub units: u64,
+    /// Units that it is never told of.
+    pub lost: u64,
+    /// Pushes that were sent again, since their answer was lost.
+    pub repeated: u64,
+    /// Units charged beyond what a limit admits, by limit.
+    pub excess: Vec<(Name, u64)>,
+}
+
+#[async_trait]
+impl BackgroundService for Syncs {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let mut draining = false;
+        // Until the process ends: who drains is still asked.
+        loop {
+            let store = self.0.snapshot().store.clone();
+            let Some(store) = store else {
+                tokio::time::sleep(WITHOUT_STORE).await;
+                continue;
+            };
+            tokio::time::sleep(HURRY).await;
+            if !draining {
+                let pause = pause(store.rules().sync, random()).saturating_sub(HURRY);
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = store.owed().crowded() => {}
+                    _ = shutdown.changed() => draining = true,
+                }
+            }
+            store.sync().await;
+        }
+    }
+}
+
+/// Three quarters to all of `sync`; `random` is any number.
+fn pause(sync: Duration, random: u64) -> Duration {
+    let thousandths = 750 + u32::try_from(random % 251).unwrap_or_default();
+    sync * thousandths / 1_000
+}
+
+impl Store {
+    /// Tells the store what has waited until now.
+    pub async fn sync(&self) {
+        let ledger = &*self.ledger;
+        let until = clock::now();
+        if !self.is_up() {
+            ledger.owed.forget_past(until);
+        }
+        let mut exchange = ledger.exchange.lock().await;
+        let books = Books {
+            owed: &ledger.owed,
+            unsent: &ledger.unsent,
+            pushed: &ledger.pushed,
+        };
+        let mut went = Went::Through;
+        // What comes back since its server is away waits behind the others: each key has its turn.
+        let keys = ledger.owed.backlog().keys + ledger.unsent.keys();
+        for _ in 0..keys / bounds::STORE_BATCH + 2 {
+            let now = clock::now();
+            let batch = exchange.batch(self.prefix(), bounds::STORE_BATCH, books, until, now);
+            if batch.is_empty() {
+                break;
+            }
+            let at = self.moments(now);
+            let calls: Vec<_> = batch.iter().map(|push| exchange.call(push, at)).collect();
+            let results = self.run_all(&calls).await;
+            // Of a piece the first answer was under way least.
+            let mut time: Option<Timestamp> = None;
+            for (push, result) in batch.into_iter().zip(results) {
+                let fate = match result {
+                    Ok(reply) => Fate::Answered(reply),
+                    Err(trouble) => {
+                        went = Went::NotThrough;
+                        match trouble.surely_did_not_arrive() {
+                            true => Fate::NotDone,
+                            false => Fate::Unknown,
+                        }
+                    }
+                };
+                let told = exchange.heard(push, fate, books);
+                time = time.or(told);
+            }
+            self.notice_foreign();
+            match time {
+                Some(time) => {
+                    self.ahead.learn(now, time);
+                    self.notice_skew(now, time);
+                }
+                // Nobody answers.
+                None => break,
+            }
+        }
+        ledger.pushed.ended(&exchange, went);
+    }
+
+    /// How the exchange goes.
+    #[must_use]
+    pub fn exchanged(&self, now: Timestamp) -> Exchanged {
+        let (owed, pushed) = (&self.ledger.owed, &self.ledger.pushed);
+        let backlog = owed.backlog();
+        let oldest = backlog
+            .oldest
+            .into_iter()
+            .chain(pushed.oldest_unanswered())
+            .min();
+        let mut excess: Vec<_> = owed
+            .tallies()
+            .iter()
+            .map(|tally| (Name::clone(&tally.limit), tally.excess()))
+            .collect();
+        excess.sort();
+        Exchanged {
+            keys: backlog.keys,
+            lag: oldest.map_or(Duration::ZERO, |oldest| now.saturating_since(oldest)),
+            syncs: pushed.syncs(),
+            units: pushed.units(),
+            lost: owed.lost(),
+            repeated: pushed.repeated(),
+            excess,
+        }
+    }
+
+    /// Says once when the clocks have come apart, and once when they are together again.
+    fn notice_skew(&self, here: Timestamp, there: Timestamp) {
+        let apart = here
+            .saturating_since(there)
+            .max(there.saturating_since(here));
+        let far = apart > FAR_APART;
+        // Relaxed: the flag guards log lines and publishes nothing.
+        if self.ledger.pushed.is_skewed.swap(far, Ordering::Relaxed) != far {
+            match far {
+                true => warn!(
+                    "store: its clock and this machine's are {apart:?} apart; set them right: windows of what this gateway admitted end by \
+                     the one, those of the fleet by the other"
+                ),
+                false => info!("store: its clock and this machine's are together again"),
+            }
+        }
+    }
+
+    fn notice_foreign(&self) {
+        // Relaxed: the flag guards one log line and publishes nothing.
+        if self.ledger.pushed.foreign() > 0 && !self.ledger.foreign.swap(true, Ordering::Relaxed) {
+            warn!(
+                "store: a key under {:?} holds what no gateway puts there, and cannot be counted in; set [store] prefix to one of your own",
+                self.prefix()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: no pause is longer than `sync`, and nodes drift apart. Method: both ends of chance.
+    #[test]
+    fn pauses_differ_and_are_never_longer_than_told() {
+        let sync = Duration::from_millis(200);
+        let pauses = [0, 125, 250, 251, u64::MAX].map(|random| pause(sync, random));
+        assert_eq!(pauses[0], Duration::from_millis(150));
+        assert_eq!(pauses[2], sync);
+        assert!(pauses.iter().all(|pause| *pause <= sync));
+        assert_ne!(pauses[0], pauses[1]);
+    }
+}

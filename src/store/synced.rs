@@ -1,0 +1,465 @@
+//! Decides limits with `store = "shared"`: at once, by what this node knows, and tells the store afterwards.
+//!
+//! Such a limit has the two tables of a strict one: a *view*, what the store last said and what was admitted here since, and this node's
+//! *own*, what it admitted itself. Both are judged: the view since it knows of the others, its own since that is exact, and since neither a
+//! store that lost its counts nor one that the limit has just been given to may refill anybody. The view is judged by the store's time,
+//! which its words carry, so that clocks of nodes that differ do not differ about when a window ends.
+//!
+//! While the store is away, `on_store_failure` holds: this node's own judged by its share, everybody, or nobody. The view is charged all
+//! the same, so that nobody finds it empty when the store is back.
+//!
+//! A cost that may be given back ([`SyncCharge::open`]) counts here at once, and is told once it is settled ([`super::owed`]).
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use sluicegate_limiter::{
+    Ask, Cost, Decision, Due, Judgement, KeyHash, Limit, MAX_ASKS, RemoteState, Reservation,
+    Timestamp, Told, reserve, spend,
+};
+
+use super::Store;
+use super::owed::{Account, Adoptions, Entered, Moments, Share, Stand};
+use super::script::KeyName;
+use super::strict::{Answer, Answers, Belief, Decider};
+use crate::clock;
+use crate::config::rules::{Name, OnStoreFailure};
+
+/// What a limit whose counts are exchanged needs beside what every limit has.
+#[derive(Debug)]
+pub struct Synced {
+    store: Arc<Store>,
+    account: Arc<Account>,
+    on_failure: OnStoreFailure,
+    belief: Belief,
+}
+
+/// One such limit, and what a request asks of it.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncAsk<'a> {
+    /// The limit.
+    pub synced: &'a Arc<Synced>,
+    /// What the store last said, with the policy that the key is judged by.
+    pub view: &'a Limit,
+    /// The key in the tables of this node.
+    pub key: KeyHash,
+    /// The key in the store; `None` before the store has said how keys are hashed.
+    pub name: Option<KeyHash>,
+    /// How much.
+    pub cost: Cost,
+}
+
+/// What such limits said together.
+#[derive(Debug)]
+pub enum SyncRuling {
+    /// All have room, and were charged.
+    Admitted(Answers, SyncCharge),
+    /// Some have not, and none is charged.
+    Refused(Answers),
+    /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
+    Away(usize),
+}
+
+/// What a request was charged. Dropped without being settled it stands, and the store is told.
+#[must_use = "dropped, it leaves everything charged"]
+#[derive(Debug, Default)]
+pub struct SyncCharge(Vec<Part>);
+
+#[derive(Debug)]
+struct Part {
+    synced: Arc<Synced>,
+    account: Arc<Account>,
+    key: KeyHash,
+    name: Option<KeyHash>,
+    cost: Cost,
+    /// Its charges in this node's own table and in the view, until they are settled.
+    tables: Option<(Reservation, Reservation)>,
+    /// Read before the charge.
+    seen: Adoptions,
+    made: Moments,
+    /// `None` until the charge is entered as one that may change.
+    open: Option<Entered>,
+}
+
+/// One ask with the tables that judge it.
+struct Judge<'a> {
+    ask: SyncAsk<'a>,
+    account: Arc<Account>,
+    way: Way,
+}
+
+/// By what a limit is judged.
+enum Way {
+    /// By both its tables.
+    Known,
+    /// By what this node admitted and its share: the store is away.
+    Share(Limit),
+    /// By nothing: the store is away.
+    Open,
+}
+
+/// The store is away, and nobody passes.
+struct Closed;
+
+impl Synced {
+    /// What the limit `limit` needs; `own` counts for this node, `view` what the store says.
+    #[must_use]
+    pub fn new(
+        limit: &Name,
+        store: &Arc<Store>,
+        (own, view): (Limit, Limit),
+        on_failure: OnStoreFailure,
+        belief: Belief,
+    ) -> Self {
+        let tally = store.owed().tally(limit);
+        Self {
+            store: Arc::clone(store),
+            account: Arc::new(Account { tally, view, own }),
+            on_failure,
+            belief,
+        }
+    }
+
+    /// What this node itself admitted.
+    #[must_use]
+    pub fn own(&self) -> &Limit {
+        &self.account.own
+    }
+
+    /// Where the counts are exchanged.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The refusal of a request that asks so much, if it is certain that nobody else need be told of it.
+    #[must_use]
+    pub fn foresee(self: &Arc<Self>, ask: &Ask<'_>, now: Timestamp) -> Option<Answer> {
+        if self.belief == Belief::Revisable {
+            // Whoever is refused has the store asked.
+            return None;
+        }
+        let ask = SyncAsk {
+            synced: self,
+            view: ask.limit,
+            key: ask.key,
+            name: None,
+            cost: ask.cost,
+        };
+        let is_up = self.store.is_up();
+        if !is_up && self.store.has_slots() {
+            return None;
+        }
+        let account = Arc::clone(&self.account);
+        let way = if is_up {
+            Way::Known
+        } else {
+            ask.fallback(&account).ok()?
+        };
+        let answer = Judge { ask, account, way }.look(self.moments(now));
+        Some(answer)
+    }
+
+    fn moments(&self, now: Timestamp) -> Moments {
+        self.store.moments(now)
+    }
+}
+
+impl<'a> SyncAsk<'a> {
+    /// What the limit would say.
+    #[must_use]
+    pub fn look(&self, now: Timestamp) -> Decision {
+        match self.judge() {
+            Ok(judge) => judge.look(self.synced.moments(now)).decision,
+            Err(Closed) => self
+                .view
+                .peek(self.key, self.cost, self.synced.store.moment(now)),
+        }
+    }
+
+    /// The tables that judge, those of the limit itself or with the policy of the key.
+    fn account(&self) -> Arc<Account> {
+        let account = &self.synced.account;
+        if self.view.policy() == account.view.policy() {
+            return Arc::clone(account);
+        }
+        let own = account.own.judged_by(self.view.policy().clone());
+        Arc::new(Account {
+            tally: Arc::clone(&account.tally),
+            view: self.view.clone(),
+            // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
+            own: own.unwrap_or_else(|| account.own.clone()),
+        })
+    }
+
+    fn judge(&self) -> Result<Judge<'a>, Closed> {
+        let (account, store) = (self.account(), &self.synced.store);
+        let reached = self.name.is_some_and(|name| {
+            let limit = &account.tally.limit;
+            store.reaches(|| KeyName::new(store.prefix(), name, limit).as_str().into())
+        });
+        let way = match reached {
+            true => Way::Known,
+            false => self.fallback(&account)?,
+        };
+        let ask = *self;
+        Ok(Judge { ask, account, way })
+    }
+
+    fn fallback(&self, account: &Account) -> Result<Way, Closed> {
+        match self.synced.on_failure {
+            OnStoreFailure::Closed => Err(Closed),
+            OnStoreFailure::Open => Ok(Way::Open),
+            OnStoreFailure::Local => {
+                let share = self.view.policy().share(self.synced.store.nodes());
+                let own = account.own.judged_by(share);
+                Ok(Way::Share(own.unwrap_or_else(|| account.own.clone())))
+            }
+        }
+    }
+
+    fn of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
+        Ask {
+            limit,
+            key: self.key,
+            cost: self.cost,
+        }
+    }
+}
+
+impl Judge<'_> {
+    /// What it would say.
+    fn look(&self, at: Moments) -> Answer {
+        let SyncAsk {
+            key, cost, view, ..
+        } = self.ask;
+        let decision = match &self.way {
+            Way::Known => {
+                let own = self.account.own.peek(key, cost, at.here);
+                match own.outcome() {
+                    Judgement::Refused { .. } => own,
+                    Judgement::Admitted => view.peek(key, cost, at.store),
+                }
+            }
+            Way::Share(share) => share.peek(key, cost, at.here),
+            Way::Open => self.alone(at),
+        };
+        self.answer(decision)
+    }
+
+    /// Charges it, if it has room.
+    fn charge(&self, at: Moments) -> (Answer, Option<Part>) {
+        let SyncAsk {
+            synced,
+            key,
+            view,
+            name,
+            cost,
+        } = self.ask;
+        let seen = synced.store.owed().adoptions(key);
+        let own_by = |limit: &Limit| taken(&self.ask.of(limit), at.here);
+        let (decision, made) = match &self.way {
+            Way::Known => match own_by(&self.account.own) {
+                (refused, None) => (refused, None),
+                (_, Some(own)) => match taken(&self.ask.of(view), at.store) {
+                    (decision, Some(view)) => (decision, Some((own, view))),
+                    (refused, None) => {
+                        own.release(at.here);
+                        (refused, None)
+                    }
+                },
+            },
+            Way::Share(share) => {
+                let (decision, own) = own_by(share);
+                (
+                    decision,
+                    own.map(|own| (own, spend(&[self.ask.of(view)], at.store))),
+                )
+            }
+            Way::Open => {
+                let own = spend(&[self.ask.of(&self.account.own)], at.here);
+                let view = spend(&[self.ask.of(view)], at.store);
+                (self.alone(at), Some((own, view)))
+            }
+        };
+        let part = made.map(|(own, view)| Part {
+            synced: Arc::clone(synced),
+            account: Arc::clone(&self.account),
+            key,
+            name,
+            cost,
+            tables: Some((own, view)),
+            seen,
+            made: at,
+            open: None,
+        });
+        (self.answer(decision), part)
+    }
+
+    /// What is said of a key of which only this request is known.
+    fn alone(&self, at: Moments) -> Decision {
+        let none = RemoteState::default();
+        Decision::remote(self.ask.view.policy(), &none, Told::Nothing, at.store)
+    }
+
+    fn answer(&self, decision: Decision) -> Answer {
+        let by = match self.way {
+            Way::Known => None,
+            Way::Share(_) | Way::Open => Some(Decider::Fallback),
+        };
+        Answer { decision, by }
+    }
+
+    /// Has the store asked about a key that it refuses, if somebody else may have given back what made it do so.
+    fn look_again(&self, answer: &Answer, at: Moments) {
+        let SyncAsk {
+            synced,
+            key,
+            name,
+            cost,
+            ..
+        } = self.ask;
+        if synced.belief == Belief::Revisable
+            && is_refusal(answer)
+            && let Some(name) = name
+        {
+            let account = &self.account;
+            let share = Share {
+                account,
+                key,
+                name,
+                cost,
+            };
+            synced.store.owed().look(&share, at.here);
+        }
+    }
+}
+
+/// Charges one limit, if it has room.
+fn taken(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
+    let (verdict, reservation) = reserve(&[*ask], now);
+    let decision = verdict.decisions().first().cloned();
+    // There is one for each ask.
+    let decision = decision.unwrap_or_else(|| ask.limit.peek(ask.key, ask.cost, now));
+    (decision, reservation)
+}
+
+fn is_refusal(answer: &Answer) -> bool {
+    answer.decision.outcome() != Judgement::Admitted
+}
+
+/// Asks for all of `asks`, which are of one store, and charges all or none. All are looked at first, so that one that is refused takes
+/// nothing from others; one that loses its room between look and charge gives back.
+#[must_use]
+pub fn reserve_synced(asks: &[SyncAsk<'_>], now: Timestamp) -> SyncRuling {
+    let Some(first) = asks.first() else {
+        return SyncRuling::Admitted(Answers::new(), SyncCharge::default());
+    };
+    let at = first.synced.moments(now);
+    let mut judges = ArrayVec::<Judge<'_>, MAX_ASKS>::new();
+    for (index, ask) in asks.iter().take(MAX_ASKS).enumerate() {
+        match ask.judge() {
+            Ok(judge) => judges.push(judge),
+            Err(Closed) => return SyncRuling::Away(index),
+        }
+    }
+    let looked: Answers = judges.iter().map(|judge| judge.look(at)).collect();
+    if looked.iter().any(is_refusal) {
+        for (judge, answer) in judges.iter().zip(&looked) {
+            judge.look_again(answer, at);
+        }
+        return SyncRuling::Refused(looked);
+    }
+    let mut charge = SyncCharge::default();
+    let mut answers = Answers::new();
+    for judge in &judges {
+        let (answer, part) = judge.charge(at);
+        let Some(part) = part else {
+            charge.settle_each(now, |_| Due::Nothing);
+            let mut looked: Answers = judges.iter().map(|judge| judge.look(at)).collect();
+            looked[answers.len()] = answer;
+            return SyncRuling::Refused(looked);
+        };
+        answers.push(answer);
+        charge.0.push(part);
+    }
+    SyncRuling::Admitted(answers, charge)
+}
+
+impl SyncCharge {
+    /// Whether nothing was charged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// It may still change: the store is told once it is settled, or dropped.
+    pub fn open(&mut self) {
+        for part in &mut self.0 {
+            if let (None, Some(share)) = (part.open, part.share(part.cost)) {
+                let owed = part.synced.store.owed();
+                part.open = Some(owed.add(&share, Stand::Open, part.seen, part.made));
+            }
+        }
+    }
+
+    /// Makes each ask, by its index among those that were reserved together, cost what is due.
+    pub fn settle_each(mut self, now: Timestamp, due: impl Fn(usize) -> Due) {
+        for (ask, part) in std::mem::take(&mut self.0).into_iter().enumerate() {
+            part.settle(due(ask), now);
+        }
+    }
+}
+
+impl Drop for SyncCharge {
+    fn drop(&mut self) {
+        for part in std::mem::take(&mut self.0) {
+            let now = match part.open {
+                None => part.made.here,
+                Some(_) => clock::now(),
+            };
+            part.settle(Due::AsReserved, now);
+        }
+    }
+}
+
+impl Part {
+    fn share(&self, cost: Cost) -> Option<Share<'_>> {
+        Some(Share {
+            account: &self.account,
+            key: self.key,
+            name: self.name?,
+            cost,
+        })
+    }
+
+    fn settle(mut self, due: Due, now: Timestamp) {
+        let at = self.synced.moments(now);
+        let made = self.tables.take().filter(|_| due != Due::AsReserved);
+        if let Some((own, view)) = made {
+            own.settle_each(at.here, |_| due);
+            view.settle_each(at.store, |_| due);
+        }
+        // An answer that is adopted before this counts what was given back until the next one: it errs towards refusing.
+        self.tell(due, at);
+    }
+
+    /// Enters what it came to.
+    fn tell(&self, due: Due, at: Moments) {
+        let owed = self.synced.store.owed();
+        let actual = match due {
+            Due::AsReserved => Some(self.cost),
+            Due::Nothing => None,
+            Due::Cost(cost) => Some(cost),
+        };
+        let units = actual.map_or(0, |cost| cost.get().into());
+        match (self.share(self.cost), self.open, actual) {
+            (Some(share), Some(entered), _) => owed.settle(&share, entered, units, at),
+            (Some(share), None, Some(cost)) => {
+                _ = owed.add(&Share { cost, ..share }, Stand::Final, self.seen, at);
+            }
+            (None, _, Some(_)) => _ = owed.lose(units),
+            (_, None, None) | (None, Some(_), None) => {}
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What holds while the store is away; what it says itself is asked of real servers, end to end.
+
+use std::sync::Arc;
+
+use sluicegate_limiter::{
+    Capacity, Cost, Due, KeyHash, Limit, Period, Policy, Rate, Rates, Timestamp,
+};
+
+use super::script::KeyName;
+use super::settle::Undecided;
+use super::*;
+use crate::config::parse;
+use crate::config::rules::OnStoreFailure;
+use crate::record::StoreTallies;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+const KEY: KeyHash = KeyHash::from_bits(7);
+
+/// A store that was never started, so it is away.
+fn away() -> Arc<Store> {
+    let text = "[[listener]]\naddress = \"127.0.0.1:80\"\n[store]\nurl = \"redis://127.0.0.1:1\"\n\
+        [limit.a]\nkey = \"global\"\nrates = [\"1 per 1s\"]\nstore = \"shared-strict\"\n\
+        [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
+    let rules = parse("gateway.toml", text).expect("a configuration").rules;
+    let rules = rules.store.expect("a store");
+    let link = Link::new(rules, script::TEXT, Arc::new(StoreTallies::default()), None);
+    Arc::new(Store::new(link, None))
+}
+
+/// A limit of so many an hour, and its tables.
+struct Bench {
+    shared: Arc<Shared>,
+    view: Limit,
+    name: KeyName,
+}
+
+impl Bench {
+    fn new(store: &Arc<Store>, name: &str, count: u32, on_failure: OnStoreFailure) -> Self {
+        let rate = Rate::new(count, Period::from_secs(3_600).unwrap()).unwrap();
+        let policy = Policy::from(Rates::new([rate]).unwrap());
+        let table = || Limit::new(policy.clone(), Capacity::new(10).unwrap());
+        let shared = Shared::new(&name.into(), store, table(), on_failure, Belief::Final);
+        Self {
+            name: shared.name(KEY),
+            shared: Arc::new(shared),
+            view: table(),
+        }
+    }
+
+    fn ask(&self) -> StrictAsk<'_> {
+        StrictAsk {
+            shared: &self.shared,
+            view: &self.view,
+            key: KEY,
+            name: Some(&self.name),
+            cost: Cost::ONE,
+        }
+    }
+
+    /// What this node may still admit.
+    fn left(&self) -> u32 {
+        let own = self.shared.own().peek(KEY, Cost::ONE, NOW);
+        own.standings()[0].remaining
+    }
+}
+
+async fn admitted(asks: &[StrictAsk<'_>]) -> StrictCharge {
+    match reserve(asks, NOW).await {
+        Ruling::Admitted(answers, charge) => {
+            assert!(
+                answers
+                    .iter()
+                    .all(|answer| answer.by == Some(Decider::Fallback))
+            );
+            charge
+        }
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// Goal: without a store a node judges what it admitted itself, owes it, and settles it. Method: charges that stand, that are given back
+/// and that come to more; then none is left.
+#[tokio::test]
+async fn a_node_alone_judges_its_share_and_owes_it() {
+    let store = away();
+    let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
+    let units = || -> u64 {
+        store
+            .unsent()
+            .take(9)
+            .iter()
+            .map(|(_, debt)| debt.units)
+            .sum()
+    };
+    drop(admitted(&[limit.ask()]).await);
+    assert_eq!((limit.left(), units()), (2, 1));
+    let charge = admitted(&[limit.ask()]).await;
+    charge.settle_each(NOW, |_| Due::Nothing);
+    assert_eq!((limit.left(), units()), (2, 0));
+    let charge = admitted(&[limit.ask()]).await;
+    charge.settle_each(NOW, |_| Due::Cost(Cost::new(2).unwrap()));
+    assert_eq!((limit.left(), units()), (0, 2));
+    let refused = reserve(&[limit.ask()], NOW).await;
+    assert!(matches!(refused, Ruling::Refused(_)), "{refused:?}");
+    assert_eq!((limit.left(), units()), (0, 0));
+}
+
+/// Goal: all or nothing without a store too (contract C2). Method: beside a limit with room one that has none, one that is open, one that
+/// is closed, in either order.
+#[tokio::test]
+async fn limits_are_charged_together_without_a_store() {
+    let store = away();
+    let wide = Bench::new(&store, "wide", 9, OnStoreFailure::Local);
+    let narrow = Bench::new(&store, "narrow", 1, OnStoreFailure::Local);
+    let open = Bench::new(&store, "open", 1, OnStoreFailure::Open);
+    let closed = Bench::new(&store, "closed", 1, OnStoreFailure::Closed);
+    drop(admitted(&[narrow.ask()]).await);
+    for asks in [[wide.ask(), narrow.ask()], [narrow.ask(), wide.ask()]] {
+        let ruling = reserve(&asks, NOW).await;
+        assert!(matches!(ruling, Ruling::Refused(_)), "{ruling:?}");
+    }
+    for (at, asks) in [[closed.ask(), wide.ask()], [wide.ask(), closed.ask()]]
+        .iter()
+        .enumerate()
+    {
+        let ruling = reserve(asks, NOW).await;
+        assert!(
+            matches!(ruling, Ruling::Away(ask) if ask == at),
+            "{ruling:?}"
+        );
+    }
+    assert_eq!(wide.left(), 9);
+    for _ in 0..2 {
+        drop(admitted(&[open.ask(), wide.ask()]).await);
+    }
+    assert_eq!(wide.left(), 7);
+}
+
+/// Goal: whoever stops waiting leaves nothing behind. Method: what a request has taken so far is dropped before it is decided.
+#[tokio::test]
+async fn what_is_not_decided_is_given_back() {
+    let store = away();
+    let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
+    let mut taken = Undecided::default();
+    for _ in 0..3 {
+        taken.take_over(admitted(&[limit.ask()]).await);
+    }
+    assert_eq!((limit.left(), store.unsent().keys()), (0, 1));
+    drop(taken);
+    assert_eq!((limit.left(), store.unsent().keys()), (3, 0));
+}
+
+/// Goal: an edit of how the store is reached forgets no debt, another store owes none of it. Method: one of each.
+#[test]
+fn debts_belong_to_the_place_where_they_are_owed() {
+    let link = |change: fn(&mut crate::config::rules::StoreRules)| {
+        let mut rules = away().rules().clone();
+        change(&mut rules);
+        Link::new(rules, script::TEXT, Arc::default(), None)
+    };
+    let store = away();
+    let slower = Store::new(link(|rules| rules.timeout *= 2), Some(&store));
+    let other = Store::new(link(|rules| rules.prefix.push('2')), Some(&store));
+    assert!(slower.is_same_place(&store) && !other.is_same_place(&store));
+}

@@ -1,0 +1,134 @@
+//! Owns how a connection to the store is encrypted, and whom it trusts.
+//!
+//! It is made when the configuration is read, so that a certificate that cannot be used is told with its place in the file. Ring does
+//! the arithmetic: it builds with a C compiler alone.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::config::rules::Secret;
+
+/// The certificates that this machine trusts, read at the first need.
+static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+});
+
+/// How connections are encrypted. Equal where what it was made of is.
+#[derive(Clone)]
+pub struct Tls {
+    texts: TlsTexts,
+    name: Option<ServerName<'static>>,
+    config: Arc<ClientConfig>,
+}
+
+/// What the files say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsTexts {
+    /// The certificates that sign the servers', as PEM; `None`: those that the machine trusts.
+    pub ca: Option<Arc<str>>,
+    /// The gateway's own certificate with its chain, and its key, as PEM.
+    pub pair: Option<(Arc<str>, Secret)>,
+    /// The name that servers must prove; `None`: that by which they are reached.
+    pub server_name: Option<String>,
+}
+
+/// Why that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TlsError {
+    /// There is no certificate in the file of those that are trusted.
+    Ca,
+    /// There is no certificate in the file of the gateway's own.
+    Certificate,
+    /// There is no private key in its file.
+    Key,
+    /// The two do not belong together, or are of a kind that is not known.
+    Pair(String),
+    /// That is not a name.
+    Name,
+}
+
+impl Tls {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// What is wrong with the texts.
+    pub fn new(texts: TlsTexts) -> Result<Self, TlsError> {
+        let roots = match &texts.ca {
+            None => SYSTEM.clone(),
+            Some(text) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(text).ok_or(TlsError::Ca)? {
+                    roots.add(certificate).map_err(|_| TlsError::Ca)?;
+                }
+                roots
+            }
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::Pair(error.to_string()))?
+            .with_root_certificates(roots);
+        let config = match &texts.pair {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = certificates(chain).ok_or(TlsError::Certificate)?;
+                let key = PrivateKeyDer::from_pem_slice(key.reveal().as_bytes())
+                    .map_err(|_| TlsError::Key)?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| TlsError::Pair(error.to_string()))?
+            }
+        };
+        let name = texts.server_name.clone().map(ServerName::try_from);
+        Ok(Self {
+            name: name.transpose().map_err(|_| TlsError::Name)?,
+            texts,
+            config: Arc::new(config),
+        })
+    }
+
+    /// Encrypts a connection to `host`.
+    ///
+    /// # Errors
+    /// When the handshake fails.
+    pub async fn wrap<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+        };
+        TlsConnector::from(Arc::clone(&self.config))
+            .connect(name, stream)
+            .await
+    }
+}
+
+impl PartialEq for Tls {
+    fn eq(&self, other: &Self) -> bool {
+        self.texts == other.texts
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.texts.fmt(into)
+    }
+}
+
+/// All certificates of a text, at least one.
+fn certificates(text: &str) -> Option<Vec<CertificateDer<'static>>> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    read.ok().filter(|certificates| !certificates.is_empty())
+}

@@ -1,0 +1,208 @@
+//! Owns what this node admitted and the store does not know of: kept until somebody tells it.
+//!
+//! It is merged by key, so that a busy key is one entry however long the store is away. Only charges that surely did not reach the
+//! store come here: what may have reached it is not told again, since nothing is to be charged twice.
+//!
+//! # Concurrency
+//! One lock. Requests take it while the store is away, and when what is owed changes at the answer; whoever tells the store takes what
+//! it tells at once and leaves.
+//!
+//! # Limits
+//! At most [`UNSENT_KEYS`](bounds::UNSENT_KEYS) keys. Behind that, further keys are counted by this node alone, and that is counted.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sluicegate_limiter::{Cost, Due, Policy};
+
+use super::script::{Ask, KeyName};
+use crate::bounds;
+
+/// Charges that the store is yet to be told of.
+#[derive(Debug, Default)]
+pub struct Unsent {
+    debts: Mutex<HashMap<KeyName, Debt>>,
+    /// Charges of keys that found no room here.
+    lost: AtomicU64,
+}
+
+/// What the store is to charge one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Debt {
+    /// How the key is judged.
+    pub policy: Policy,
+    /// Units of cost.
+    pub units: u64,
+}
+
+impl Unsent {
+    /// Adds what was asked of the store.
+    pub fn add(&self, ask: &Ask<'_>) {
+        let units = ask.cost.get().into();
+        let mut debts = self.lock();
+        let full = debts.len() >= bounds::UNSENT_KEYS;
+        match debts.entry(ask.name.clone()) {
+            Entry::Occupied(mut known) => {
+                let debt = known.get_mut();
+                debt.units = debt.units.saturating_add(units);
+                // The newest configuration knows best.
+                debt.policy.clone_from(ask.policy);
+            }
+            // Relaxed, here and below: a number to show, publishes nothing.
+            Entry::Vacant(_) if full => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            Entry::Vacant(place) => {
+                place.insert(Debt {
+                    policy: ask.policy.clone(),
+                    units,
+                });
+            }
+        }
+    }
+
+    /// Makes what was added for `ask` cost what is due.
+    pub fn correct(&self, ask: &Ask<'_>, due: Due) {
+        let added = ask.cost.get();
+        let actual = match due {
+            Due::AsReserved => added,
+            Due::Nothing => 0,
+            Due::Cost(cost) => cost.get(),
+        };
+        if let Some(missing) = Cost::new(actual.saturating_sub(added)) {
+            self.add(&Ask {
+                cost: missing,
+                ..*ask
+            });
+        }
+        if let Some(surplus) = Cost::new(added.saturating_sub(actual)) {
+            self.forgive(ask.name, surplus);
+        }
+    }
+
+    /// Takes `cost` back, as far as the store was not told of it yet.
+    fn forgive(&self, name: &KeyName, cost: Cost) {
+        let mut debts = self.lock();
+        if let Some(debt) = debts.get_mut(name) {
+            debt.units = debt.units.saturating_sub(cost.get().into());
+            if debt.units == 0 {
+                debts.remove(name);
+            }
+        }
+    }
+
+    /// Takes up to `most` keys with what they owe, to tell the store; who cannot puts them back by [`add`](Self::add).
+    #[must_use]
+    pub fn take(&self, most: usize) -> Vec<(KeyName, Debt)> {
+        let mut debts = self.lock();
+        let names: Vec<KeyName> = debts.keys().take(most).cloned().collect();
+        let taken = names
+            .into_iter()
+            .filter_map(|name| debts.remove_entry(&name));
+        taken.collect()
+    }
+
+    /// Keys that wait.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Charges that found no room, since the start.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyName, Debt>> {
+        // Each entry is whole whatever panicked elsewhere.
+        self.debts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_limiter::{KeyHash, Period, Rate, Rates};
+
+    use super::*;
+
+    fn policy() -> Policy {
+        let rate = Rate::new(5, Period::from_secs(60).unwrap()).unwrap();
+        Rates::new([rate]).unwrap().into()
+    }
+
+    fn name(limit: &str, bits: usize) -> KeyName {
+        KeyName::new("sluicegate", KeyHash::from_bits(bits as u64), limit)
+    }
+
+    fn cost(units: u32) -> Cost {
+        Cost::new(units).unwrap()
+    }
+
+    fn add(unsent: &Unsent, name: &KeyName, units: u32) {
+        let (policy, cost) = (&policy(), cost(units));
+        unsent.add(&Ask { policy, name, cost });
+    }
+
+    /// Goal: one entry a key, and what is taken back is not told. Method: two limits and two keys, added to, forgiven in part, in full
+    /// and beyond.
+    #[test]
+    fn charges_of_a_key_are_one_debt() {
+        let unsent = Unsent::default();
+        for (limit, bits, units) in [("a", 1, 2), ("a", 1, 3), ("a", 2, 1), ("b", 1, 7)] {
+            add(&unsent, &name(limit, bits), units);
+        }
+        assert_eq!(unsent.keys(), 3);
+        unsent.forgive(&name("a", 1), cost(4));
+        unsent.forgive(&name("a", 2), cost(9));
+        unsent.forgive(&name("a", 3), cost(1));
+        let mut taken = unsent.take(10);
+        taken.sort_by_key(|(_, debt)| debt.units);
+        let units: Vec<_> = taken
+            .into_iter()
+            .map(|(name, debt)| (name, debt.units))
+            .collect();
+        assert_eq!(units, [(name("a", 1), 1), (name("b", 1), 7)]);
+        assert_eq!((unsent.keys(), unsent.lost()), (0, 0));
+    }
+
+    /// Goal: what is owed is what it came to. Method: a charge of three that costs nothing, one, three and five.
+    #[test]
+    fn a_debt_is_what_the_charge_came_to() {
+        for (due, left) in [
+            (Due::Nothing, None),
+            (Due::Cost(cost(1)), Some(1)),
+            (Due::AsReserved, Some(3)),
+            (Due::Cost(cost(5)), Some(5)),
+        ] {
+            let unsent = Unsent::default();
+            let (policy, name) = (&policy(), &name("a", 1));
+            let ask = Ask {
+                policy,
+                name,
+                cost: cost(3),
+            };
+            unsent.add(&ask);
+            unsent.correct(&ask, due);
+            let units = unsent.take(1).first().map(|(_, debt)| debt.units);
+            assert_eq!(units, left, "{due:?}");
+        }
+    }
+
+    /// Goal: an outage cannot fill the memory, and what does not fit is told of. Method: more keys than there may be; known ones still
+    /// grow; taking makes room.
+    #[test]
+    fn keys_are_bounded() {
+        let unsent = Unsent::default();
+        for bits in 0..bounds::UNSENT_KEYS + 3 {
+            add(&unsent, &name("a", bits), 1);
+        }
+        add(&unsent, &name("a", 0), 1);
+        assert_eq!((unsent.keys(), unsent.lost()), (bounds::UNSENT_KEYS, 3));
+        assert_eq!(unsent.take(2).len(), 2);
+        add(&unsent, &name("a", bounds::UNSENT_KEYS + 7), 1);
+        assert_eq!((unsent.keys(), unsent.lost()), (bounds::UNSENT_KEYS - 1, 3));
+    }
+}

@@ -1,0 +1,241 @@
+//! A store is found wherever it may be: at a socket, behind TLS, behind Sentinels, in a Cluster that changes.
+
+use std::path::Path;
+
+use serde_json::json;
+use sluicegate::store::Trouble;
+
+use super::{Way, call, counted};
+use crate::harness::{Redis, Sentinels, eventually};
+
+/// Goal: sockets of the machine. Method: one call.
+#[tokio::test]
+async fn a_socket_is_a_place() {
+    let redis = Redis::start_with(&["--unixsocket", "{directory}/redis.sock"]).await;
+    let path = redis.directory().join("redis.sock");
+    let way = Way::open(&format!("url = 'unix://{}'", path.display())).await;
+    assert_eq!(way.count("k", "word").await, Ok(1));
+}
+
+/// Goal: databases, and users with passwords. Method: a call into another database by a user who may do only what is needed.
+#[tokio::test]
+async fn a_user_with_the_least_rights_is_enough() {
+    let redis = Redis::start().await;
+    // What docs/operations.md names, and the one command that the test's own script makes.
+    let rights = "+eval +evalsha +script|load +time +select +@hash +@list +@sortedset +pexpire +pttl +set +get";
+    let mut words = vec![
+        "ACL",
+        "SETUSER",
+        "gateway",
+        "on",
+        ">hunter2",
+        "~sluicegate*",
+        "+incr",
+    ];
+    words.extend(rights.split(' '));
+    redis.command(&words);
+    let store = format!(
+        "url = 'redis://{}/3'\nuser = 'gateway'\npassword_file = 'store-password'",
+        redis.address()
+    );
+    let way = Way::open(&store).await;
+    assert_eq!(way.count("sluicegate:k", "word").await, Ok(1));
+    assert_eq!(redis.command(&["GET", "sluicegate:k"]), json!(null));
+    let wrong = format!(
+        "url = 'redis://nobody@{}'\npassword_file = 'store-password'",
+        redis.address()
+    );
+    let way = Way::to(&wrong);
+    let error = eventually("it is told who is not let in", async || {
+        way.link.view().servers[0].error.clone()
+    })
+    .await;
+    assert!(error.1.contains("greeting"), "{error:?}");
+}
+
+/// Goal: TLS both ways, names included. Method: a server that asks for certificates; with all of it, without ours, and with another name.
+#[tokio::test]
+async fn tls_proves_both_sides() {
+    let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls");
+    let at = |name: &str| certificates.join(name).display().to_string();
+    let port = crate::harness::free_port();
+    let _redis = Redis::start_with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        &at("node.pem"),
+        "--tls-key-file",
+        &at("node.key"),
+        "--tls-ca-cert-file",
+        &at("ca.pem"),
+    ])
+    .await;
+    let own = "cert_file = 'node.pem', key_file = 'node.key'";
+    let way = Way::open(&format!(
+        "url = 'rediss://127.0.0.1:{port}'\ntls = {{ ca_file = 'ca.pem', {own} }}"
+    ))
+    .await;
+    assert_eq!(way.count("k", "word").await, Ok(1));
+    let named = format!("tls = {{ ca_file = 'ca.pem', {own}, server_name = 'store.test' }}");
+    let way = Way::open(&format!("url = 'rediss://127.0.0.1:{port}'\n{named}")).await;
+    assert_eq!(way.count("k", "word").await, Ok(2));
+    for (tls, why) in [
+        (
+            format!("ca_file = 'ca.pem', {own}, server_name = 'other.test'"),
+            "not valid for name",
+        ),
+        (own.to_owned(), "UnknownIssuer"),
+        ("ca_file = 'ca.pem'".to_owned(), ""),
+    ] {
+        let way = Way::to(&format!(
+            "url = 'rediss://127.0.0.1:{port}'\ntls = {{ {tls} }}"
+        ));
+        let error = eventually("it is told what is wrong", async || {
+            way.link.view().servers[0].error.clone()
+        })
+        .await;
+        assert!(error.1.contains(why), "{error:?}");
+        assert!(!way.link.was_connected());
+    }
+}
+
+/// Goal: a failover is followed. Method: kill the master of one replica, then count at the new one; a second Sentinel that the file
+/// names first is not there.
+#[tokio::test]
+async fn a_failover_by_sentinels_is_followed() {
+    let mut master = Redis::start().await;
+    let replica = Redis::replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 1).await;
+    let nobody = crate::harness::free_port();
+    let nodes = sentinels
+        .toml()
+        .replacen('[', &format!("[\"127.0.0.1:{nobody}\", "), 1);
+    let way = Way::open(&format!(
+        "sentinel = {{ master = 'gateway', nodes = {nodes} }}"
+    ))
+    .await;
+    assert_eq!(way.count("k", "word").await, Ok(1));
+    assert_eq!(
+        way.link.view().servers[0].address,
+        master.address().to_string()
+    );
+    eventually("the replica has it", async || {
+        (replica.command(&["GET", "k"]) == json!("1")).then_some(())
+    })
+    .await;
+    master.kill();
+    way.is_away().await;
+    way.is_connected().await;
+    assert_eq!(
+        way.link.view().servers[0].address,
+        replica.address().to_string()
+    );
+    assert_eq!(way.count("k", "word").await, Ok(2));
+}
+
+/// Goal: a master that is demoted while it lives is left. Method: turn the roles by hand, as a planned failover does; the old master stays
+/// and answers READONLY.
+#[tokio::test]
+async fn a_demoted_master_is_left() {
+    let master = Redis::start().await;
+    let replica = Redis::replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 1).await;
+    let nodes = sentinels.toml();
+    let way = Way::open(&format!(
+        "sentinel = {{ master = 'gateway', nodes = {nodes} }}"
+    ))
+    .await;
+    assert_eq!(way.count("k", "word").await, Ok(1));
+    sentinels.fail_over().await;
+    eventually("calls go to the new master", async || {
+        let counted = way.count("k", "word").await;
+        let there = way.link.view().servers[0].address == replica.address().to_string();
+        (there && counted.is_ok()).then_some(())
+    })
+    .await;
+}
+
+/// Goal: each key goes to its server, alone and in bulk, also while its slot moves and after. Method: 300 keys over three masters; then one
+/// slot in three states.
+#[tokio::test]
+async fn a_cluster_is_followed_slot_by_slot() {
+    let cluster = Redis::cluster(3).await;
+    let way = Way::open(&format!("cluster = {}\ntimeout = '1s'", cluster.toml())).await;
+    eventually("all three masters are known", async || {
+        (way.link.view().servers.len() == 3).then_some(())
+    })
+    .await;
+    way.is_connected().await;
+    let calls: Vec<_> = (0..300)
+        .map(|at| call(&format!("k{at}"), &at.to_string()))
+        .collect();
+    for (at, result) in way.link.run_all(&calls).await.into_iter().enumerate() {
+        assert_eq!(counted(&result.unwrap(), &at.to_string()), 1);
+    }
+    for at in 0..50 {
+        assert_eq!(way.count(&format!("k{at}"), "word").await, Ok(2));
+    }
+
+    let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", "a"]);
+    let slot = u16::try_from(slot.as_u64().unwrap()).unwrap();
+    let home = usize::from(slot) * 3 / 16_384;
+    let next = (home + 1) % 3;
+    assert_eq!(way.count("a", "word").await, Ok(1));
+    // On its way: a key that is not at home any more is asked for at the other, this once.
+    cluster.begin_move(slot, home, next);
+    assert_eq!(way.count("a", "word").await, Ok(2));
+    assert_eq!(way.count("{a}new", "word").await, Ok(1));
+    // It has moved: the old server says so.
+    cluster.move_slot(slot, home, next);
+    assert_eq!(way.count("a", "word").await, Ok(3));
+    assert_eq!(cluster.nodes[next].command(&["GET", "a"]), json!("3"));
+    assert_eq!(cluster.nodes[next].command(&["GET", "{a}new"]), json!("1"));
+}
+
+/// Goal: a part of a Cluster that is away takes no other part along. Method: kill one of three masters without replicas.
+#[tokio::test]
+async fn the_rest_of_a_cluster_goes_on() {
+    let mut cluster = Redis::cluster_that_serves_in_part(3).await;
+    let way = Way::open(&format!("cluster = {}", cluster.toml())).await;
+    eventually("all three masters are known", async || {
+        (way.link.view().servers.len() == 3).then_some(())
+    })
+    .await;
+    way.is_connected().await;
+    let home = |key: &str| {
+        let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", key]);
+        usize::try_from(slot.as_u64().unwrap()).unwrap() * 3 / 16_384
+    };
+    let lost: Vec<String> = (0..40)
+        .map(|at| format!("k{at}"))
+        .filter(|key| home(key) == 1)
+        .collect();
+    let kept: Vec<String> = (0..40)
+        .map(|at| format!("k{at}"))
+        .filter(|key| home(key) != 1)
+        .collect();
+    cluster.nodes[1].kill();
+    eventually("its keys are away", async || {
+        (way.count(&lost[0], "word").await == Err(Trouble::Away)).then_some(())
+    })
+    .await;
+    for key in &kept {
+        assert_eq!(way.count(key, "word").await, Ok(1));
+    }
+}
+
+/// Goal: a Cluster that is taken for one server is told, not half used. Method: the URL of one master.
+#[tokio::test]
+async fn a_node_of_a_cluster_is_no_single_server() {
+    let cluster = Redis::cluster(3).await;
+    let slot = cluster.nodes[0].command(&["CLUSTER", "KEYSLOT", "sluicegate:nodes"]);
+    let home = usize::try_from(slot.as_u64().unwrap()).unwrap() * 3 / 16_384;
+    let other = &cluster.nodes[(home + 1) % 3];
+    let way = Way::to(&format!("url = '{}'", other.url()));
+    let error = eventually("it is told", async || {
+        way.link.view().servers[0].error.clone()
+    })
+    .await;
+    assert!(error.1.contains("part of a cluster"), "{error:?}");
+    assert!(!way.link.was_connected());
+}

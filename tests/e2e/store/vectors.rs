@@ -1,0 +1,32 @@
+//! The vectors through the script; the local core passes the same (`limiter/tests/vectors`).
+
+#[path = "../../../limiter/tests/vectors/reading.rs"]
+mod reading;
+
+use sluicegate::store::script::Ask;
+
+use super::name;
+use super::server::Server;
+
+/// Goal: the same algorithms locally and in the store. Method: the local core's vectors, every ask's answer against its line.
+#[test]
+fn the_script_says_what_the_vectors_say() {
+    let mut server = Server::start();
+    let mut wrong = String::new();
+    for section in reading::sections() {
+        let name = name(1, &section.line.to_string());
+        for step in section.steps {
+            let ask = Ask {
+                policy: &section.policy,
+                name: &name,
+                cost: step.cost,
+            };
+            let decided = server.decide_at(&[ask], step.now);
+            let says = reading::said(&decided.told[0].decision);
+            if says != step.says {
+                wrong += &format!("line {}: says {says:?}, not {:?}\n", step.line, step.says);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
