@@ -11,7 +11,7 @@
 //! and server where otherwise there were as many as threads.
 //!
 //! # Limits
-//! What waits for a connection is bounded by [`STORE_QUEUE`] and by time; a server that does not read costs what fits its socket.
+//! What waits for a connection is bounded by `bounds::STORE_QUEUE` and by time; a server that does not read costs what fits its socket.
 
 mod answer;
 pub mod check;
