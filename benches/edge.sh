@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-. benches/edge/processes.sh
+. benches/processes.sh
 
 for name in origin sluicegate admin bare nginx buffered haproxy; do free_port "${name}_port"; done
 

@@ -9,8 +9,6 @@
 # Loopback only, a temporary directory, and nothing is ended but what was started here. benches/README.md says how to read the table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PATH="$PATH:/usr/local/sbin:/usr/sbin"
-export LC_ALL=C
 
 seconds=12 write=no
 usage() {
@@ -24,62 +22,17 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-for command in nginx redis-server redis-cli curl cargo; do
-    command -v "$command" >/dev/null || { echo "fleet.sh needs $command; ./dev bench installs it" >&2 && exit 1; }
-done
+needs="nginx redis-server redis-cli curl cargo" example=paced
+. benches/processes.sh
 
-echo "building the release profile (several minutes the first time)" >&2
-cargo build --release --locked --bin sluicegate --example paced >&2
-release=${CARGO_TARGET_DIR:-target}/release
-
-dir=$(mktemp -d)
 mkdir "$dir/logs"
-pids="" gateways=""
-finish() {
-    # shellcheck disable=SC2086 # one word a process
-    [ -z "$gateways$pids" ] || { kill -KILL $gateways $pids && wait $gateways $pids; } 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-ports=""
-free_port() { # VARIABLE
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        case " $ports " in *" $port "*) continue ;; esac
-        listening "$port" || break
-    done
-    ports="$ports $port"
-    printf -v "$1" %s "$port"
-}
 for name in origin redis listen1 listen2 listen3 admin1 admin2 admin3; do free_port "$name"; done
-
-# Starts a process and waits until it listens. Its process id is left in `started`.
-start() { # NAME PORT COMMAND...
-    local name=$1 port=$2 try
-    shift 2
-    "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
-    started=$!
-    for try in $(seq 100); do
-        listening "$port" && return
-        kill -0 "$started" 2>/dev/null || break
-        sleep 0.1
-    done
-    echo "$name does not listen on $port (try $try):" >&2
-    cat "$dir/$name.err" >&2
-    exit 1
-}
 
 body=$(printf '%0100d' 0)
 sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin|g" -e "s|{body}|$body|g" benches/fleet/origin.conf >"$dir/origin.conf"
-start origin "$origin" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
-pids="$pids $started"
-start redis "$redis" redis-server --port "$redis" --bind 127.0.0.1 --save "" --appendonly no --dir "$dir"
-pids="$pids $started"
+start origin any "$origin" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+start redis any "$redis" redis-server --port "$redis" --bind 127.0.0.1 --save "" --appendonly no --dir "$dir"
+lasting=$pids
 
 start_gateways() { # NUMBER MODE
     local number store="" mode=""
@@ -95,7 +48,7 @@ start_gateways() { # NUMBER MODE
         sed -e "s|{dir}|$dir|g" -e "s|{name}|gateway$number|g" -e "s|{listen}|${!listen}|g" -e "s|{admin}|${!admin}|g" \
             -e "s|{origin}|$origin|g" -e "s|{store}|$store|g" -e "s|{mode}|$mode|g" \
             benches/fleet/sluicegate.toml >"$dir/$number/gateway.toml"
-        start "gateway$number" "${!listen}" "$release/sluicegate" run --config "$dir/$number/gateway.toml"
+        start "gateway$number" any "${!listen}" "$release/sluicegate" run --config "$dir/$number/gateway.toml"
         gateways="$gateways $started"
         addresses="$addresses,127.0.0.1:${!listen}"
     done
@@ -108,17 +61,16 @@ start_gateways() { # NUMBER MODE
 stop_gateways() {
     # shellcheck disable=SC2086 # one word a process
     { kill -KILL $gateways && wait $gateways; } 2>/dev/null || true
-    gateways=""
+    pids=$lasting
     find "$dir" \( -name '*.log' -o -name '*.out' \) -exec truncate -s 0 {} +
     redis-cli -p "$redis" flushall >/dev/null
 }
 
-# CPU time of the gateways, in clock ticks: fields 14 and 15 of stat, counted behind the name.
-ticks() {
+# CPU time of the gateways, in clock ticks.
+spent() {
     local pid
-    for pid in $gateways; do sed 's/.*) //' "/proc/$pid/stat"; done | awk '{ sum += $12 + $13 } END { print sum }'
+    for pid in $gateways; do ticks "$pid"; done | awk '{ sum += $1 } END { print sum }'
 }
-hertz=$(getconf CLK_TCK)
 
 # Requests that the origin answered.
 counted() { curl -s "http://127.0.0.1:$origin/count" | awk 'NR == 3 { print $3 }'; }
@@ -134,9 +86,9 @@ measure() { # GATEWAYS MODE TRAFFIC OPTIONS...
     local number=$1 mode=$2 traffic=$3 before after origin_before origin_after asked_before asked_after
     shift 3
     start_gateways "$number" "$mode"
-    before=$(ticks) origin_before=$(counted) asked_before=$(asked)
+    before=$(spent) origin_before=$(counted) asked_before=$(asked)
     "$release/examples/paced" --to "${addresses#,}" --path /limited --seconds "$seconds" "$@" >"$dir/paced"
-    after=$(ticks) origin_after=$(counted) asked_after=$(asked)
+    after=$(spent) origin_after=$(counted) asked_after=$(asked)
     stop_gateways
     local name=$mode
     [ "$number" -gt 1 ] || name=one
@@ -198,12 +150,4 @@ report() {
 }
 
 report | tee "$dir/report"
-if [ "$write" = yes ]; then
-    awk -v report="$dir/report" '
-        /<!-- fleet:begin -->/ { print; while ((getline line < report) > 0) print line; inside = 1 }
-        /<!-- fleet:end -->/ { inside = 0 }
-        !inside || /<!-- fleet:end -->/ { if (!/<!-- fleet:begin -->/) print }
-    ' docs/benchmarks.md >"$dir/benchmarks.md"
-    cp "$dir/benchmarks.md" docs/benchmarks.md
-    echo "written to docs/benchmarks.md" >&2
-fi
+[ "$write" = no ] || write_between fleet "$dir/report"

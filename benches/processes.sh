@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# What the scripts about the edge share: they start proxies on cores of their own, and read what these used. To be sourced, at the root
-# of the tree; ends what it started, and nothing else.
+# What the scripts share that measure running proxies: they start processes, mostly on cores of their own, and read what these used. To
+# be sourced, at the root of the tree; ends what it started, and nothing else. `needs` and `example` may be set before: the commands that
+# the script calls, and what is built beside the gateway.
 #
 # It leaves `dir`, a temporary directory, `release`, where the build lies, `cores`, and the `*_core` of each part.
 set -euo pipefail
 PATH="$PATH:/usr/local/sbin:/usr/sbin"
 export LC_ALL=C
 
-for command in nginx wrk taskset cargo; do
+for command in ${needs:-nginx wrk taskset cargo}; do
     command -v "$command" >/dev/null || { echo "this bench needs $command; ./dev bench installs it" >&2 && exit 1; }
 done
 cores=$(nproc)
@@ -15,7 +16,7 @@ cores=$(nproc)
 proxy_core=0 origin_core=1 wrk_core=$((cores > 2 ? 2 : 1))
 
 echo "building the release profile (several minutes the first time)" >&2
-cargo build --release --locked --bin sluicegate --example bare >&2
+cargo build --release --locked --bin sluicegate --example "${example:-bare}" >&2
 release=${CARGO_TARGET_DIR:-target}/release
 
 dir=$(mktemp -d)
@@ -43,12 +44,14 @@ free_port() { # VARIABLE
     printf -v "$1" %s "$port"
 }
 
-# Starts a process on a core, and waits until it listens. Its process id is left in `started`.
+# Starts a process on a core, or on `any`, and waits until it listens. Its process id is left in `started`.
 start() { # NAME CORE PORT COMMAND...
-    local name=$1 core=$2 port=$3 try
+    local name=$1 core=$2 port=$3 pin="" try
     shift 3
+    [ "$core" = any ] || pin="taskset -c $core"
     # Appending, so that the logs can be emptied between runs.
-    taskset -c "$core" "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
+    # shellcheck disable=SC2086 # several words or none
+    $pin "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
     started=$!
     pids="$pids $started"
     for try in $(seq 100); do
