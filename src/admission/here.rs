@@ -12,7 +12,7 @@ use sluicegate_limiter::{
 use super::barrier::Barred;
 use super::judged::{Finding, Note};
 use super::pending::{Pending, Voice};
-use super::seat::{Counts, Seat};
+use super::seat::Seat;
 use super::together::{Seats, Taken};
 use crate::store::{Answers, SyncAsk, SyncCharge, SyncRuling, reserve_synced};
 
@@ -129,13 +129,12 @@ impl Here {
 }
 
 fn local<'a>(seats: &[Seat<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
-    let local = seats.iter().filter(|seat| seat.counts() == Counts::Here);
+    let local = seats.iter().filter(|seat| seat.is_local());
     local.map(|seat| seat.ask).collect()
 }
 
 fn exchanged<'s, 'a>(seats: &'s [Seat<'a>]) -> impl Iterator<Item = &'s Seat<'a>> {
-    let is_exchanged = |seat: &&Seat<'_>| seat.counts() == Counts::Exchanged;
-    seats.iter().filter(is_exchanged)
+    seats.iter().filter(|seat| seat.synced().is_some())
 }
 
 fn synced<'a>(seats: &[Seat<'a>]) -> ArrayVec<SyncAsk<'a>, MAX_ASKS> {
@@ -157,9 +156,9 @@ fn woven(
     synced: impl Iterator<Item = Decision>,
 ) -> ArrayVec<Decision, MAX_ASKS> {
     let (mut local, mut synced) = (local.decisions().iter().cloned(), synced);
-    let decisions = seats.iter().filter_map(|seat| match seat.counts() {
-        Counts::Exchanged => synced.next(),
-        Counts::Here | Counts::InStore => local.next(),
+    let decisions = seats.iter().filter_map(|seat| match seat.synced() {
+        Some(_) => synced.next(),
+        None => local.next(),
     });
     decisions.take(MAX_ASKS).collect()
 }

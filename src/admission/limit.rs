@@ -26,6 +26,17 @@ pub struct ActiveBans {
     pub survival: Survival,
 }
 
+/// Where a limit counts, and so who decides.
+#[derive(Debug)]
+pub(super) enum Counts {
+    /// On this node alone, which decides.
+    Here,
+    /// On this node, which decides, and with what others tell the store.
+    Exchanged(Arc<Synced>),
+    /// In a store, which decides.
+    InStore(Arc<Shared>),
+}
+
 /// One limit of a snapshot.
 #[derive(Debug)]
 pub struct ActiveLimit {
@@ -39,10 +50,8 @@ pub struct ActiveLimit {
     pub limit: Limit,
     /// Whether what this node admitted outlives the process.
     pub survival: Survival,
-    /// How it is decided in a store; `None` where it is decided here.
-    pub shared: Option<Arc<Shared>>,
-    /// How its counts are exchanged with other nodes; `None` where they are not.
-    pub synced: Option<Arc<Synced>>,
+    /// Where it counts.
+    pub(super) counts: Counts,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
     /// What a request takes at once.
@@ -101,18 +110,20 @@ impl ActiveLimit {
             }
         };
         let belief = belief(rules);
-        let shared = abroad
-            .filter(|(said, _)| said.mode == SharedMode::Strict)
-            .map(|(said, store)| {
-                let own = own.clone();
-                Arc::new(Shared::new(name, store, own, said.on_failure, belief))
-            });
-        let synced = abroad
-            .filter(|(said, _)| said.mode == SharedMode::Synced)
-            .map(|(said, store)| {
-                let tables = (own.clone(), limit.clone());
-                Arc::new(Synced::new(name, store, tables, said.on_failure, belief))
-            });
+        let counts = match abroad {
+            None => Counts::Here,
+            Some((said, store)) => match said.mode {
+                SharedMode::Strict => {
+                    let shared = Shared::new(name, store, own, said.on_failure, belief);
+                    Counts::InStore(Arc::new(shared))
+                }
+                SharedMode::Synced => {
+                    let tables = (own, limit.clone());
+                    let synced = Synced::new(name, store, tables, said.on_failure, belief);
+                    Counts::Exchanged(Arc::new(synced))
+                }
+            },
+        };
         let before = kept.and_then(|before| before.overrides.as_ref());
         let bans = rules.ban.map(|ban| {
             let before = kept.and_then(|before| before.bans.as_ref());
@@ -139,8 +150,7 @@ impl ActiveLimit {
             overrides: Overrides::new(name, rules, &limit, &items, before, seed),
             limit,
             survival,
-            shared,
-            synced,
+            counts,
             items,
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,
@@ -179,17 +189,20 @@ impl ActiveLimit {
 
     /// What this node itself admitted.
     fn own(&self) -> &Limit {
-        match (&self.shared, &self.synced) {
-            (Some(shared), _) => shared.own(),
-            (None, Some(synced)) => synced.own(),
-            (None, None) => &self.limit,
+        match &self.counts {
+            Counts::Here => &self.limit,
+            Counts::Exchanged(synced) => synced.own(),
+            Counts::InStore(shared) => shared.own(),
         }
     }
 
     /// Where it counts with other nodes; `None` where it counts by itself.
     fn store(&self) -> Option<&Arc<Store>> {
-        let synced = self.synced.as_ref().map(|synced| synced.store());
-        synced.or(self.shared.as_ref().map(|shared| shared.store()))
+        match &self.counts {
+            Counts::Here => None,
+            Counts::Exchanged(synced) => Some(synced.store()),
+            Counts::InStore(shared) => Some(shared.store()),
+        }
     }
 
     /// Whether its counters are what `store` last said.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use http::HeaderName;
 
-use super::limit::ActiveLimit;
+use super::limit::{ActiveLimit, Counts};
 use super::terms::Terms;
 
 /// The limits of a route: those written, in their order, then those that only stand in for others.
@@ -68,8 +68,12 @@ impl RouteLimits {
         let mut confidential: Vec<_> = told.filter_map(Terms::told_by).cloned().collect();
         confidential.dedup();
         Self {
-            asks_store: limits.iter().any(|limit| limit.shared.is_some()),
-            exchanges: limits.iter().any(|limit| limit.synced.is_some()),
+            asks_store: limits
+                .iter()
+                .any(|limit| matches!(limit.counts, Counts::InStore(_))),
+            exchanges: limits
+                .iter()
+                .any(|limit| matches!(limit.counts, Counts::Exchanged(_))),
             limits: limits.into(),
             seconds,
             course,

@@ -7,13 +7,13 @@ use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Tim
 use super::barrier::Facing;
 use super::judged::{Finding, Mark, Note};
 use super::key::RequestFacts;
-use super::limit::ActiveLimit;
+use super::limit::{ActiveLimit, Counts};
 use super::overrides::{ActiveTier, Found};
 use super::pending::{Pending, Voice};
 use super::{here, strict};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::SyncAsk;
+use crate::store::{Shared, SyncAsk};
 
 /// One limit, and what the request asks of it.
 #[derive(Clone, Copy)]
@@ -28,17 +28,6 @@ pub(super) struct Seat<'a> {
     pub(super) tier: Option<TierIndex>,
     /// The key in the store; `None` where the limit does not count there, or nobody knows yet how keys are hashed there.
     pub(super) abroad: Option<KeyHash>,
-}
-
-/// Where a limit counts, and so who decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counts {
-    /// On this node alone, which decides.
-    Here,
-    /// On this node, which decides, and with what others tell the store.
-    Exchanged,
-    /// In a store, which decides.
-    InStore,
 }
 
 impl<'a> Seat<'a> {
@@ -71,24 +60,31 @@ impl<'a> Seat<'a> {
         }
     }
 
-    /// Where the limit counts.
-    pub(super) fn counts(&self) -> Counts {
-        match (&self.active.shared, &self.active.synced) {
-            (Some(_), _) => Counts::InStore,
-            (None, Some(_)) => Counts::Exchanged,
-            (None, None) => Counts::Here,
+    /// Whether the limit counts on this node alone.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self.active.counts, Counts::Here)
+    }
+
+    /// How the limit is decided in a store, if it is.
+    pub(super) fn shared(&self) -> Option<&'a Arc<Shared>> {
+        match &self.active.counts {
+            Counts::InStore(shared) => Some(shared),
+            Counts::Here | Counts::Exchanged(_) => None,
         }
     }
 
     /// Whether the limit is decided in a store.
     pub(super) fn is_strict(&self) -> bool {
-        self.counts() == Counts::InStore
+        self.shared().is_some()
     }
 
     /// What is asked of a limit whose counts are exchanged.
     pub(super) fn synced(&self) -> Option<SyncAsk<'a>> {
+        let Counts::Exchanged(synced) = &self.active.counts else {
+            return None;
+        };
         Some(SyncAsk {
-            synced: self.active.synced.as_ref()?,
+            synced,
             view: self.ask.limit,
             key: self.ask.key,
             name: self.abroad,
@@ -108,7 +104,7 @@ impl<'a> Seat<'a> {
     /// That the limit has no room, if nobody else need be asked about it.
     pub(super) fn known_refusal(&self, now: Timestamp) -> Option<Decision> {
         let decision = self.peek(now);
-        let is_known = match &self.active.shared {
+        let is_known = match self.shared() {
             None => decision.outcome() != Judgement::Admitted,
             Some(shared) => shared.seems_final(self.ask.key, &decision, now),
         };
@@ -188,9 +184,9 @@ impl<'a> Seat<'a> {
             Ok(permit) => permits.extend(permit),
             Err(_) => return vec![self.found(Finding::ShadowRefused)],
         }
-        let (outcome, mut notes) = match self.counts() {
-            Counts::InStore => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
-            Counts::Exchanged => here::charge_in_shadow(self, pending, now),
+        let (outcome, mut notes) = match self.active.counts {
+            Counts::InStore(_) => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
+            Counts::Exchanged(_) => here::charge_in_shadow(self, pending, now),
             Counts::Here => {
                 let outcome = self.charge_beside(self.ask, pending, Voice::Heard, now);
                 (outcome, Vec::new())

@@ -13,6 +13,7 @@ use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Outcome, Timestamp,
 use super::barrier::Barred;
 use super::here::{self, TakenHere};
 use super::judged::{Beside, Finding, Judged, Note};
+use super::limit::Counts;
 use super::pending::{Pending, Voice};
 use super::route::RouteLimits;
 use super::seat::Seat;
@@ -107,36 +108,34 @@ pub(super) async fn charge_in_shadow(
 /// What [`judge`] would say of all `limits` of a route, which `asks` are about, if that is a refusal for which no store need be asked.
 pub(super) fn foresee(limits: &RouteLimits, asks: &[Ask<'_>], now: Timestamp) -> Option<Judged> {
     let mut notes = Vec::new();
-    let (mut refused_here, mut refused_abroad) = (false, false);
+    let mut is_refused = false;
     let decisions: ArrayVec<Decision, MAX_ASKS> = (0..)
         .zip(limits.iter())
         .zip(asks)
         .map(|((limit, active), ask)| {
-            if let Some(synced) = &active.synced
+            if let Counts::Exchanged(synced) = &active.counts
                 && let Some(answer) = synced.foresee(ask, now)
             {
-                refused_here |= answer.decision.outcome() != Judgement::Admitted;
+                is_refused |= answer.decision.outcome() != Judgement::Admitted;
                 let finding = answer.by.map(Finding::Decided);
                 notes.extend(finding.map(|finding| Note { limit, finding }));
                 return answer.decision;
             }
             let decision = ask.limit.peek(ask.key, ask.cost, active.moment(now));
-            match &active.shared {
-                None => {
-                    refused_here |=
-                        decision.outcome() != Judgement::Admitted && active.synced.is_none()
-                }
-                Some(shared) if shared.seems_final(ask.key, &decision, now) => {
+            match &active.counts {
+                Counts::Here => is_refused |= decision.outcome() != Judgement::Admitted,
+                Counts::InStore(shared) if shared.seems_final(ask.key, &decision, now) => {
                     let finding = Finding::Decided(Decider::View);
                     notes.push(Note { limit, finding });
-                    refused_abroad = true;
+                    is_refused = true;
                 }
-                Some(_) => {}
+                // Somebody else has to be asked.
+                Counts::InStore(_) | Counts::Exchanged(_) => {}
             }
             decision
         })
         .collect();
-    if !refused_here && !refused_abroad {
+    if !is_refused {
         return None;
     }
     let beside = Beside {
@@ -167,7 +166,7 @@ impl Drop for Held {
 impl Seat<'_> {
     /// Whether the store has refused the key, and nothing but time can have changed that.
     fn is_refused_by_view(&self, now: Timestamp) -> bool {
-        let Some(shared) = &self.active.shared else {
+        let Some(shared) = self.shared() else {
             return false;
         };
         shared.is_final(self.ask.key, &self.peek(now), now)
@@ -180,7 +179,7 @@ fn strict<'s, 'a>(seats: &'s [Seat<'a>]) -> impl Iterator<Item = &'s Seat<'a>> {
 }
 
 fn names(seats: &[Seat<'_>]) -> Names {
-    let name = |seat: &Seat<'_>| Some(seat.active.shared.as_ref()?.name(seat.abroad?));
+    let name = |seat: &Seat<'_>| Some(seat.shared()?.name(seat.abroad?));
     strict(seats).map(name).collect()
 }
 
@@ -188,7 +187,7 @@ fn names(seats: &[Seat<'_>]) -> Names {
 fn asks<'s>(seats: &'s [Seat<'_>], names: &'s Names) -> ArrayVec<StrictAsk<'s>, MAX_ASKS> {
     let ask = |(seat, name): (&'s Seat<'_>, &'s Option<KeyName>)| {
         Some(StrictAsk {
-            shared: seat.active.shared.as_ref()?,
+            shared: seat.shared()?,
             view: seat.ask.limit,
             key: seat.ask.key,
             name: name.as_ref(),

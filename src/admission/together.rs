@@ -14,7 +14,7 @@ use super::barrier::{self, Barred};
 use super::here::{self, Here, TakenHere};
 use super::judged::{Finding, Mark, Note};
 use super::pending::{Pending, Voice};
-use super::seat::{Counts, Seat};
+use super::seat::Seat;
 use super::strict;
 use crate::store::{Decider, StrictCharge, SyncCharge};
 
@@ -146,7 +146,7 @@ impl<'a> Together<'a> {
 impl Said {
     /// What limits say over all of which this node decides.
     fn here(seats: &Seats<'_>, now: Timestamp) -> Result<Self, Barred> {
-        if seats.iter().all(|seat| seat.counts() == Counts::Here) {
+        if seats.iter().all(|seat| seat.is_local()) {
             let asks: ArrayVec<Ask<'_>, MAX_ASKS> = seats.iter().map(|seat| seat.ask).collect();
             let (verdict, reservation) = sluicegate_limiter::reserve(&asks, now);
             let taken = reservation.map(|here| Taken {
@@ -192,16 +192,16 @@ impl Said {
 impl Taken {
     /// Has `pending` owe what `seats` took.
     pub(super) fn owe(self, seats: &[Seat<'_>], pending: &mut Pending, voice: Voice) {
-        let asked = |counts: Counts| {
-            let asked = seats.iter().filter(move |seat| seat.counts() == counts);
+        let asked = |is_one: fn(&Seat<'_>) -> bool| {
+            let asked = seats.iter().filter(|seat| is_one(seat));
             asked.map(Seat::owed).collect()
         };
-        pending.add(self.here, asked(Counts::Here), voice);
+        pending.add(self.here, asked(|seat| seat.is_local()), voice);
         if !self.synced.is_empty() {
-            pending.add(self.synced, asked(Counts::Exchanged), voice);
+            pending.add(self.synced, asked(|seat| seat.synced().is_some()), voice);
         }
         if let Some(abroad) = self.abroad {
-            pending.add(abroad, asked(Counts::InStore), voice);
+            pending.add(abroad, asked(|seat| seat.is_strict()), voice);
         }
     }
 }

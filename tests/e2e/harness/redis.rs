@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::eventually::{PATIENCE, eventually};
@@ -89,6 +89,14 @@ impl Redis {
             info.as_str()?
                 .contains("master_link_status:up")
                 .then_some(())
+        })
+        .await;
+        // The master counts it only once the replica has confirmed what it got.
+        eventually("the master knows the replica", async || {
+            let port = json!(replica.port.to_string());
+            let role = master.command(&["ROLE"]);
+            let known = role[2].as_array()?;
+            known.iter().any(|one| one[1] == port).then_some(())
         })
         .await;
         replica
