@@ -80,12 +80,32 @@ impl Fleet {
 
     /// How many decisions over strict limits were made `by` somebody, on all gateways.
     async fn decided(&self, by: &str) -> f64 {
-        let mut sum = 0.0;
+        self.decided_each(by).await.iter().sum()
+    }
+
+    /// As [`Self::decided`], of each gateway.
+    async fn decided_each(&self, by: &str) -> Vec<f64> {
+        let mut each = Vec::new();
         for node in &self.nodes {
             let metrics = node.metrics().await;
-            sum += metrics.sum("sluicegate_limit_store_decisions_total", &[("by", by)]);
+            each.push(metrics.sum("sluicegate_limit_store_decisions_total", &[("by", by)]));
         }
-        sum
+        each
+    }
+
+    /// Waits until the store was told all that was admitted without it.
+    async fn settled_debts(&self) {
+        eventually(
+            "the store is told what was admitted without it",
+            async || {
+                for node in &self.nodes {
+                    let metrics = node.metrics().await;
+                    (metrics.sum("sluicegate_store_unsent_keys", &[]) == 0.0).then_some(())?;
+                }
+                Some(())
+            },
+        )
+        .await;
     }
 
     /// Waits until the store was told of so many settlements.

@@ -150,3 +150,43 @@ async fn what_the_store_refused_stays_refused_while_it_is_away() {
     assert_eq!(fleet.spread(3, || get("/a")).await, [429; 3]);
     assert_eq!(fleet.decided("fallback").await, 0.0);
 }
+
+#[tokio::test]
+async fn a_failover_under_load_is_no_outage_and_refills_nobody() {
+    // Goal: while Sentinels promote a replica every request is decided, what was used stays used, and what is admitted meanwhile is within
+    // the documented bound. Method: the master of a replica that knows of twelve units is killed under requests, which go on until the new
+    // one decides at every gateway.
+    let (mut master, origin) = (Redis::start().await, Origin::echo());
+    let replica = Redis::replica_of(&master).await;
+    let sentinels = Sentinels::start(&master, 1).await;
+    let place = format!(
+        "sentinel = {{ master = 'gateway', nodes = {} }}\ntimeout = \"200ms\"",
+        sentinels.toml()
+    );
+    let fleet = Fleet::of(3, &origin, &place, &rules("rates = [\"30 per 1h\"]")).await;
+    acquainted(&fleet).await;
+    let mut statuses = fleet.spread(12, || get("/a")).await;
+    assert_eq!(count(&statuses, 200), 12);
+    let followers = master.command(&["WAIT", "1", "5000"]);
+    assert_eq!(followers, 1);
+    let before = fleet.decided_each("store").await;
+
+    master.kill();
+    eventually("the new master decides at every gateway", async || {
+        statuses.extend(fleet.spread(3, || get("/a")).await);
+        fleet.spread(3, || get("/other")).await;
+        let now = fleet.decided_each("store").await;
+        let all = now.iter().zip(&before).all(|(now, before)| now > before);
+        all.then_some(())
+    })
+    .await;
+
+    fleet.settled_debts().await;
+    assert_eq!(fleet.spread(60, || get("/a")).await, [429; 60]);
+    let passed = count(&statuses, 200);
+    assert_eq!(passed + count(&statuses, 429), statuses.len());
+    // The limit, and what the other two may still have owed while the first asked the new master already.
+    assert!((30..=50).contains(&passed), "{passed} passed");
+    assert!(fleet.decided("fallback").await > 0.0);
+    assert_eq!(sentinels.master(), replica.port());
+}
