@@ -8,6 +8,7 @@ mod context;
 mod decide;
 mod error;
 mod locate;
+mod tries;
 mod wait;
 
 use std::any::Any;
@@ -110,31 +111,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<Box<HttpPeer>> {
-        let (Some(route), Some(admitted)) = (&context.route, &context.admitted) else {
-            return Err(error_for(Problem::Internal));
-        };
-        let ActiveAction::Forward(pool) = &route.action else {
-            return Err(error_for(Problem::Internal));
-        };
-        let server = pool
-            .choose(admitted, context.server)
-            .ok_or_else(|| error_for(Problem::NoServer))?;
-        context.tries = context.tries.saturating_add(1);
-        if !session.retry_buffer_truncated() {
-            // A retry sends the buffered body again, through the same filter.
-            context.received = 0;
-        }
-        // The first try follows the decision at once; a clock is read for the others only.
-        context.tried_at = if context.tries == 1 {
-            context
-                .decided_at
-                .saturating_add(context.decision)
-                .saturating_add(context.delay)
-        } else {
-            clock::now()
-        };
-        context.server = Some(server.address);
-        Ok(server.peer())
+        tries::next(session, context)
     }
 
     fn fail_to_connect(
@@ -142,11 +119,9 @@ impl ProxyHttp for Gateway {
         _: &mut Session,
         _: &HttpPeer,
         context: &mut Context,
-        mut error: Box<Error>,
+        error: Box<Error>,
     ) -> Box<Error> {
-        // Nothing was sent, so any method may be tried again.
-        error.set_retry(context.tries <= context.retries());
-        error
+        tries::unconnected(context, error)
     }
 
     async fn upstream_request_filter(

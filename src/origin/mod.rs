@@ -3,6 +3,7 @@
 mod case;
 mod headers;
 mod health;
+mod peer;
 mod pool;
 
 pub use case::{Fields, edit_request, edit_response};
