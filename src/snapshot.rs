@@ -15,6 +15,7 @@ use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules, ValueSource,
 };
+use crate::listener::{self, Listeners};
 use crate::origin::Pool;
 use crate::record::{Metrics, RequestId, RouteMetrics};
 use crate::response::{Refusal, Scene, rate_limit_policy, varies};
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<Pool>>,
+    /// What is spoken at the addresses that are bound.
+    pub listeners: Listeners,
     /// The store; `None` without `[store]`. Whoever puts the snapshot in force starts it.
     pub store: Option<Arc<Store>>,
     /// The request fields, other than `Host`, that a refusal may depend on.
@@ -156,6 +159,10 @@ impl Snapshot {
             marks: marks(&rules),
             routes,
             limits,
+            listeners: listener::compile(
+                &rules.listeners,
+                previous.map(|snapshot| &snapshot.listeners),
+            ),
             pools,
             store,
             rules,

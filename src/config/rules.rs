@@ -23,11 +23,13 @@ use crate::route::PathRegex;
 use crate::client::token::Verifier;
 
 mod key;
+mod listener;
 mod refusal;
 mod store;
 mod tier;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::listener::{Http2, ListenerRules};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::store::{
     HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
@@ -88,24 +90,6 @@ pub struct ServerRules {
     pub state_dir: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
-}
-
-/// `[[listener]]`: one address to accept on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenerRules {
-    /// Where to accept.
-    pub address: SocketAddr,
-    /// Whether cleartext HTTP/2 with prior knowledge is accepted beside HTTP/1.1.
-    pub http2: Http2,
-}
-
-/// Whether a listener speaks cleartext HTTP/2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Http2 {
-    /// HTTP/2 with prior knowledge is accepted.
-    Accepted,
-    /// Only HTTP/1.1.
-    Off,
 }
 
 /// `[client]`: who is believed about the client's address.

@@ -1,5 +1,6 @@
 //! Stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
 
+mod active;
 mod admin;
 mod connection;
 pub(crate) mod head;
@@ -13,6 +14,7 @@ use http::HeaderValue;
 use pingora::protocols::Stream;
 use pingora::protocols::http::date::get_cached_date;
 
+pub use active::{ActiveListener, Listeners, compile};
 pub use admin::AdminDesk;
 pub use intake::Intake;
 
