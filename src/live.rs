@@ -20,6 +20,7 @@ use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
+use crate::listener::Certificates;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -32,6 +33,8 @@ pub struct Live {
     pub home: Home,
     /// Access log and metrics.
     pub recorder: Recorder,
+    /// The certificates that come at run time.
+    pub certificates: Arc<Certificates>,
     /// When the process started.
     pub started: Timestamp,
     /// The files as they were then.
@@ -101,6 +104,7 @@ impl Live {
             seed,
             home,
             recorder,
+            certificates: Arc::clone(&snapshot.certificates),
             started: now,
             version_at_start: Version::of(&files),
             file: file.to_owned(),

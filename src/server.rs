@@ -157,7 +157,7 @@ fn configuration(rules: &Rules) -> ServerConf {
 
 /// The service of one listener. Each has an intake of its own, which knows its address and thereby what is spoken there.
 fn gateway_at(address: SocketAddr, live: &Arc<Live>, conf: &Arc<ServerConf>) -> Service<Intake> {
-    let mut proxy = http_proxy(conf, Gateway(Arc::clone(live)));
+    let mut proxy = http_proxy(conf, Gateway(Arc::clone(live), address));
     proxy.server_options = Some(server_options(&live.snapshot().rules));
     let mut listeners = Listeners::new();
     listeners.add_tcp(&address.to_string());

@@ -29,7 +29,9 @@ mod store;
 mod tier;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
-pub use self::listener::{Http2, ListenerRules};
+pub use self::listener::{
+    ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
+};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::store::{
     HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
@@ -484,7 +486,10 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
-        let mut files: Vec<_> = lists.chain(keys).chain(overrides).chain(store).collect();
+        let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
+        let tls = tls.flat_map(|tls| tls.files.clone());
+        let files = lists.chain(keys).chain(overrides).chain(store);
+        let mut files: Vec<_> = files.chain(tls).collect();
         files.sort();
         files.dedup();
         files

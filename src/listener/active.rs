@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::tls::{Certificates, Termination};
 use crate::config::rules::ListenerRules;
 
 /// Listeners by the address that they are bound to.
@@ -17,21 +18,36 @@ pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;
 pub struct ActiveListener {
     /// The rules that it was made of.
     pub rules: ListenerRules,
+    /// How TLS ends here; `None` where connections are in clear text.
+    pub tls: Option<Termination>,
 }
 
-/// Makes the listeners of `rules`. One whose rules are unchanged is kept; so is one that the file does not name any more: its address
-/// stays bound until a restart, and whoever comes there is served as before.
+/// Makes the listeners of `rules`; `installed` are the certificates that come at run time.
+///
+/// One whose rules are unchanged is kept. So is one that the file does not name any more: its address stays bound until a restart, and
+/// whoever comes there is served as before.
 #[must_use]
-pub fn compile(rules: &[ListenerRules], previous: Option<&Listeners>) -> Listeners {
+pub fn compile(
+    rules: &[ListenerRules],
+    installed: &Arc<Certificates>,
+    previous: Option<&Listeners>,
+) -> Listeners {
     let mut listeners = previous.cloned().unwrap_or_default();
     for rules in rules {
         let before = listeners.get(&rules.address);
-        if before.is_none_or(|before| before.rules != *rules) {
-            let active = ActiveListener {
-                rules: rules.clone(),
-            };
-            listeners.insert(rules.address, Arc::new(active));
+        if before.is_some_and(|before| before.rules == *rules) {
+            continue;
         }
+        let tls_before = before.and_then(|before| before.tls.as_ref());
+        let tls = rules
+            .tls
+            .as_ref()
+            .map(|tls| Termination::new(rules, tls, installed, tls_before));
+        let active = ActiveListener {
+            rules: rules.clone(),
+            tls,
+        };
+        listeners.insert(rules.address, Arc::new(active));
     }
     listeners
 }

@@ -1,5 +1,6 @@
 //! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
 //!
+//! What its listener speaks before HTTP comes first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`super::tls`]).
 //! Heads are read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in
 //! two ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
 //! refused, [`super::repeat`] first looks whether the next would be refused again and answers that at a fraction of the cost;
@@ -11,14 +12,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
 use pingora::prelude::timeout;
-use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::active::ActiveListener;
 use super::connection::{Connection, Next};
 use super::repeat::Repeats;
+use super::{proxy_protocol, tls};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
@@ -113,11 +115,22 @@ impl ServerApp for Intake {
         let listener = self.listener(&snapshot)?;
         let patience = snapshot.rules.server.client_read_timeout;
         drop(snapshot);
-        if listener.rules.http2 == Http2::Accepted
-            && timeout(patience, Self::speaks_http2(&mut stream))
-                .await
-                .ok()??
-        {
+        let metrics = &self.live.recorder.metrics;
+        let announced = &listener.rules.proxy_protocol;
+        stream = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await?;
+        let speaks_http2 = if let Some(termination) = &listener.tls {
+            let (installed, counts) = (&self.live.certificates, &metrics.handshakes);
+            stream = tls::shake_hands(stream, termination, installed, counts, patience).await?;
+            stream.selected_alpn_proto() == Some(ALPN::H2)
+        } else {
+            listener.rules.http2 == Http2::Accepted
+                && timeout(patience, Self::speaks_http2(&mut stream))
+                    .await
+                    .ok()??
+        };
+        // A connection may live for days, and what it began with for no longer than others need it.
+        drop(listener);
+        if speaks_http2 {
             return self.proxy.process_new(stream, shutdown).await;
         }
         self.serve_http1(stream, shutdown).await;
