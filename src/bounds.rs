@@ -169,3 +169,22 @@ pub const STORE_WAYS: usize = 4;
 /// takes 450,000 new keys a second at the default `sync` to fill it. At the bound a sync begins at once; charges of further keys are
 /// counted by this node alone meanwhile, and that is counted.
 pub const SYNC_KEYS: usize = 64 * 1792;
+
+/// How long a TLS handshake may take, where `client_read_timeout` does not say less. It is two or three messages each way: ten
+/// seconds are enough for a phone on a train. Then the connection is closed.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// TLS handshakes under way at once. Each takes some 40 KiB while it lasts and a fraction of a millisecond of arithmetic, so this many
+/// are two seconds of work for two cores. At the bound a connection is closed at once, which is counted.
+pub const HANDSHAKES: usize = 8192;
+
+/// Sessions of TLS that are kept for clients that take no tickets, by listener: 200 bytes and the client's certificate each. At the bound
+/// the oldest is forgotten, and its client shakes hands in full.
+pub const TLS_SESSIONS: usize = 4096;
+
+/// Bytes of a header of the PROXY protocol, version 2. The addresses take at most 216; what is behind them (authority, TLS, SSL names) has
+/// always fitted. Version 1 has 107 by definition. A longer one ends the connection.
+pub const PROXY_HEADER: usize = 4 * 1024;
+
+/// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
+pub const LOGGED_SUBJECT: usize = 512;

@@ -3,6 +3,8 @@
 //! # Concurrency
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +16,11 @@ use sluicegate_limiter::{Counted, Timestamp};
 
 use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::clock;
-use crate::config::rules::{ListenerRules, ReadyWhen, Rules};
+use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
+use crate::listener::Certificates;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -30,6 +33,8 @@ pub struct Live {
     pub home: Home,
     /// Access log and metrics.
     pub recorder: Recorder,
+    /// The certificates that come at run time.
+    pub certificates: Arc<Certificates>,
     /// When the process started.
     pub started: Timestamp,
     /// The files as they were then.
@@ -58,8 +63,8 @@ pub enum Phase {
 
 /// What only a restart can change.
 struct Bound {
-    listeners: Vec<ListenerRules>,
-    admin: std::net::SocketAddr,
+    addresses: BTreeSet<SocketAddr>,
+    admin: SocketAddr,
     threads: usize,
     /// Of HTTP/2 connections.
     keepalive: Duration,
@@ -83,7 +88,7 @@ impl Live {
     pub fn new(file: &Path, rules: Rules, recorder: Recorder, home: Home, seed: KeySeed) -> Self {
         let now = clock::now();
         let bound = Bound {
-            listeners: rules.listeners.clone(),
+            addresses: addresses(&rules),
             admin: rules.admin.address,
             threads: rules.server.threads,
             keepalive: rules.server.keepalive_timeout,
@@ -99,6 +104,7 @@ impl Live {
             seed,
             home,
             recorder,
+            certificates: Arc::clone(&snapshot.certificates),
             started: now,
             version_at_start: Version::of(&files),
             file: file.to_owned(),
@@ -262,11 +268,17 @@ impl Live {
     }
 }
 
+/// Where the rules have a listener; what is spoken there follows a reload.
+fn addresses(rules: &Rules) -> BTreeSet<SocketAddr> {
+    let listeners = rules.listeners.iter();
+    listeners.map(|listener| listener.address).collect()
+}
+
 impl Bound {
     fn differences(&self, rules: &Rules) -> Vec<String> {
         let mut pending = Vec::new();
-        if self.listeners != rules.listeners {
-            pending.push("[[listener]]".to_owned());
+        if self.addresses != addresses(rules) {
+            pending.push("listener.address".to_owned());
         }
         if self.admin != rules.admin.address {
             pending.push("admin.address".to_owned());

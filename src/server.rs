@@ -21,7 +21,7 @@ use pingora::services::listening::Service;
 use crate::admission::KeySeed;
 use crate::bounds;
 use crate::clock;
-use crate::config::rules::{Http2, Rules};
+use crate::config::rules::Rules;
 use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
 use crate::listener::{AdminDesk, Intake, reachable};
@@ -88,19 +88,8 @@ pub fn serve(
 
     let mut server = Server::new_with_opt_and_conf(None, configuration(rules));
     let conf = Arc::clone(&server.configuration);
-    for http2 in [Http2::Accepted, Http2::Off] {
-        let mut listeners = Listeners::new();
-        let mut any = false;
-        for listener in rules.listeners.iter().filter(|each| each.http2 == http2) {
-            listeners.add_tcp(&listener.address.to_string());
-            any = true;
-        }
-        if any {
-            let mut proxy = http_proxy(&conf, Gateway(Arc::clone(&live)));
-            proxy.server_options = Some(server_options(rules, http2));
-            let intake = Intake::new(Arc::clone(&live), proxy);
-            server.add_service(Service::with_listeners("gateway".into(), listeners, intake));
-        }
+    for listener in &rules.listeners {
+        server.add_service(gateway_at(listener.address, &live, &conf));
     }
     server.add_service(AdminDesk::service(&live, rules.admin.address));
     server.add_service(background_service("reload", Reloads(Arc::clone(&live))));
@@ -166,9 +155,20 @@ fn configuration(rules: &Rules) -> ServerConf {
     }
 }
 
-fn server_options(rules: &Rules, http2: Http2) -> HttpServerOptions {
+/// The service of one listener. Each has an intake of its own, which knows its address and thereby what is spoken there.
+fn gateway_at(address: SocketAddr, live: &Arc<Live>, conf: &Arc<ServerConf>) -> Service<Intake> {
+    let mut proxy = http_proxy(conf, Gateway(Arc::clone(live), address));
+    proxy.server_options = Some(server_options(&live.snapshot().rules));
+    let mut listeners = Listeners::new();
+    listeners.add_tcp(&address.to_string());
+    let intake = Intake::new(Arc::clone(live), address, proxy);
+    Service::with_listeners(format!("gateway {address}"), listeners, intake)
+}
+
+fn server_options(rules: &Rules) -> HttpServerOptions {
     let mut options = HttpServerOptions::default();
-    options.h2c = http2 == Http2::Accepted;
+    // Whether a connection may speak HTTP/2 is the intake's question, by the listener and the configuration in force.
+    options.h2c = true;
     options.h2_idle_timeout = Some(rules.server.keepalive_timeout);
     options
 }

@@ -15,6 +15,7 @@ use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules, ValueSource,
 };
+use crate::listener::{self, Certificates, Listeners};
 use crate::origin::Pool;
 use crate::record::{Metrics, RequestId, RouteMetrics};
 use crate::response::{Refusal, Scene, rate_limit_policy, varies};
@@ -38,6 +39,10 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<Pool>>,
+    /// What is spoken at the addresses that are bound.
+    pub listeners: Listeners,
+    /// The certificates that come at run time; the same in every snapshot.
+    pub certificates: Arc<Certificates>,
     /// The store; `None` without `[store]`. Whoever puts the snapshot in force starts it.
     pub store: Option<Arc<Store>>,
     /// The request fields, other than `Host`, that a refusal may depend on.
@@ -140,6 +145,9 @@ impl Snapshot {
         seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
+        let certificates = previous
+            .map(|snapshot| Arc::clone(&snapshot.certificates))
+            .unwrap_or_default();
         let pools = compile_pools(&rules, previous);
         let store = compile_store(&rules, previous, metrics);
         let limits = compile_limits(&rules, previous, home, store.as_ref(), seed, now);
@@ -156,6 +164,12 @@ impl Snapshot {
             marks: marks(&rules),
             routes,
             limits,
+            listeners: listener::compile(
+                &rules.listeners,
+                &certificates,
+                previous.map(|snapshot| &snapshot.listeners),
+            ),
+            certificates,
             pools,
             store,
             rules,
@@ -192,6 +206,8 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
             ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
             // What is in a body is left to the proxy.
             ValueSource::Json(_) | ValueSource::Form(_) => None,
+            // The connection has it, not the request.
+            ValueSource::CertificateSubject | ValueSource::CertificateFingerprint => None,
         });
     let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     let wordings = rules.limits.values().map(|limit| &limit.refusal);

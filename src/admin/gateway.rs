@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
+use super::certificates::CertificateView;
 use super::view::{
     AdminView, BannedView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
     Readiness, ReloadView, ServerView, Times, TopView,
@@ -103,6 +104,10 @@ impl AdminView for Live {
 
     fn exchanged(&self) -> Option<Exchanged> {
         Some(self.snapshot().store.as_ref()?.exchanged(clock::now()))
+    }
+
+    fn certificates(&self) -> Vec<CertificateView> {
+        CertificateView::all(&self.snapshot())
     }
 
     fn origins(&self) -> Vec<OriginView> {

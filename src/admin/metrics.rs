@@ -1,5 +1,6 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
+use super::certificates::expiry;
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
 use super::{debts, exchanged, store};
 use crate::record::exposition::{self, Family};
@@ -17,6 +18,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
     families.push(origins(view));
+    families.push(expiry(&view.certificates(), view.times().wall));
     exposition::text(families)
 }
 

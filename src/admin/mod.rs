@@ -17,6 +17,7 @@ use serde::Serialize;
 
 mod advice;
 mod bans;
+mod certificates;
 mod debts;
 mod exchanged;
 mod gateway;

@@ -5,6 +5,7 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::certificates::Certificate;
 use super::exchanged::Exchange;
 use super::store::Store;
 use super::view::{
@@ -30,6 +31,11 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         store: view.store().map(Store::of),
         exchange: view.exchanged().map(Exchange::of),
         origins: view.origins().into_iter().map(Origin::of).collect(),
+        certificates: view
+            .certificates()
+            .into_iter()
+            .map(|certificate| Certificate::of(certificate, times.wall))
+            .collect(),
         access_log: AccessLog::of(view.recorder().log.tallies()),
     };
     Page::json(&status)
@@ -48,6 +54,7 @@ struct Status {
     store: Option<Store>,
     exchange: Option<Exchange>,
     origins: Vec<Origin>,
+    certificates: Vec<Certificate>,
     access_log: AccessLog,
 }
 

@@ -327,7 +327,7 @@ fn the_status_has_the_documented_shape() {
             "exchange": super::exchanged::tests::told(),
             "origins": [{ "name": "app", "servers": [
                 { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
-            ] }],
+            ] }], "certificates": [],
             "access_log": { "lines": 0, "dropped": 0, "write_errors": 0 },
         })
     );

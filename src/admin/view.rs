@@ -12,6 +12,7 @@ use sluicegate_limiter::{
     Offender, Overflow, Permits, Rates, Timestamp,
 };
 
+use super::certificates::CertificateView;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
@@ -45,6 +46,10 @@ pub trait AdminView: Send + Sync {
     fn debts(&self) -> Option<Debts>;
     /// How the counts of shared limits are exchanged; `None` without a store.
     fn exchanged(&self) -> Option<Exchanged>;
+    /// The certificates that clients are shown; none where TLS ends nowhere.
+    fn certificates(&self) -> Vec<CertificateView> {
+        Vec::new()
+    }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// How many routes there are.

@@ -10,7 +10,7 @@ use super::body::KnownBody;
 use super::gap::Why;
 use super::{normal, value};
 use crate::client::token::Presented;
-use crate::client::{Hop, PrefixBits, prefix};
+use crate::client::{Hop, PrefixBits, Secured, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
@@ -35,6 +35,8 @@ pub struct RequestFacts<'a> {
     pub pattern: Option<&'a PathPattern>,
     /// The token it presents.
     pub token: &'a Presented<'a>,
+    /// What the handshake of its connection said; `None` in clear text.
+    pub secured: Option<&'a Secured>,
     /// The beginning of its body.
     pub body: KnownBody<'a>,
     /// When it is decided.
@@ -232,6 +234,7 @@ mod tests {
                 query: "",
                 pattern: None,
                 token,
+                secured: None,
                 body: KnownBody::Unread,
                 now: Timestamp::from_secs(0),
             }

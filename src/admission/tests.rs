@@ -70,6 +70,7 @@ impl Bench {
             query: "",
             pattern: None,
             token: &Presented::new(None, &self.headers),
+            secured: None,
             body: KnownBody::Unread,
             now: self.now,
         })

@@ -18,6 +18,7 @@ use super::body;
 use super::gap::Why;
 use super::key::RequestFacts;
 use crate::bounds;
+use crate::client::ClientCertificate;
 use crate::client::token::NoClaims;
 use crate::config::rules::{Pointer, ValueSource};
 
@@ -37,8 +38,20 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
         ValueSource::Claim(pointer) => claim(facts, pointer),
         ValueSource::Json(pointer) => body::json(facts.body, facts.headers, pointer),
         ValueSource::Form(name) => body::form(facts.body, facts.headers, name),
+        ValueSource::CertificateSubject => certificate(facts)
+            .and_then(|certificate| certificate.subject.as_deref())
+            .map(|subject| Cow::Borrowed(subject.as_bytes()))
+            .ok_or(Why::Absent),
+        ValueSource::CertificateFingerprint => certificate(facts)
+            .map(|certificate| Cow::Borrowed(certificate.fingerprint.as_bytes()))
+            .ok_or(Why::Absent),
     };
     value.map(cut)
+}
+
+/// What the client has shown, and the handshake has believed.
+fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
+    facts.secured?.certificate.as_ref()
 }
 
 /// What all copies agree on.

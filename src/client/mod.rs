@@ -18,11 +18,13 @@
 //! The walk looks at [`FORWARDED_ELEMENTS`](crate::bounds::FORWARDED_ELEMENTS) elements and
 //! [`FORWARDED_BYTES`](crate::bounds::FORWARDED_BYTES) bytes at most, and never allocates.
 
+mod certificate;
 mod chain;
 mod cidrs;
 mod lists;
 mod node;
 pub mod prefix;
+mod secured;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -34,9 +36,11 @@ use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
+pub use self::certificate::ClientCertificate;
 pub use self::cidrs::{Cidrs, PrefixLength};
 pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
+pub use self::secured::{Asked, Peer, Scheme, Secured};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};
 

@@ -20,7 +20,9 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, jwt, limit, list, listener, log, origin, route, server, store};
+use super::tables::{
+    admin, client, jwt, limit, list, listener, listener_tls, log, origin, route, server, store,
+};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +143,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let server = server::read(root.section("server", "{ threads = 4 }"), base);
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
-    let listeners = listener::read(listener_sections);
+    let listeners = listener::read(listener_sections, base);
     let client = client::read(root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }"));
     let admin = admin::read(
         root.section("admin", "{ address = \"127.0.0.1:9180\" }"),
@@ -207,6 +209,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
+    listener_tls::check_asked(&listeners, &limits, &defined, report);
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);

@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 128;
 const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
 
 /// How values are written.
-const VALUES: [&str; 7] = [
+const VALUES: [&str; 9] = [
     "header.NAME",
     "cookie.NAME",
     "query.NAME",
@@ -32,6 +32,8 @@ const VALUES: [&str; 7] = [
     "jwt.NAME",
     "body.json.NAME",
     "body.form.NAME",
+    "tls.client.subject",
+    "tls.client.fingerprint",
 ];
 
 /// The `key` of a limit: a part, or a list of them.
@@ -139,6 +141,8 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
         "method" => return Ok(KeyPart::Method),
         "global" => return Ok(KeyPart::Global),
         "client.ip" => return Ok(KeyPart::ClientIp { v4: 32, v6: 64 }),
+        "tls.client.subject" => return Ok(plain_value(ValueSource::CertificateSubject)),
+        "tls.client.fingerprint" => return Ok(plain_value(ValueSource::CertificateFingerprint)),
         _ => {}
     }
     if let Some(prefixes) = text.strip_prefix("client.ip/") {
@@ -147,13 +151,16 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
     if let Some((kind, name)) = kind_and_name(text)
         && let Some(source) = value(kind, name)
     {
-        let value = |source| ValuePart {
-            source,
-            normalisers: Vec::new(),
-        };
-        return source.map(|source| KeyPart::Value(value(source)));
+        return source.map(plain_value);
     }
     Err(unknown(text))
+}
+
+fn plain_value(source: ValueSource) -> KeyPart {
+    KeyPart::Value(ValuePart {
+        source,
+        normalisers: Vec::new(),
+    })
 }
 
 /// The kind of a value, which has two words for those in bodies, and its name.

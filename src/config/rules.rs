@@ -23,11 +23,15 @@ use crate::route::PathRegex;
 use crate::client::token::Verifier;
 
 mod key;
+mod listener;
 mod refusal;
 mod store;
 mod tier;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::listener::{
+    ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
+};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::store::{
     HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
@@ -88,24 +92,6 @@ pub struct ServerRules {
     pub state_dir: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
-}
-
-/// `[[listener]]`: one address to accept on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenerRules {
-    /// Where to accept.
-    pub address: SocketAddr,
-    /// Whether cleartext HTTP/2 with prior knowledge is accepted beside HTTP/1.1.
-    pub http2: Http2,
-}
-
-/// Whether a listener speaks cleartext HTTP/2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Http2 {
-    /// HTTP/2 with prior knowledge is accepted.
-    Accepted,
-    /// Only HTTP/1.1.
-    Off,
 }
 
 /// `[client]`: who is believed about the client's address.
@@ -500,7 +486,10 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
-        let mut files: Vec<_> = lists.chain(keys).chain(overrides).chain(store).collect();
+        let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
+        let tls = tls.flat_map(|tls| tls.files.clone());
+        let files = lists.chain(keys).chain(overrides).chain(store);
+        let mut files: Vec<_> = files.chain(tls).collect();
         files.sort();
         files.dedup();
         files

@@ -1,9 +1,10 @@
-//! The four questions that reading a configuration asks the machine; all else is in its text.
+//! The five questions that reading a configuration asks the machine; all else is in its text.
 //!
 //! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// What a configuration may ask of the machine it is read on.
@@ -21,6 +22,9 @@ pub trait Surroundings {
     ///
     /// When it cannot be read or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// Whether every user of the machine can read a file.
+    fn is_open_to_all(&self, path: &Path) -> bool;
 
     /// What a variable of the environment says; `None` where there is none, or where it is not UTF-8.
     fn variable(&self, name: &str) -> Option<String>;
@@ -40,6 +44,11 @@ impl Surroundings for System {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
+    }
+
+    fn is_open_to_all(&self, path: &Path) -> bool {
+        const READ_BY_OTHERS: u32 = 0o004;
+        std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & READ_BY_OTHERS != 0)
     }
 
     fn variable(&self, name: &str) -> Option<String> {

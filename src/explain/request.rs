@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{key, tier};
 use crate::admission::{ActiveLimit, Found, KeySeed, KnownBody};
-use crate::client::{Source, Standing, identify};
+use crate::client::{Peer, Source, Standing, identify};
 use crate::clock;
 use crate::config::Action;
 use crate::config::rules::Tier;
@@ -155,7 +155,7 @@ impl RequestExplained {
             limits: Vec::new(),
             outcome: String::new(),
         };
-        match locate(snapshot, question.peer, &head) {
+        match locate(snapshot, Peer::plain(question.peer), &head) {
             Ok(located) => {
                 let index = snapshot
                     .routes

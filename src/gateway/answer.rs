@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
@@ -71,6 +72,17 @@ pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Res
     send(session, context, header, key_missing(gap)).await
 }
 
+/// Sends a request on to another place, for good: RFC 9110 §15.4.9, which keeps method and body.
+pub(super) async fn redirect(
+    session: &mut Session,
+    context: &Context,
+    location: HeaderValue,
+) -> Result<()> {
+    let mut header = own_header(StatusCode::PERMANENT_REDIRECT, context)?;
+    header.insert_header(LOCATION, location)?;
+    send(session, context, header, Bytes::new()).await
+}
+
 /// Answers with the route's fixed response.
 pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<()> {
     let Some(ActiveAction::Respond(fixed)) = context.route.as_ref().map(|route| &route.action)
@@ -128,6 +140,9 @@ pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields)
 /// Adds the request id and the standing of the limits to an origin's response, merged with what the origin tells of its own.
 pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
+    if let Some(value) = strict_transport(context) {
+        fields.insert(STRICT_TRANSPORT_SECURITY, value.clone())?;
+    }
     sign_limits(fields, context)
 }
 
@@ -157,7 +172,15 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
 fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
     let mut header = ResponseHeader::build_no_case(status, Some(10))?;
     header.insert_header(X_REQUEST_ID, context.request_id.as_header_value())?;
+    if let Some(value) = strict_transport(context) {
+        header.insert_header(STRICT_TRANSPORT_SECURITY, value.clone())?;
+    }
     Ok(header)
+}
+
+/// What browsers are told about coming back. RFC 6797 §7.2: never in clear text, where anybody could have written it.
+fn strict_transport(context: &Context) -> Option<&HeaderValue> {
+    context.secured.as_ref()?.strict_transport.as_ref()
 }
 
 async fn send(

@@ -10,7 +10,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
 use crate::admission::{Admitted, Answer, Barred, Gaps, Judged};
-use crate::client::Source;
+use crate::client::{Secured, Source};
 use crate::clock;
 use crate::config::rules::Name;
 use crate::record::{Disposition, InFlight, RequestId};
@@ -26,6 +26,8 @@ pub struct Context {
     pub request_id: RequestId,
     /// The other end of the connection.
     pub peer: Option<SocketAddr>,
+    /// What the handshake of the connection said; `None` in clear text.
+    pub secured: Option<Arc<Secured>>,
     /// Who asks, and on whose word.
     pub client: Option<(IpAddr, Source)>,
     /// Its route.
@@ -77,6 +79,7 @@ impl Context {
             snapshot,
             request_id: RequestId::next(),
             peer: None,
+            secured: None,
             client: None,
             route: None,
             list: None,

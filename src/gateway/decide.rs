@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use pingora::ErrorType::ConnectionClosed;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
@@ -12,10 +12,12 @@ use super::Gateway;
 use super::body::{self, Prefix};
 use super::context::Context;
 use super::locate::{RequestHead, locate};
+use super::redirect;
 use super::wait::Waited;
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Source, Standing};
+use crate::client::{Peer, Source, Standing};
 use crate::clock;
+use crate::listener::secured;
 use crate::response::{Problem, Refusal};
 use crate::snapshot::{ActiveAction, ActiveRoute};
 
@@ -25,6 +27,7 @@ pub(super) enum Step {
     AskStore,
     Forward,
     Respond,
+    Redirect(HeaderValue),
     Refuse(Box<Refusal>),
     Incomplete,
     Reject(Problem),
@@ -38,9 +41,19 @@ impl Gateway {
             .client_addr()
             .and_then(|address| address.as_inet())
             .copied();
+        context.secured = secured(session.digest()).cloned();
         let peer = context.peer_address();
         let snapshot = Arc::clone(&context.snapshot);
-        let located = match locate(&snapshot, peer, &RequestHead::from(head)) {
+        if let Some(redirect) = redirect::of(self.1, head, peer, &snapshot) {
+            context.client = Some((peer, Source::Connection));
+            return redirect.map_or_else(Step::Reject, Step::Redirect);
+        }
+        let secured = context.secured.clone();
+        let told = Peer {
+            address: peer,
+            secured: secured.as_deref(),
+        };
+        let located = match locate(&snapshot, told, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {
                 context.client = Some((peer, Source::Connection));
@@ -120,7 +133,12 @@ impl Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Step {
-        let (peer, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
+        let (address, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
+        let secured = context.secured.clone();
+        let peer = Peer {
+            address,
+            secured: secured.as_deref(),
+        };
         // What is held while the store is asked must not borrow from the request: a session cannot be looked at from two threads.
         let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(session.req_header()))
         {

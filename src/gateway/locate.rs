@@ -3,7 +3,6 @@
 //! It serves the proxy and the listener's repeated refusals alike, so both see the same client, route and key.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::{HeaderMap, Method};
@@ -12,7 +11,7 @@ use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::token::Presented;
-use crate::client::{self, Client, Hop, Standing};
+use crate::client::{self, Client, Hop, Peer, Secured, Standing};
 use crate::config::rules::PathPattern;
 use crate::response::Problem;
 use crate::route::{Asked, NormalPath, host};
@@ -96,6 +95,7 @@ pub struct Located<'a> {
     /// How its client stands to the route's lists.
     pub standing: Standing<'a>,
     hop: Hop,
+    secured: Option<&'a Secured>,
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
@@ -127,6 +127,7 @@ impl Located<'_> {
             query: self.head.query(),
             pattern: self.pattern,
             token: &self.token,
+            secured: self.secured,
             body,
             now,
         }
@@ -139,16 +140,19 @@ impl Located<'_> {
 /// What to answer when the head breaks a cap, the path makes no sense, or no route takes it.
 pub fn locate<'a>(
     snapshot: &'a Snapshot,
-    peer: IpAddr,
+    peer: Peer<'a>,
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, Problem> {
     check_caps(snapshot, head)?;
-    let client = client::identify(peer, head.headers, &snapshot.rules.client);
+    let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
     let path = NormalPath::parse(head.target).map_err(|_| Problem::BadPath)?;
     let host = match head.host() {
         "" => Cow::Borrowed(""),
         host => host::normalise(host).map_err(|_| Problem::BadHost)?,
     };
+    if peer.secured.is_some_and(|secured| !secured.covers(&host)) {
+        return Err(Problem::Misdirected);
+    }
     if path.as_str().len() > snapshot.router.longest_path() {
         return Err(Problem::HeadTooLarge);
     }
@@ -177,7 +181,8 @@ pub fn locate<'a>(
         client,
         route,
         standing,
-        hop: client::hop(peer, &snapshot.rules.client),
+        secured: peer.secured,
+        hop: client::hop(peer.address, &snapshot.rules.client),
         host,
         path,
         head: *head,

@@ -8,6 +8,7 @@ mod context;
 mod decide;
 mod error;
 mod locate;
+mod redirect;
 mod tries;
 mod wait;
 
@@ -25,6 +26,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
+use crate::client::Scheme;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -42,8 +44,8 @@ pub use wait::Waiting;
 use decide::Step;
 use error::{Fault, error_for};
 
-/// The proxy's logic, one for all connections.
-pub struct Gateway(pub Arc<Live>);
+/// The proxy's logic, one for each listener: what all share, and the address that this one serves.
+pub struct Gateway(pub Arc<Live>, pub SocketAddr);
 
 /// Carried to the next request of a connection whose last one was refused, by a limit or a list.
 pub struct LastWasRefused;
@@ -137,6 +139,10 @@ impl ProxyHttp for Gateway {
         let introduction = Introduction {
             peer: context.peer_address(),
             source,
+            scheme: context
+                .secured
+                .as_ref()
+                .map_or(Scheme::Http, |_| Scheme::Https),
             request_id: context.request_id,
             client: &context.snapshot.rules.client,
             host: &pool.rules.host,
@@ -317,6 +323,10 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             context.land();
             answer::respond(session, context).await?;
         }
+        Step::Redirect(location) => {
+            context.disposition = Some(Disposition::Responded);
+            answer::redirect(session, context, location).await?;
+        }
         Step::Refuse(refusal) => {
             context.disposition = Some(Disposition::refused(context.barred.as_ref()));
             answer::refuse(session, context, &refusal).await?;
@@ -346,6 +356,7 @@ impl Gateway {
             request_id: context.request_id,
             client: context.client.map(|(address, _)| address),
             peer: context.peer.map(|peer| peer.ip()),
+            secured: context.secured.as_deref(),
             method: head.method.as_str().as_bytes(),
             host: without_port(request.host()).as_bytes(),
             target: request.target.as_bytes(),

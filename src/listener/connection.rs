@@ -115,12 +115,18 @@ impl Connection {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let body = problem.body();
+        let secured = super::secured_of(&self.stream);
+        let hsts = secured.as_ref().and_then(|secured| {
+            let value = secured.strict_transport.as_ref()?.to_str().ok()?;
+            Some(format!("\r\nstrict-transport-security: {value}"))
+        });
         let head = format!(
             "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
-             content-length: {length}\r\ndate: {date}\r\nconnection: close\r\n\r\n",
+             content-length: {length}\r\ndate: {date}{hsts}\r\nconnection: close\r\n\r\n",
             status = problem.status(),
             length = body.len(),
             date = String::from_utf8_lossy(super::http_date().as_bytes()),
+            hsts = hsts.unwrap_or_default(),
         );
         let patience = live.snapshot().rules.server.client_write_timeout;
         let written = self
@@ -133,6 +139,7 @@ impl Connection {
             request_id,
             client: peer.map(|peer| self.client(peer, live)),
             peer,
+            secured: secured.as_deref(),
             method,
             host: b"",
             target,

@@ -1,53 +1,59 @@
 //! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
 //!
+//! What its listener speaks before HTTP comes first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`super::tls`]).
 //! Heads are read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in
 //! two ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
 //! refused, [`super::repeat`] first looks whether the next would be refused again and answers that at a fraction of the cost;
 //! connections that behave never pay for the second look.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
 use pingora::prelude::timeout;
-use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
+use super::active::ActiveListener;
 use super::connection::{Connection, Next};
 use super::repeat::Repeats;
+use super::{proxy_protocol, tls};
+use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
+use crate::snapshot::Snapshot;
 
 /// What every HTTP/2 connection starts with, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The application of the gateway's listeners.
+/// The application of one of the gateway's listeners.
 pub struct Intake {
     live: Arc<Live>,
+    address: SocketAddr,
     proxy: Arc<HttpProxy<Gateway>>,
 }
 
 impl Intake {
-    /// An intake in front of `proxy`.
+    /// An intake in front of `proxy`, for what is accepted at `address`.
     #[must_use]
-    pub fn new(live: Arc<Live>, proxy: HttpProxy<Gateway>) -> Self {
+    pub fn new(live: Arc<Live>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
         Self {
             live,
+            address,
             proxy: Arc::new(proxy),
         }
     }
 
-    /// Whether the connection starts with HTTP/2's preface, where that is accepted. `None` when it broke.
-    async fn speaks_http2(&self, stream: &mut Stream) -> Option<bool> {
-        if !self
-            .proxy
-            .server_options()
-            .is_some_and(|options| options.h2c)
-        {
-            return Some(false);
-        }
+    /// What is spoken at its address.
+    fn listener(&self, snapshot: &Snapshot) -> Option<Arc<ActiveListener>> {
+        snapshot.listeners.get(&self.address).cloned()
+    }
+
+    /// Whether the connection starts with HTTP/2's preface. `None` when it broke.
+    async fn speaks_http2(stream: &mut Stream) -> Option<bool> {
         // Three bytes tell it from every method but one that starts with PRI; waiting for all 24 would hang on a shorter request.
         let mut first = [0; 3];
         if !stream.try_peek(&mut first).await.ok()? || !HTTP2_PREFACE.starts_with(&first) {
@@ -105,11 +111,26 @@ impl ServerApp for Intake {
         mut stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
-        let patience = self.live.snapshot().rules.server.client_read_timeout;
-        if timeout(patience, self.speaks_http2(&mut stream))
-            .await
-            .ok()??
-        {
+        let snapshot = self.live.snapshot();
+        let listener = self.listener(&snapshot)?;
+        let patience = snapshot.rules.server.client_read_timeout;
+        drop(snapshot);
+        let metrics = &self.live.recorder.metrics;
+        let announced = &listener.rules.proxy_protocol;
+        stream = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await?;
+        let speaks_http2 = if let Some(termination) = &listener.tls {
+            let (installed, counts) = (&self.live.certificates, &metrics.handshakes);
+            stream = tls::shake_hands(stream, termination, installed, counts, patience).await?;
+            stream.selected_alpn_proto() == Some(ALPN::H2)
+        } else {
+            listener.rules.http2 == Http2::Accepted
+                && timeout(patience, Self::speaks_http2(&mut stream))
+                    .await
+                    .ok()??
+        };
+        // A connection may live for days, and what it began with for no longer than others need it.
+        drop(listener);
+        if speaks_http2 {
             return self.proxy.process_new(stream, shutdown).await;
         }
         self.serve_http1(stream, shutdown).await;

@@ -1,26 +1,44 @@
 //! Stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
 
+mod active;
 mod admin;
 mod connection;
 pub(crate) mod head;
 mod intake;
+mod proxy_protocol;
 mod repeat;
+mod tls;
 mod vigil;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use http::HeaderValue;
 use pingora::protocols::Stream;
 use pingora::protocols::http::date::get_cached_date;
 
+use crate::client::Secured;
+
+pub use active::{ActiveListener, Listeners, compile};
 pub use admin::AdminDesk;
 pub use intake::Intake;
+pub(crate) use tls::secured;
+use tls::secured_by;
+pub use tls::{
+    Certificate, CertificateError, CertificateTexts, Certificates, ClientTrust, Termination,
+    Validity, served,
+};
 
 /// The other end of a connection, IPv4-mapped addresses folded.
 fn peer_address(stream: &Stream) -> Option<IpAddr> {
     let digest = stream.get_socket_digest()?;
     let address = digest.peer_addr()?.as_inet()?.ip();
     Some(address.to_canonical())
+}
+
+/// What the handshake of a connection said; `None` in clear text.
+fn secured_of(stream: &Stream) -> Option<Arc<Secured>> {
+    secured_by(stream.get_proxy_digest().as_ref()).cloned()
 }
 
 /// Where a listener is reached from this machine: one that listens everywhere, on the loopback.

@@ -10,7 +10,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -21,7 +21,7 @@ use super::connection::Connection;
 use super::head::Head;
 use crate::admission::{KnownBody, Refused, foresee_refusal};
 use crate::bounds;
-use crate::client::Standing;
+use crate::client::{Peer, Secured, Standing};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
@@ -32,6 +32,7 @@ use crate::snapshot::Snapshot;
 /// A connection whose last request was refused.
 pub(super) struct Repeats {
     peer: IpAddr,
+    secured: Option<Arc<Secured>>,
     answers: BytesMut,
 }
 
@@ -40,6 +41,7 @@ impl Repeats {
     pub(super) fn of(stream: &Stream) -> Option<Self> {
         Some(Self {
             peer: super::peer_address(stream)?,
+            secured: super::secured_of(stream),
             answers: BytesMut::new(),
         })
     }
@@ -86,7 +88,12 @@ impl Repeats {
         };
         let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
         let _in_flight = live.recorder.metrics.in_flight();
-        let located = locate(snapshot, self.peer, &plain.head()).ok()?;
+        let secured = self.secured.as_deref();
+        let peer = Peer {
+            address: self.peer,
+            secured,
+        };
+        let located = locate(snapshot, peer, &plain.head()).ok()?;
         if located.route.reads_body || located.route.reads_token {
             // The proxy reads the body; and it would verify the token a second time if the request may pass.
             return None;
@@ -106,10 +113,12 @@ impl Repeats {
             Some(refused) => {
                 let refusal = located.route.refusal(refused, &plain.fields, request_id);
                 write_refusal(&mut self.answers, &refusal, request_id);
+                write_hsts(&mut self.answers, secured);
                 (refusal.status, refusal.body)
             }
             None => {
                 write_blocked(&mut self.answers, request_id);
+                write_hsts(&mut self.answers, secured);
                 (StatusCode::FORBIDDEN, BLOCKED_BODY.clone())
             }
         };
@@ -124,6 +133,7 @@ impl Repeats {
             request_id,
             client: Some(located.client.address),
             peer: Some(self.peer),
+            secured,
             method: plain.method.as_str().as_bytes(),
             host: located.host.as_bytes(),
             target: plain.target.as_bytes(),
@@ -265,6 +275,14 @@ fn write_status(into: &mut BytesMut, status: StatusCode, request_id: RequestId) 
     into.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     into.extend_from_slice(b"\r\nx-request-id: ");
     into.extend_from_slice(request_id.hex().as_bytes());
+}
+
+/// Tells browsers of a listener under TLS how to come back, where it says so.
+fn write_hsts(into: &mut BytesMut, secured: Option<&Secured>) {
+    if let Some(value) = secured.and_then(|secured| secured.strict_transport.as_ref()) {
+        into.extend_from_slice(b"\r\nstrict-transport-security: ");
+        into.extend_from_slice(value.as_bytes());
+    }
 }
 
 /// Ends the head, writes the body and returns its bytes.

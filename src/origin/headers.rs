@@ -11,7 +11,7 @@ use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue}
 use pingora::Result;
 
 use super::case::Fields;
-use crate::client::{Source, address_text};
+use crate::client::{Scheme, Source, address_text};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
 
@@ -27,6 +27,8 @@ pub struct Introduction<'a> {
     pub peer: IpAddr,
     /// Whether the peer is a trusted hop, whose own account is kept and extended.
     pub source: Source,
+    /// How the request came.
+    pub scheme: Scheme,
     /// The request's identity.
     pub request_id: RequestId,
     /// Whom to believe, and in which header.
@@ -56,14 +58,14 @@ pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()>
 /// The peer is the client: its own claims are dropped.
 fn replace_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
-    fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+    fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
     forward_host(fields, told)?;
     // Many origins believe it before the chain.
     fields.remove(&X_REAL_IP);
     fields.remove(&FORWARDED);
     match &told.client.forwarded {
         ForwardedSource::XForwardedFor => {}
-        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told.peer))?,
+        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told))?,
         ForwardedSource::SingleValue(name) => fields.remove(name),
     }
     Ok(())
@@ -73,10 +75,10 @@ fn replace_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<(
 fn extend_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     fields.append(X_FORWARDED_FOR, address_value(told.peer))?;
     if told.client.forwarded == ForwardedSource::Forwarded {
-        fields.append(FORWARDED, forwarded_element(told.peer))?;
+        fields.append(FORWARDED, forwarded_element(told))?;
     }
     if !fields.all().contains_key(X_FORWARDED_PROTO) {
-        fields.insert(X_FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+        fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
     }
     if !fields.all().contains_key(X_FORWARDED_HOST) {
         forward_host(fields, told)?;
@@ -102,13 +104,19 @@ fn address_value(address: IpAddr) -> HeaderValue {
         .expect("digits, dots and colons are visible ASCII")
 }
 
+fn scheme_value(told: &Introduction<'_>) -> HeaderValue {
+    HeaderValue::from_static(told.scheme.as_str())
+}
+
 /// RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
-fn forwarded_element(peer: IpAddr) -> HeaderValue {
-    let mut element = ArrayString::<64>::new();
-    let _ = match peer {
+fn forwarded_element(told: &Introduction<'_>) -> HeaderValue {
+    let mut element = ArrayString::<80>::new();
+    let _ = match told.peer {
         IpAddr::V4(address) => write!(element, "for={address}"),
         IpAddr::V6(address) => write!(element, "for=\"[{address}]\""),
     };
+    // §5.4
+    let _ = write!(element, ";proto={}", told.scheme.as_str());
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 

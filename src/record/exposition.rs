@@ -152,6 +152,8 @@ pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
 pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     let mut all = requests(recorder);
     all.extend(store(&recorder.metrics.store));
+    all.extend(recorder.metrics.handshakes.families());
+    all.push(recorder.metrics.proxy_headers.family());
     all.extend(access_log(recorder));
     all.extend(process(&Process::read()));
     all.push(

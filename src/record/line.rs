@@ -16,7 +16,8 @@ use std::time::Duration;
 use sluicegate_limiter::Verdict;
 
 use crate::admission::{Bar, Barred, Finding};
-use crate::client::address_text;
+use crate::bounds::LOGGED_SUBJECT;
+use crate::client::{Secured, address_text};
 
 use super::escape::{Cut, escape, escape_cut};
 use super::outcome::{OriginUse, Outcome};
@@ -41,6 +42,9 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     let peer = outcome.peer.filter(|_| outcome.peer != outcome.client);
     address(into, b",\"peer\":\"", peer);
     request(into, outcome);
+    if let Some(secured) = outcome.secured {
+        handshake(into, secured);
+    }
     if let Some(route) = outcome.route {
         text(into, b",\"route\":\"", route.name().as_bytes());
     }
@@ -85,6 +89,25 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     into.extend_from_slice(b",\"protocol\":\"");
     into.extend_from_slice(outcome.protocol.as_bytes());
     into.push(b'"');
+}
+
+/// What the handshake of its connection said.
+fn handshake(into: &mut Vec<u8>, secured: &Secured) {
+    text(into, b",\"tls\":\"", secured.version.as_bytes());
+    text(into, b",\"tls_cipher\":\"", secured.cipher.as_bytes());
+    if let Some(name) = &secured.server_name {
+        text(into, b",\"sni\":\"", name.as_bytes());
+    }
+    let Some(certificate) = &secured.certificate else {
+        return;
+    };
+    if let Some(subject) = &certificate.subject {
+        into.extend_from_slice(b",\"tls_client\":\"");
+        escape_cut(into, subject.as_bytes(), LOGGED_SUBJECT);
+        into.push(b'"');
+    }
+    let fingerprint = certificate.fingerprint.as_bytes();
+    text(into, b",\"tls_client_fingerprint\":\"", fingerprint);
 }
 
 /// What the limits said.

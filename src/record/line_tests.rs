@@ -17,6 +17,7 @@ use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
 use crate::admission::{Bar, Barred, Beside, Finding, Gap, Note, Why};
+use crate::client::Secured;
 use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
@@ -24,6 +25,7 @@ pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_00
 /// An outcome to vary.
 pub(crate) struct Example<'a> {
     pub(crate) client: Option<IpAddr>,
+    pub(crate) secured: Option<&'a Secured>,
     pub(crate) method: &'a [u8],
     pub(crate) host: &'a [u8],
     pub(crate) target: &'a [u8],
@@ -42,6 +44,7 @@ impl Default for Example<'_> {
             client: Some(Ipv4Addr::new(203, 0, 113, 7).into()),
             method: b"POST",
             host: b"example.com",
+            secured: None,
             target: b"/auth/sendOTP?x=1",
             route: None,
             verdict: None,
@@ -64,6 +67,7 @@ impl Example<'_> {
             request_id: RequestId::from_bits(0xabc),
             client: self.client,
             peer: Some(Ipv6Addr::LOCALHOST.into()),
+            secured: self.secured,
             method: self.method,
             host: self.host,
             target: self.target,

@@ -14,9 +14,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sluicegate_limiter::Outcome as Answer;
 
+use super::handshakes::Handshakes;
 use super::histogram::{Histogram, Reading};
 use super::line::micros;
 use super::outcome::{Disposition, Outcome};
+use super::proxy_headers::ProxyHeaders;
 use super::store_calls::StoreTallies;
 use super::stripe::{self, STRIPES, Striped};
 use crate::admission::{Bar, Finding};
@@ -52,6 +54,10 @@ pub struct Metrics {
     pub reloads: Reloads,
     /// Of calls of the store.
     pub store: Arc<StoreTallies>,
+    /// Of the PROXY protocol.
+    pub proxy_headers: ProxyHeaders,
+    /// Of TLS.
+    pub handshakes: Handshakes,
 }
 
 /// A limit as one route uses it.

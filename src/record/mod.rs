@@ -9,12 +9,14 @@ use std::sync::Arc;
 pub mod access_log;
 mod escape;
 pub(crate) mod exposition;
+mod handshakes;
 mod histogram;
 pub mod line;
 pub mod live_view;
 pub mod metrics;
 pub mod outcome;
 pub(crate) mod process;
+mod proxy_headers;
 pub mod request_id;
 pub(crate) mod rfc3339;
 mod shards;
@@ -24,8 +26,10 @@ mod stripe;
 mod writer;
 
 pub use access_log::AccessLog;
+pub use handshakes::{HandshakeFailure, HandshakeKind, Handshakes};
 pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use outcome::{Disposition, OriginUse, Outcome};
+pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
 

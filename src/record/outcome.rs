@@ -10,6 +10,7 @@ use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
 use crate::admission::{Bar, Barred, Beside, Finding, Gap};
+use crate::client::Secured;
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Outcome<'a> {
     pub client: Option<IpAddr>,
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
+    /// What the handshake of its connection said; `None` in clear text.
+    pub secured: Option<&'a Secured>,
     /// As sent; any bytes, since a malformed request is recorded too.
     pub method: &'a [u8],
     /// Host without port, empty when absent; any bytes.

@@ -21,6 +21,8 @@ pub enum Problem {
     BadHost,
     /// The request is malformed.
     BadRequest,
+    /// The connection was made for another host.
+    Misdirected,
     /// The head has too many fields or bytes.
     HeadTooLarge,
     /// The body is larger than the route allows.
@@ -53,6 +55,7 @@ impl Problem {
             Self::BadPath | Self::AmbiguousPath | Self::BadHost | Self::BadRequest => {
                 StatusCode::BAD_REQUEST
             }
+            Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Blocked | Self::KeyBlocked => StatusCode::FORBIDDEN,
@@ -90,6 +93,7 @@ impl Problem {
             }
             Self::BadHost => "the host is malformed",
             Self::BadRequest => "the request is malformed",
+            Self::Misdirected => "this connection was made for another host; open one for this",
             Self::HeadTooLarge => {
                 "the request has too many header fields or too many bytes of them"
             }
@@ -118,6 +122,8 @@ pub fn key_missing(gap: &Gap) -> Bytes {
         ValueSource::Claim(pointer) => format!("the claim {pointer} of a bearer token"),
         ValueSource::Json(pointer) => format!("{pointer} in a JSON body"),
         ValueSource::Form(name) => format!("the parameter {name} in a form's body"),
+        ValueSource::CertificateSubject => "a client certificate with a subject".to_owned(),
+        ValueSource::CertificateFingerprint => "a client certificate".to_owned(),
     };
     let wrong = match gap.why {
         Why::Absent => "is missing",

@@ -62,6 +62,10 @@ pub enum ValueSource {
     Json(Pointer),
     /// `body.form.NAME`
     Form(Arc<str>),
+    /// `tls.client.subject`: that of the certificate which the client has shown.
+    CertificateSubject,
+    /// `tls.client.fingerprint`
+    CertificateFingerprint,
 }
 
 /// Where a value stands in JSON: the steps of a JSON pointer (RFC 6901), at least one.
@@ -199,6 +203,8 @@ impl fmt::Display for ValueSource {
             Self::Claim(pointer) => write!(f, "jwt.{pointer}"),
             Self::Json(pointer) => write!(f, "body.json.{pointer}"),
             Self::Form(name) => write!(f, "body.form.{name}"),
+            Self::CertificateSubject => f.write_str("tls.client.subject"),
+            Self::CertificateFingerprint => f.write_str("tls.client.fingerprint"),
         }
     }
 }
@@ -220,6 +226,15 @@ impl fmt::Display for Pointer {
 }
 
 impl ValueSource {
+    /// Whether it is read out of the client's certificate.
+    #[must_use]
+    pub fn is_of_certificate(&self) -> bool {
+        matches!(
+            self,
+            Self::CertificateSubject | Self::CertificateFingerprint
+        )
+    }
+
     /// Whether it is read out of the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {

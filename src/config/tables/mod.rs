@@ -7,6 +7,7 @@ pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;
 pub(super) mod listener;
+pub(super) mod listener_tls;
 pub(super) mod log;
 pub(super) mod origin;
 pub(super) mod route;

@@ -1,0 +1,130 @@
+//! Shows the certificates that clients are shown: for what, and until when.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use sluicegate_limiter::Timestamp;
+
+use crate::listener::Validity;
+use crate::record::exposition::Family;
+use crate::record::rfc3339;
+use crate::snapshot::Snapshot;
+
+/// A certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateView {
+    /// The listener that serves it; `None` where it came at run time, for all.
+    pub listener: Option<SocketAddr>,
+    /// What it is served for.
+    pub names: Vec<Box<str>>,
+    /// From when until when it holds.
+    pub validity: Validity,
+}
+
+/// A certificate in `/status`.
+#[derive(Serialize)]
+pub(super) struct Certificate {
+    listener: Option<String>,
+    names: Vec<Box<str>>,
+    not_before: String,
+    not_after: String,
+    expired: bool,
+}
+
+impl CertificateView {
+    /// Every certificate of `snapshot`, those of its listeners first.
+    #[must_use]
+    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (address, listener) in &snapshot.listeners {
+            let tls = listener.rules.tls.iter();
+            all.extend(
+                tls.flat_map(|tls| &tls.certificates)
+                    .map(|certificate| Self {
+                        listener: Some(*address),
+                        names: certificate.names().to_vec(),
+                        validity: certificate.validity(),
+                    }),
+            );
+        }
+        let installed = snapshot.certificates.installed().into_iter();
+        all.extend(installed.map(|(name, validity)| Self {
+            listener: None,
+            names: vec![name],
+            validity,
+        }));
+        all
+    }
+}
+
+impl Certificate {
+    pub(super) fn of(view: CertificateView, wall: Timestamp) -> Self {
+        Self {
+            listener: view.listener.map(|address| address.to_string()),
+            not_before: rfc3339::format(view.validity.begins),
+            not_after: rfc3339::format(view.validity.ends),
+            expired: wall > view.validity.ends,
+            names: view.names,
+        }
+    }
+}
+
+/// How long each name is still served for; negative once its certificate has expired. Of two certificates for one name on one listener
+/// the first is served.
+pub(super) fn expiry(certificates: &[CertificateView], wall: Timestamp) -> Family {
+    let mut family = Family::gauge(
+        "sluicegate_tls_certificate_expiry_seconds",
+        "How long the certificate for a name still holds; negative once it has expired.",
+    );
+    let mut shown = Vec::new();
+    for certificate in certificates {
+        let listener = certificate
+            .listener
+            .map_or_else(String::new, |address| address.to_string());
+        let ends = certificate.validity.ends.as_nanos() as f64;
+        let left = (ends - wall.as_nanos() as f64) / 1e9;
+        for name in &certificate.names {
+            let labels = (listener.clone(), name.clone());
+            if !shown.contains(&labels) {
+                family.push(&[("listener", &listener), ("name", name)], left.round());
+                shown.push(labels);
+            }
+        }
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::exposition;
+
+    fn view(names: &[&str], ends: u64) -> CertificateView {
+        CertificateView {
+            listener: Some("0.0.0.0:443".parse().unwrap()),
+            names: names.iter().map(|name| (*name).into()).collect(),
+            validity: Validity {
+                begins: Timestamp::from_secs(0),
+                ends: Timestamp::from_secs(ends),
+            },
+        }
+    }
+
+    /// Goal: an operator sees in time what is about to end. Method: a certificate that holds, one that has ended, and one that is never
+    /// served, since an earlier one has its name.
+    #[test]
+    fn what_is_left_of_a_certificate_is_told_by_name() {
+        let wall = Timestamp::from_secs(1_000);
+        let all = [view(&["a.test", "*.b.test"], 1_060), view(&["c.test"], 990)];
+        let hidden = view(&["a.test"], 5_000);
+        let text = exposition::text([expiry(&[&all[..], &[hidden]].concat(), wall)]);
+        let text = String::from_utf8(text).unwrap();
+        for (name, left) in [("a.test", "60"), ("*.b.test", "60"), ("c.test", "-10")] {
+            let labels = format!("{{listener=\"0.0.0.0:443\",name=\"{name}\"}} {left}\n");
+            assert!(text.contains(&labels), "{text}");
+        }
+        assert_eq!(text.matches("a.test").count(), 1);
+        let [_, ended] = all;
+        assert!(Certificate::of(ended, wall).expired);
+    }
+}

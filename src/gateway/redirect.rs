@@ -1,0 +1,61 @@
+//! Decides which requests in clear text are sent on to TLS: all that come to a listener that says so, but for two.
+//!
+//! A certificate authority that checks who serves a name asks in clear text and follows no promise of a certificate that is yet to come.
+//! And what a trusted hop has taken under TLS already would go round in circles.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::{HeaderName, HeaderValue};
+use pingora::http::RequestHeader;
+
+use super::locate::RequestHead;
+use crate::client::{self, Hop};
+use crate::response::Problem;
+use crate::route::host;
+use crate::snapshot::Snapshot;
+
+/// RFC 8555 §8.3.
+const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";
+
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Where a request is sent on to that `peer` sent to `listener`; `None` where it is served, a problem where it names no place.
+pub(super) fn of(
+    listener: SocketAddr,
+    head: &RequestHeader,
+    peer: IpAddr,
+    snapshot: &Snapshot,
+) -> Option<Result<HeaderValue, Problem>> {
+    let port = snapshot.listeners.get(&listener)?.rules.redirect_to_https?;
+    let request = RequestHead::from(head);
+    if is_acme(&request) || came_under_tls(&request, peer, snapshot) {
+        return None;
+    }
+    Some(location(&request, port.get()))
+}
+
+/// Whether a certificate authority may be asking, RFC 8555 §8.3.
+pub(super) fn is_acme(request: &RequestHead<'_>) -> bool {
+    request.target.starts_with(ACME_CHALLENGE)
+}
+
+fn came_under_tls(request: &RequestHead<'_>, peer: IpAddr, snapshot: &Snapshot) -> bool {
+    let told = request.headers.get(X_FORWARDED_PROTO);
+    told.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
+        && client::hop(peer, &snapshot.rules.client) == Hop::Trusted
+}
+
+fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, Problem> {
+    const HTTPS: u16 = 443;
+    if !request.target.starts_with('/') {
+        return Err(Problem::BadPath);
+    }
+    let host = host::normalise(request.host()).map_err(|_| Problem::BadHost)?;
+    let target = request.target;
+    let location = if port == HTTPS {
+        format!("https://{host}{target}")
+    } else {
+        format!("https://{host}:{port}{target}")
+    };
+    HeaderValue::try_from(location).map_err(|_| Problem::BadPath)
+}

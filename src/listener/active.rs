@@ -1,0 +1,53 @@
+//! Owns a listener as the configuration in force has it.
+//!
+//! An address is bound once and for the life of the process; what is spoken there follows every reload. So a connection asks the
+//! snapshot in force for the listener at its address when it begins, and keeps what it got.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::tls::{Certificates, Termination};
+use crate::config::rules::ListenerRules;
+
+/// Listeners by the address that they are bound to.
+pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;
+
+/// A listener in force.
+#[derive(Debug)]
+pub struct ActiveListener {
+    /// The rules that it was made of.
+    pub rules: ListenerRules,
+    /// How TLS ends here; `None` where connections are in clear text.
+    pub tls: Option<Termination>,
+}
+
+/// Makes the listeners of `rules`; `installed` are the certificates that come at run time.
+///
+/// One whose rules are unchanged is kept. So is one that the file does not name any more: its address stays bound until a restart, and
+/// whoever comes there is served as before.
+#[must_use]
+pub fn compile(
+    rules: &[ListenerRules],
+    installed: &Arc<Certificates>,
+    previous: Option<&Listeners>,
+) -> Listeners {
+    let mut listeners = previous.cloned().unwrap_or_default();
+    for rules in rules {
+        let before = listeners.get(&rules.address);
+        if before.is_some_and(|before| before.rules == *rules) {
+            continue;
+        }
+        let tls_before = before.and_then(|before| before.tls.as_ref());
+        let tls = rules
+            .tls
+            .as_ref()
+            .map(|tls| Termination::new(rules, tls, installed, tls_before));
+        let active = ActiveListener {
+            rules: rules.clone(),
+            tls,
+        };
+        listeners.insert(rules.address, Arc::new(active));
+    }
+    listeners
+}

@@ -1,0 +1,189 @@
+//! Counts TLS handshakes, for `/metrics`.
+//!
+//! Shared by all threads rather than striped: an addition stands beside a handshake, which costs ten thousand times as much.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::exposition::Family;
+use crate::bounds;
+
+/// How a handshake that succeeded was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeKind {
+    /// From the beginning.
+    Full,
+    /// From an earlier session of the client.
+    Resumed,
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandshakeFailure {
+    /// It took too long.
+    TimedOut,
+    /// So many were under way that it was not begun.
+    Crowded,
+    /// The client left.
+    Gone,
+    /// What the client sent is not TLS, or not in order.
+    NotTls,
+    /// Version, cipher suites or protocols of the two sides do not meet.
+    NothingInCommon,
+    /// There is no certificate for the name that the client asks for.
+    UnknownName,
+    /// The client showed no certificate, or none that is believed.
+    ClientCertificate,
+    /// The client refuses, mostly the certificate that it is shown.
+    RefusedByClient,
+    /// Anything else.
+    Other,
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub struct Handshakes {
+    succeeded: [AtomicU64; 2],
+    challenged: AtomicU64,
+    failed: [AtomicU64; HandshakeFailure::ALL.len()],
+    under_way: AtomicUsize,
+}
+
+/// One that is under way.
+#[derive(Debug)]
+#[must_use = "it is under way for as long as this lives"]
+pub struct UnderWay<'a>(&'a Handshakes);
+
+impl HandshakeFailure {
+    /// All, in the order of their counters.
+    pub const ALL: [Self; 9] = [
+        Self::TimedOut,
+        Self::Crowded,
+        Self::Gone,
+        Self::NotTls,
+        Self::NothingInCommon,
+        Self::UnknownName,
+        Self::ClientCertificate,
+        Self::RefusedByClient,
+        Self::Other,
+    ];
+
+    /// The value of the label `reason`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timed_out",
+            Self::Crowded => "crowded",
+            Self::Gone => "gone",
+            Self::NotTls => "not_tls",
+            Self::NothingInCommon => "nothing_in_common",
+            Self::UnknownName => "unknown_name",
+            Self::ClientCertificate => "client_certificate",
+            Self::RefusedByClient => "refused_by_client",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Handshakes {
+    /// Begins one; `None` where as many as may be are under way.
+    pub fn begin(&self) -> Option<UnderWay<'_>> {
+        // Relaxed, here and below: the count bounds work and publishes nothing.
+        let before = self.under_way.fetch_add(1, Ordering::Relaxed);
+        let under_way = UnderWay(self);
+        (before < bounds::HANDSHAKES).then_some(under_way)
+    }
+
+    /// Counts one that succeeded.
+    pub fn succeeded(&self, kind: HandshakeKind) {
+        self.succeeded[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a certificate authority that was answered.
+    pub fn challenged(&self) {
+        self.challenged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one that failed.
+    pub fn failed(&self, why: HandshakeFailure) {
+        self.failed[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the scrape shows: nothing before the first handshake.
+    pub(super) fn families(&self) -> [Family; 3] {
+        let mut succeeded = Family::counter(
+            "sluicegate_tls_handshakes_total",
+            "TLS handshakes that succeeded, by kind.",
+        );
+        let mut failed = Family::counter(
+            "sluicegate_tls_handshake_failures_total",
+            "TLS handshakes that failed, by reason.",
+        );
+        let [full, resumed] = &self.succeeded;
+        for (kind, count) in [
+            ("full", full),
+            ("resumed", resumed),
+            ("acme", &self.challenged),
+        ] {
+            push(&mut succeeded, ("kind", kind), count);
+        }
+        for why in HandshakeFailure::ALL {
+            let label = ("reason", why.as_str());
+            push(&mut failed, label, &self.failed[why as usize]);
+        }
+        let under_way = Family::gauge(
+            "sluicegate_tls_handshakes_in_flight",
+            "TLS handshakes under way.",
+        );
+        let count = self.under_way.load(Ordering::Relaxed) as u64;
+        [succeeded, failed, under_way.series(&[], count)]
+    }
+}
+
+/// A series appears with its first count.
+fn push(family: &mut Family, label: (&str, &str), count: &AtomicU64) {
+    let count = count.load(Ordering::Relaxed);
+    if count > 0 {
+        family.push(&[label], count);
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: no more handshakes than the cap, and one that ends makes room. Method: begin them all, then end one.
+    #[test]
+    fn handshakes_under_way_are_bounded() {
+        let handshakes = Handshakes::default();
+        let mut begun: Vec<_> = (0..bounds::HANDSHAKES)
+            .filter_map(|_| handshakes.begin())
+            .collect();
+        assert_eq!(begun.len(), bounds::HANDSHAKES);
+        assert!(handshakes.begin().is_none());
+        drop(begun.pop());
+        assert!(handshakes.begin().is_some());
+        drop(begun);
+        assert_eq!(handshakes.under_way.load(Ordering::Relaxed), 0);
+    }
+
+    /// Goal: no reason is counted as another. Method: count each once more than the one before.
+    #[test]
+    fn every_reason_has_a_counter_of_its_own() {
+        let handshakes = Handshakes::default();
+        for (times, why) in HandshakeFailure::ALL.into_iter().enumerate() {
+            for _ in 0..times {
+                handshakes.failed(why);
+            }
+        }
+        for (times, why) in HandshakeFailure::ALL.into_iter().enumerate() {
+            let count = handshakes.failed[why as usize].load(Ordering::Relaxed);
+            assert_eq!(count, times as u64, "{why:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Counts headers of the PROXY protocol, for `/metrics`: one addition a connection, shared by all threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::exposition::Family;
+
+/// What came of a connection that may begin with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeader {
+    /// It was read.
+    Read,
+    /// The connection comes from nobody who may announce clients, and was closed.
+    Stranger,
+    /// There was none where one must be, or it was broken; the connection was closed.
+    Malformed,
+    /// It did not come in time.
+    TimedOut,
+    /// The other end left before.
+    Gone,
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub struct ProxyHeaders([AtomicU64; ProxyHeader::ALL.len()]);
+
+impl ProxyHeader {
+    /// All, in the order of their counters.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Stranger,
+        Self::Malformed,
+        Self::TimedOut,
+        Self::Gone,
+    ];
+
+    /// The value of the label `result`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Stranger => "stranger",
+            Self::Malformed => "malformed",
+            Self::TimedOut => "timed_out",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+impl ProxyHeaders {
+    /// Counts one.
+    pub fn count(&self, what: ProxyHeader) {
+        // Relaxed, here and below: counts for the scrape, each on its own.
+        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the scrape shows; a series appears with its first count.
+    pub(super) fn family(&self) -> Family {
+        let mut family = Family::counter(
+            "sluicegate_proxy_protocol_total",
+            "Connections that may begin with a header of the PROXY protocol, by what came of it.",
+        );
+        for what in ProxyHeader::ALL {
+            let count = self.0[what as usize].load(Ordering::Relaxed);
+            if count > 0 {
+                family.push(&[("result", what.as_str())], count);
+            }
+        }
+        family
+    }
+}
