@@ -207,7 +207,9 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
             // What is in a body is left to the proxy.
             ValueSource::Json(_) | ValueSource::Form(_) => None,
             // The connection has it, not the request.
-            ValueSource::CertificateSubject | ValueSource::CertificateFingerprint => None,
+            ValueSource::CertificateSubject
+            | ValueSource::CertificateFingerprint
+            | ValueSource::Ja4 => None,
         });
     let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     let wordings = rules.limits.values().map(|limit| &limit.refusal);

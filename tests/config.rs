@@ -65,6 +65,11 @@ impl Surroundings for Still {
             "store-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "store.pem" => Ok(include_str!("tls/node.pem").to_owned()),
             "store.key" => Ok(include_str!("tls/node.key").to_owned()),
+            "site.pem" => Ok(include_str!("tls/node.pem").to_owned()),
+            "site.key" | "open.key" => Ok(include_str!("tls/node.key").to_owned()),
+            "clients.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "old.pem" => Ok(include_str!("tls/old.pem").to_owned()),
+            "old.key" => Ok(include_str!("tls/old.key").to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -72,6 +77,10 @@ impl Surroundings for Still {
 
     fn variable(&self, name: &str) -> Option<String> {
         (name == "STORE_PASSWORD").then(|| "hunter2".to_owned())
+    }
+
+    fn is_open_to_all(&self, path: &Path) -> bool {
+        path == Path::new("open.key")
     }
 
     fn cores(&self) -> usize {
@@ -111,6 +120,13 @@ fn whole_reference() -> String {
         "overrides",
         "token_file",
         "file",
+        "[listener.tls]",
+        "certificates",
+        "min_version",
+        "client_ca_file",
+        "client_auth",
+        "unknown_sni",
+        "hsts",
         "[jwt]",
         "algorithms",
         "jwks_file",
@@ -152,7 +168,13 @@ fn the_files_that_ship_have_no_problems() {
 fn every_key_occurs_in_the_reference() {
     let text = whole_reference();
     read(&text).unwrap_or_else(|problems| panic!("{problems}"));
-    let all = ["key_file", "password_env", "sentinel", "cluster"];
+    let all = [
+        "key_file",
+        "password_env",
+        "sentinel",
+        "cluster",
+        "proxy_protocol_from",
+    ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))
     });

@@ -71,6 +71,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         normalisers: Vec::new(),
     };
     let facts = RequestFacts {
+        secured: None,
         client: [192, 0, 2, 1].into(),
         hop: Hop::Stranger,
         host: "",

@@ -12,6 +12,7 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::admission::{Admission, Gaps, KeySeed, KnownBody, Refused, RouteLimits, admit};
+use sluicegate::client::Peer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::Metrics;
@@ -50,7 +51,7 @@ fn run(text: &str) -> Option<()> {
             authority: Some("example.com"),
             headers,
         };
-        locate(&snapshot, [192, 0, 2, 1].into(), &head)
+        locate(&snapshot, Peer::plain([192, 0, 2, 1].into()), &head)
     };
     match (
         locate(target, &headers),

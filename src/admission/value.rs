@@ -42,6 +42,11 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
             .and_then(|certificate| certificate.subject.as_deref())
             .map(|subject| Cow::Borrowed(subject.as_bytes()))
             .ok_or(Why::Absent),
+        ValueSource::Ja4 => facts
+            .secured
+            .and_then(|secured| secured.ja4.as_deref())
+            .map(|fingerprint| Cow::Borrowed(fingerprint.as_bytes()))
+            .ok_or(Why::Absent),
         ValueSource::CertificateFingerprint => certificate(facts)
             .map(|certificate| Cow::Borrowed(certificate.fingerprint.as_bytes()))
             .ok_or(Why::Absent),

@@ -45,8 +45,8 @@ impl ClientCertificate {
     }
 }
 
-/// The hash that certificates are told apart by.
-fn sha256(bytes: &[u8]) -> Vec<u8> {
+/// The hash that certificates and fingerprints are told apart by.
+pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
     // The arithmetic of the handshake has it already; a crate for it alone would be one more.
     TLS13_AES_128_GCM_SHA256
         .tls13()
@@ -116,7 +116,7 @@ fn push_escaped(into: &mut String, value: &str) {
 }
 
 /// Bytes as hexadecimal digits, lower case.
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
         let _ = write!(text, "{byte:02x}");

@@ -21,6 +21,7 @@
 mod certificate;
 mod chain;
 mod cidrs;
+mod ja4;
 mod lists;
 mod node;
 pub mod prefix;
@@ -38,6 +39,7 @@ use ipnet::IpNet;
 
 pub use self::certificate::ClientCertificate;
 pub use self::cidrs::{Cidrs, PrefixLength};
+pub use self::ja4::ja4;
 pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
 pub use self::secured::{Asked, Peer, Scheme, Secured};

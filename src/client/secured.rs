@@ -29,6 +29,8 @@ pub struct Secured {
     pub certificate: Option<ClientCertificate>,
     /// Whether the listener asks clients for certificates.
     pub asked: Asked,
+    /// The client's fingerprint by JA4; `None` where its first message was too long for one.
+    pub ja4: Option<Box<str>>,
     /// What every answer tells browsers about coming back, RFC 6797.
     pub strict_transport: Option<HeaderValue>,
 }

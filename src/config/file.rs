@@ -209,7 +209,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
-    listener_tls::check_asked(&listeners, &limits, &defined, report);
+    listener_tls::check_told(&listeners, &limits, &defined, report);
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);

@@ -24,7 +24,7 @@ const LONGEST_NAME: usize = 128;
 const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
 
 /// How values are written.
-const VALUES: [&str; 9] = [
+const VALUES: [&str; 10] = [
     "header.NAME",
     "cookie.NAME",
     "query.NAME",
@@ -34,6 +34,7 @@ const VALUES: [&str; 9] = [
     "body.form.NAME",
     "tls.client.subject",
     "tls.client.fingerprint",
+    "tls.ja4",
 ];
 
 /// The `key` of a limit: a part, or a list of them.
@@ -142,6 +143,7 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
         "global" => return Ok(KeyPart::Global),
         "client.ip" => return Ok(KeyPart::ClientIp { v4: 32, v6: 64 }),
         "tls.client.subject" => return Ok(plain_value(ValueSource::CertificateSubject)),
+        "tls.ja4" => return Ok(plain_value(ValueSource::Ja4)),
         "tls.client.fingerprint" => return Ok(plain_value(ValueSource::CertificateFingerprint)),
         _ => {}
     }

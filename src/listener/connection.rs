@@ -110,6 +110,14 @@ impl Connection {
             .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
     }
 
+    /// Ends a connection that nothing is expected of any more. Under TLS it says so, RFC 8446 §6.1: else the end might be a stranger's cut.
+    pub(super) async fn end(mut self) {
+        if self.stream.get_ssl_digest().is_some() {
+            // A client that takes nothing any more need not hear it.
+            let _ = timeout(bounds::LINGER_TIME, self.stream.shutdown()).await;
+        }
+    }
+
     /// Answers a head that cannot be served and ends the connection.
     pub(super) async fn end_with(mut self, problem: Problem, live: &Live) {
         let arrived = clock::now();

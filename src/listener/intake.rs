@@ -77,7 +77,10 @@ impl Intake {
                     connection.end_with(problem, &self.live).await;
                     return None;
                 }
-                Next::End => return None,
+                Next::End => {
+                    connection.end().await;
+                    return None;
+                }
             };
             if !*shutdown.borrow()
                 && let Some(repeats) = &mut repeats

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use ipnet::IpNet;
 use pingora::prelude::timeout;
 use pingora::protocols::l4::stream::Stream as TcpStream;
-use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, UniqueID};
 use ppp::{v1, v2};
 use tokio::io::AsyncReadExt;
 
@@ -120,9 +120,9 @@ async fn take(mut stream: TcpStream) -> Option<(TcpStream, Header)> {
 
 /// The socket's digest with the announced address in place of its own, which was not asked for yet.
 fn announced(stream: &TcpStream, client: SocketAddr) -> SocketDigest {
-    use pingora::protocols::UniqueID;
     let digest = SocketDigest::from_raw_fd(stream.id());
-    // The cell is empty, since the digest is new.
+    // IPv4 in IPv6 is folded, so that a client has one address whichever way it came. The cell is empty, since the digest is new.
+    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
     let _ = digest.peer_addr.set(Some(client.into()));
     digest
 }

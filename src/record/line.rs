@@ -98,6 +98,9 @@ fn handshake(into: &mut Vec<u8>, secured: &Secured) {
     if let Some(name) = &secured.server_name {
         text(into, b",\"sni\":\"", name.as_bytes());
     }
+    if let Some(fingerprint) = &secured.ja4 {
+        text(into, b",\"ja4\":\"", fingerprint.as_bytes());
+    }
     let Some(certificate) = &secured.certificate else {
         return;
     };

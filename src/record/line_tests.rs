@@ -17,7 +17,8 @@ use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
 use crate::admission::{Bar, Barred, Beside, Finding, Gap, Note, Why};
-use crate::client::Secured;
+use crate::bounds::LOGGED_SUBJECT;
+use crate::client::{Asked, ClientCertificate, Secured};
 use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
@@ -322,6 +323,42 @@ fn a_long_request_is_cut_and_says_so() {
     assert!(object["target"].as_str().expect("text").ends_with('…'));
 }
 
+fn secured() -> Secured {
+    Secured {
+        version: "TLSv1.3",
+        cipher: "TLS13_AES_128_GCM_SHA256",
+        server_name: Some("example.com".into()),
+        certificate: Some(ClientCertificate {
+            subject: Some("CN=\"x\"".repeat(200).into()),
+            fingerprint: "0".repeat(64).into(),
+        }),
+        asked: Asked::ForCertificate,
+        ja4: Some("t13d1516h2_8daaf6152771_e5627efa2ab1".into()),
+        strict_transport: None,
+    }
+}
+
+/// Goal: what a client has shown is in the line, and a certificate cannot make it long. Method: a subject that is cut.
+#[test]
+fn the_handshake_is_in_the_line_and_bounded() {
+    let secured = secured();
+    let example = Example {
+        secured: Some(&secured),
+        ..Example::default()
+    };
+    let line = parsed(&example.outcome());
+    assert_eq!(
+        (&line["tls"], &line["sni"]),
+        (&json!("TLSv1.3"), &json!("example.com"))
+    );
+    assert_eq!(line["ja4"], "t13d1516h2_8daaf6152771_e5627efa2ab1");
+    let subject = line["tls_client"].as_str().expect("text");
+    assert!(subject.starts_with("CN=\"x\"CN") && subject.ends_with('…'));
+    assert!(subject.len() < LOGGED_SUBJECT + 8);
+    let plain = parsed(&Example::default().outcome());
+    assert!(plain["tls"].is_null() && plain["sni"].is_null());
+}
+
 /// Goal: every field is documented. Method: look each key of the fullest lines up in the operator's guide.
 #[test]
 fn every_field_is_in_the_operators_guide() {
@@ -335,7 +372,9 @@ fn every_field_is_in_the_operators_guide() {
     };
     let long = [b'a'; MAX_TARGET + 1];
     let gaps = [gap()];
+    let secured = secured();
     let fullest = Example {
+        secured: Some(&secured),
         gaps: &gaps,
         route: Some(&route),
         verdict: Some(&verdict),

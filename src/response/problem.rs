@@ -124,6 +124,7 @@ pub fn key_missing(gap: &Gap) -> Bytes {
         ValueSource::Form(name) => format!("the parameter {name} in a form's body"),
         ValueSource::CertificateSubject => "a client certificate with a subject".to_owned(),
         ValueSource::CertificateFingerprint => "a client certificate".to_owned(),
+        ValueSource::Ja4 => "a handshake of TLS".to_owned(),
     };
     let wrong = match gap.why {
         Why::Absent => "is missing",

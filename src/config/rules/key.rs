@@ -66,6 +66,8 @@ pub enum ValueSource {
     CertificateSubject,
     /// `tls.client.fingerprint`
     CertificateFingerprint,
+    /// `tls.ja4`: what the client's first message of TLS tells it by.
+    Ja4,
 }
 
 /// Where a value stands in JSON: the steps of a JSON pointer (RFC 6901), at least one.
@@ -205,6 +207,7 @@ impl fmt::Display for ValueSource {
             Self::Form(name) => write!(f, "body.form.{name}"),
             Self::CertificateSubject => f.write_str("tls.client.subject"),
             Self::CertificateFingerprint => f.write_str("tls.client.fingerprint"),
+            Self::Ja4 => f.write_str("tls.ja4"),
         }
     }
 }
@@ -226,15 +229,6 @@ impl fmt::Display for Pointer {
 }
 
 impl ValueSource {
-    /// Whether it is read out of the client's certificate.
-    #[must_use]
-    pub fn is_of_certificate(&self) -> bool {
-        matches!(
-            self,
-            Self::CertificateSubject | Self::CertificateFingerprint
-        )
-    }
-
     /// Whether it is read out of the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::config::references::Defined;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{
     ClientAuth, LimitRules, ListenerRules, MinVersion, Name, Secret, TlsRules, UnknownName,
+    ValueSource,
 };
 use crate::config::section::Section;
 use crate::config::suggest;
@@ -31,9 +32,10 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRules>> {
     let (written, section) = listener.table("tls", EXAMPLE);
     let mut files = Vec::new();
-    let certificates = match written {
-        Some(_) => section.required("certificates", PAIRS),
-        None => section.field("certificates", PAIRS),
+    let certificates = if section.is_there() {
+        section.required("certificates", PAIRS)
+    } else {
+        section.field("certificates", PAIRS)
     };
     let certificates = certificates.and_then(|field| certificates_of(&field, base, &mut files));
     let min_version = section.or("min_version", "\"1.2\"", MinVersion::Tls12, |field| {
@@ -284,34 +286,38 @@ fn hsts(field: &Field<'_>) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-/// Reports limits that count by a client's certificate where no listener asks for one.
-pub(in crate::config) fn check_asked(
+/// Reports limits that count by what no handshake tells: a client's certificate where no listener asks for one, or anything of TLS where
+/// none speaks it.
+pub(in crate::config) fn check_told(
     listeners: &[Placed<ListenerRules>],
     limits: &BTreeMap<Name, LimitRules>,
     defined: &Defined,
     report: &Report<'_>,
 ) {
-    let mut tls = listeners
-        .iter()
-        .filter_map(|listener| listener.value.tls.as_ref());
-    if tls.any(|tls| tls.clients.is_some()) {
-        return;
-    }
+    let tls = || listeners.iter().filter_map(|each| each.value.tls.as_ref());
+    let (spoken, asked) = (tls().count() > 0, tls().any(|tls| tls.clients.is_some()));
     for (name, limit) in limits {
         let mut values = limit.key.values();
-        let Some(value) = values.find(|value| value.source.is_of_certificate()) else {
+        let untold = values.find(|value| match value.source {
+            ValueSource::CertificateSubject | ValueSource::CertificateFingerprint => !asked,
+            ValueSource::Ja4 => !spoken,
+            _ => false,
+        });
+        let (Some(value), Some(place)) = (untold, defined.limits.get(name)) else {
             continue;
         };
-        if let Some(place) = defined.limits.get(name) {
-            report.absent(
-                place,
-                format!(
-                    "the key has \"{}\", and no listener asks clients for certificates",
-                    value.source
-                ),
+        let (why, advice) = match value.source {
+            ValueSource::Ja4 => (
+                "no listener speaks TLS",
+                "write [listener.tls] with certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }]",
+            ),
+            _ => (
+                "no listener asks clients for certificates",
                 "write client_ca_file = \"clients.pem\" in [listener.tls]",
-            );
-        }
+            ),
+        };
+        let message = format!("the key has \"{}\", and {why}", value.source);
+        report.absent(place, message, advice);
     }
 }
 

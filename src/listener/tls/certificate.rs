@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
 use sluicegate_limiter::Timestamp;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -73,10 +74,12 @@ impl Certificate {
         let key = rustls::crypto::ring::sign::any_supported_type(&key)
             .map_err(|_| CertificateError::UnknownKey)?;
         let certified = CertifiedKey::new(chain, key);
-        certified.keys_match().map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => CertificateError::Mismatch,
-            _ => CertificateError::Broken,
-        })?;
+        match certified.keys_match() {
+            // A kind of key that does not tell its other half; the first handshake will.
+            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(Error::InconsistentKeys(_)) => return Err(CertificateError::Mismatch),
+            Err(_) => return Err(CertificateError::Broken),
+        }
         Ok(Self {
             names: texts.names.clone().unwrap_or(found),
             validity,

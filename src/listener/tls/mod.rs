@@ -11,6 +11,7 @@
 mod certificate;
 mod certificates;
 mod clients;
+mod hello;
 mod stream;
 mod termination;
 
@@ -66,6 +67,7 @@ async fn shake(
     installed: &Certificates,
     handshakes: &Handshakes,
 ) -> Result<Option<Stream>, HandshakeFailure> {
+    let (stream, ja4) = hello::look(stream).await.ok_or(HandshakeFailure::Gone)?;
     let start: StartHandshake<Stream> = LazyConfigAcceptor::new(Acceptor::default(), stream)
         .await
         .map_err(|error| failure(&error))?;
@@ -91,7 +93,10 @@ async fn shake(
         Some(rustls::HandshakeKind::Resumed) => HandshakeKind::Resumed,
         _ => HandshakeKind::Full,
     });
-    let secured = Arc::new(secured_of(session, termination));
+    let secured = Arc::new(Secured {
+        ja4,
+        ..secured_of(session, termination)
+    });
     match SecuredStream::new(tls, secured) {
         Ok(stream) => Ok(Some(Box::new(stream))),
         Err(_) => Err(HandshakeFailure::Other),
@@ -114,6 +119,7 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> Secured 
             .map(|name| name.to_ascii_lowercase().into()),
         certificate: certificate.map(|certificate| ClientCertificate::of(certificate)),
         asked: termination.asked(),
+        ja4: None,
         strict_transport: termination.rules.strict_transport.clone(),
     }
 }
@@ -138,5 +144,115 @@ fn failure(error: &io::Error) -> HandshakeFailure {
             HandshakeFailure::NotTls
         }
         Some(_) => HandshakeFailure::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::num::NonZeroU16;
+
+    use pingora::protocols::l4::stream::Stream as Accepted;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+    use crate::config::rules::{
+        Http2, ListenerRules, MinVersion, ProxyProtocol, Secret, TlsRules, UnknownName,
+    };
+
+    fn certificate() -> (Certificate, CertificateDer<'static>) {
+        let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let chain = made.cert.pem();
+        let certificate = Certificate::new(CertificateTexts {
+            chain: chain.as_str().into(),
+            key: Secret::new(&made.signing_key.serialize_pem()),
+            names: None,
+        });
+        let der = CertificateDer::from_pem_slice(chain.as_bytes()).unwrap();
+        (certificate.unwrap(), der)
+    }
+
+    fn listener(certificate: &Certificate) -> ListenerRules {
+        ListenerRules {
+            address: SocketAddr::from(([127, 0, 0, 1], 443)),
+            http2: Http2::Accepted,
+            proxy_protocol: ProxyProtocol::Off,
+            redirect_to_https: NonZeroU16::new(443),
+            tls: Some(TlsRules {
+                certificates: vec![certificate.clone()],
+                min_version: MinVersion::Tls12,
+                clients: None,
+                unknown_name: UnknownName::Default,
+                strict_transport: None,
+                files: Vec::new(),
+            }),
+        }
+    }
+
+    /// What a client that offers `protocols` is shown, if it is shown anything, and whether the connection goes on.
+    async fn shown(
+        protocols: &[&[u8]],
+        (termination, installed): (&Termination, &Certificates),
+        trusted: &[CertificateDer<'static>],
+    ) -> (Option<CertificateDer<'static>>, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut roots = RootCertStore::empty();
+        for certificate in trusted {
+            roots.add(certificate.clone()).unwrap();
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let client = async {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("a.test").unwrap();
+            let connector = TlsConnector::from(Arc::new(config));
+            let tls = connector.connect(name, stream).await.ok()?;
+            let chain = tls.get_ref().1.peer_certificates()?;
+            chain.first().map(|first| first.clone().into_owned())
+        };
+        let server = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let stream: Stream = Box::new(Accepted::from(stream));
+            let counts = Handshakes::default();
+            let patience = Duration::from_secs(60);
+            let goes_on = shake_hands(stream, termination, installed, &counts, patience).await;
+            goes_on.is_some()
+        };
+        tokio::join!(client, server)
+    }
+
+    /// Goal: TLS-ALPN-01 (RFC 8737). Method: a certificate authority and browsers ask before, while and after an answer is there.
+    #[tokio::test]
+    async fn a_certificate_authority_is_shown_its_answer_and_nobody_else_is() {
+        let ((site, site_der), (answer, answer_der)) = (certificate(), certificate());
+        let installed = Arc::new(Certificates::default());
+        let rules = listener(&site);
+        let tls = rules.tls.as_ref().unwrap();
+        let termination = Termination::new(&rules, tls, &installed, None);
+        let trusted = [site_der.clone(), answer_der.clone()];
+        let ask = async |protocols: &[&[u8]]| {
+            shown(protocols, (&termination, &installed), &trusted).await
+        };
+        let authority: &[&[u8]] = &[b"acme-tls/1"];
+        // Nothing in common, RFC 7301 §3.2.
+        assert_eq!(ask(authority).await, (None, false));
+        installed.answer_challenge("A.test", Arc::clone(answer.certified()));
+        assert_eq!(ask(authority).await, (Some(answer_der), false));
+        let others: [&[&[u8]]; 3] = [&[], &[b"h2"], &[b"http/1.1", b"acme-tls/1"]];
+        for other in others {
+            assert_eq!(ask(other).await, (Some(site_der.clone()), true));
+        }
+        installed.forget_challenge("a.test");
+        assert_eq!(ask(authority).await, (None, false));
     }
 }

@@ -219,6 +219,11 @@ impl Client {
             .unwrap()
     }
 
+    /// One on a connection that stands.
+    pub(super) fn over(sender: http1::SendRequest<Full<Bytes>>) -> Self {
+        Self { sender }
+    }
+
     /// Connects, or says why not.
     pub async fn try_connect(to: SocketAddr) -> std::io::Result<Self> {
         Self::try_connect_from(None, to).await

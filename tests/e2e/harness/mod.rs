@@ -12,6 +12,7 @@ mod origin;
 mod raw;
 mod redis;
 mod setup;
+mod tls;
 mod wrk;
 
 pub use client::{Client, Request, Response, delete, get, head, options, post};
@@ -25,4 +26,5 @@ pub use origin::{Answer, Origin, Received, Reply};
 pub use raw::RawConnection;
 pub use redis::{Redis, Sentinels, free_port};
 pub use setup::{Setup, Writing};
+pub use tls::{Authority, Pair, TlsClients};
 pub use wrk::Wrk;

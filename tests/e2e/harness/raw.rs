@@ -1,6 +1,6 @@
 //! A socket that sends exactly the bytes it is given, for what no well-behaved client would send.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -29,6 +29,20 @@ impl RawConnection {
     /// Connects.
     pub async fn connect(to: SocketAddr) -> Self {
         let stream = TcpStream::connect(to).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            ahead: Vec::new(),
+        }
+    }
+
+    /// Connects from a loopback address such as `127.0.0.7`: another client in the eyes of the gateway.
+    pub async fn connect_from(from: &str, to: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket
+            .bind((from.parse::<Ipv4Addr>().unwrap(), 0).into())
+            .unwrap();
+        let stream = socket.connect(to).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self {
             stream,

@@ -1,0 +1,159 @@
+//! Looks at the first message of a client before the handshake begins: rustls tells what it understands of it, and a fingerprint is made
+//! of all that was said.
+//!
+//! # Limits
+//! [`HELLO`](bounds::HELLO) bytes are looked at; a longer message goes without a fingerprint.
+
+use bytes::BytesMut;
+use pingora::protocols::Stream;
+use pingora::protocols::l4::stream::Stream as TcpStream;
+use tokio::io::AsyncReadExt;
+
+use crate::bounds;
+use crate::client::ja4;
+
+/// RFC 8446 §5.1: kind, version, length.
+const RECORD_HEADER: usize = 5;
+const HANDSHAKE_RECORD: u8 = 22;
+/// §4: kind, length.
+const MESSAGE_HEADER: usize = 4;
+const CLIENT_HELLO: u8 = 1;
+
+/// What was read so far.
+#[derive(Debug, PartialEq, Eq)]
+enum Hello {
+    /// More bytes decide.
+    Partial,
+    /// The message is whole.
+    Whole(Vec<u8>),
+    /// It is something else, or too long; what the handshake says to that is not decided here.
+    Other,
+}
+
+/// Reads the first message and puts it back; with its fingerprint, where it has one. `None` when the stream ends before.
+pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
+    let mut stream = match stream.into_any().downcast::<TcpStream>() {
+        Ok(stream) => *stream,
+        // Every connection that is accepted is one.
+        Err(_) => return None,
+    };
+    let mut read = BytesMut::new();
+    let message = loop {
+        match Hello::find(&read) {
+            Hello::Partial => {}
+            Hello::Whole(message) => break Some(message),
+            Hello::Other => break None,
+        }
+        read.reserve(bounds::HEAD_READ);
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    };
+    stream.rewind(&read);
+    let fingerprint = message.and_then(|message| ja4(&message));
+    Some((Box::new(stream), fingerprint.map(Into::into)))
+}
+
+impl Hello {
+    /// Puts the records of the first message together, as many of their bytes as are here.
+    fn find(read: &[u8]) -> Self {
+        let mut message = Vec::new();
+        let mut rest = read;
+        loop {
+            if let Some(&[kind, high, middle, low]) = message.first_chunk::<MESSAGE_HEADER>() {
+                let length = u32::from_be_bytes([0, high, middle, low]);
+                let end = usize::try_from(length).unwrap_or(usize::MAX);
+                let end = end.saturating_add(MESSAGE_HEADER);
+                if kind != CLIENT_HELLO || end > bounds::HELLO {
+                    return Self::Other;
+                }
+                if let Some(whole) = message.get(MESSAGE_HEADER..end) {
+                    return Self::Whole(whole.to_vec());
+                }
+            }
+            match rest.first() {
+                None => return Self::Partial,
+                Some(kind) if *kind != HANDSHAKE_RECORD => return Self::Other,
+                Some(_) => {}
+            }
+            let Some(&[_, _, _, high, low]) = rest.first_chunk::<RECORD_HEADER>() else {
+                return Self::Partial;
+            };
+            let end = RECORD_HEADER + usize::from(u16::from_be_bytes([high, low]));
+            // §5.1 forbids empty ones, of which there could be any number.
+            if end == RECORD_HEADER || read.len() > bounds::HELLO + bounds::HEAD_READ {
+                return Self::Other;
+            }
+            message.extend_from_slice(
+                rest.get(RECORD_HEADER..end.min(rest.len()))
+                    .unwrap_or_default(),
+            );
+            match rest.get(end..) {
+                Some(behind) => rest = behind,
+                None if message.len() < MESSAGE_HEADER => return Self::Partial,
+                None => rest = &[],
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(bytes: usize) -> Vec<u8> {
+        let length = u32::try_from(bytes).unwrap().to_be_bytes();
+        let content = (0..bytes).map(|at| at.to_le_bytes()[0]);
+        [CLIENT_HELLO, length[1], length[2], length[3]]
+            .into_iter()
+            .chain(content)
+            .collect()
+    }
+
+    /// `message` in records of at most `most` bytes.
+    fn records(message: &[u8], most: usize) -> Vec<u8> {
+        let record = |part: &[u8]| {
+            let length = u16::try_from(part.len()).unwrap().to_be_bytes();
+            [&[HANDSHAKE_RECORD, 3, 1][..], &length, part].concat()
+        };
+        message.chunks(most).flat_map(record).collect()
+    }
+
+    /// Goal: a message is whole at its last byte, however it is split into records. Method: records of several sizes, cut everywhere.
+    #[test]
+    fn a_message_is_put_together_from_its_records() {
+        let message = message(300);
+        for most in [1, 3, 100, 1_000] {
+            let sent = records(&message, most);
+            for cut in 0..sent.len() {
+                assert_eq!(Hello::find(&sent[..cut]), Hello::Partial, "{most} {cut}");
+            }
+            let whole = Hello::Whole(message[MESSAGE_HEADER..].to_vec());
+            assert_eq!(Hello::find(&sent), whole);
+        }
+    }
+
+    /// Goal: what is no first message is left to the handshake. Method: a request, an empty record, other kinds, and too long a message.
+    #[test]
+    fn what_is_something_else_is_not_waited_for() {
+        for other in [
+            b"GET / HTTP/1.1\r\n".to_vec(),
+            vec![22, 3, 1, 0, 0],
+            records(&[2, 0, 0, 1, 0], 9),
+            records(&message(bounds::HELLO), 16_000),
+        ] {
+            assert_eq!(Hello::find(&other), Hello::Other);
+        }
+    }
+
+    proptest! {
+        /// Goal: nothing that a client sends stops the process. Method: arbitrary bytes behind the beginning of a record.
+        #[test]
+        fn every_beginning_can_be_judged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            Hello::find(&bytes);
+            Hello::find(&[&[HANDSHAKE_RECORD, 3, 1, 0][..], &bytes].concat());
+        }
+    }
+}
