@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
+use super::cache::CacheView;
 use super::view::{
     AdminView, BannedView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
     Readiness, ReloadView, ServerView, Times, TopView,
 };
 use crate::admission::{ActiveBans, ActiveLimit};
+use crate::cache::purge::Purge;
 use crate::clock;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::Pool;
@@ -103,6 +105,16 @@ impl AdminView for Live {
 
     fn exchanged(&self) -> Option<Exchanged> {
         Some(self.snapshot().store.as_ref()?.exchanged(clock::now()))
+    }
+
+    fn cache(&self) -> Option<CacheView> {
+        let shelves = &self.cache.shelves;
+        let stores = self.snapshot().stores;
+        stores.then(|| CacheView::of(shelves.filled(), &shelves.tallies))
+    }
+
+    fn purge(&self, purge: &Purge) -> u64 {
+        self.cache.shelves.purge(purge)
     }
 
     fn origins(&self) -> Vec<OriginView> {

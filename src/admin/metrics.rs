@@ -1,7 +1,7 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{debts, exchanged, store};
+use super::{cache, debts, exchanged, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -16,6 +16,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(store::families(view.store()));
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
+    families.extend(cache::families(view.cache()));
     families.push(origins(view));
     exposition::text(families)
 }

@@ -5,6 +5,7 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::cache::Cache;
 use super::exchanged::Exchange;
 use super::store::Store;
 use super::view::{
@@ -29,6 +30,7 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         state: view.state().map(State::of),
         store: view.store().map(Store::of),
         exchange: view.exchanged().map(Exchange::of),
+        cache: view.cache().map(Cache::from),
         origins: view.origins().into_iter().map(Origin::of).collect(),
         access_log: AccessLog::of(view.recorder().log.tallies()),
     };
@@ -47,6 +49,7 @@ struct Status {
     state: Option<State>,
     store: Option<Store>,
     exchange: Option<Exchange>,
+    cache: Option<Cache>,
     origins: Vec<Origin>,
     access_log: AccessLog,
 }

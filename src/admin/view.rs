@@ -12,6 +12,8 @@ use sluicegate_limiter::{
     Offender, Overflow, Permits, Rates, Timestamp,
 };
 
+use super::cache::CacheView;
+use crate::cache::purge::Purge;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
@@ -45,6 +47,14 @@ pub trait AdminView: Send + Sync {
     fn debts(&self) -> Option<Debts>;
     /// How the counts of shared limits are exchanged; `None` without a store.
     fn exchanged(&self) -> Option<Exchanged>;
+    /// How the cache does; `None` where no route stores answers.
+    fn cache(&self) -> Option<CacheView> {
+        None
+    }
+    /// Takes away what is stored; how many answers that were. Looks at every key.
+    fn purge(&self, _: &Purge) -> u64 {
+        0
+    }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// How many routes there are.

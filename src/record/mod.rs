@@ -25,7 +25,7 @@ mod writer;
 
 pub use access_log::AccessLog;
 pub use metrics::{InFlight, Metrics, RouteMetrics};
-pub use outcome::{Disposition, OriginUse, Outcome};
+pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
 

@@ -14,7 +14,7 @@ mod redis;
 mod setup;
 mod wrk;
 
-pub use client::{Client, Request, Response, delete, get, head, options, post};
+pub use client::{Client, Request, Response, delete, get, head, options, post, request};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};
