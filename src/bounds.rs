@@ -192,3 +192,28 @@ pub const PROXY_HEADER: usize = 4 * 1024;
 
 /// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
 pub const LOGGED_SUBJECT: usize = 512;
+
+
+/// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for askers with and without
+/// a name. At the bound the one that was marked longest ago is looked up again.
+pub const UNSTORABLE_URLS: usize = 16 * 4096;
+
+/// How long one request may fetch for all that wait. Then another may try: a client that reads slowly, or an origin that hangs, holds up
+/// the others no longer than this, and an origin gets one request of a URL in this time.
+pub const FILL_AGE: Duration = Duration::from_secs(5);
+
+/// How long a request waits for others that fetch what it wants, in all. Then it goes to the origin itself.
+pub const FILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Stored answers of one URL: its variants under `Vary` on all routes. At the bound the oldest makes room: a client that varies a field
+/// fills no more than this, and the search among them stays short.
+pub const URL_VARIANTS: usize = 64;
+
+/// Fields that an answer may differ by. One that names more is not stored.
+pub const VARY_FIELDS: usize = 16;
+
+/// Bytes of a stored body that are handed to the connection at once, so that the time allowed for one write is that of a proxied answer.
+pub const STORED_PIECE: usize = 64 * 1024;
+
+/// Ranges of one request that are cut from a stored answer; one that asks for more gets the whole.
+pub const RANGES: usize = 32;

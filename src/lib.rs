@@ -23,6 +23,8 @@ pub mod record;
 pub mod response;
 pub mod route;
 
+pub mod cache;
+
 pub mod config;
 pub mod explain;
 pub mod live;

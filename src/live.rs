@@ -15,6 +15,7 @@ use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp};
 
 use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
+use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
@@ -39,6 +40,8 @@ pub struct Live {
     pub started: Timestamp,
     /// The files as they were then.
     pub version_at_start: Version,
+    /// What is kept of answers.
+    pub cache: &'static Cache,
     file: PathBuf,
     /// Requests that are held back.
     pub waiting: Waiting,
@@ -94,6 +97,7 @@ impl Live {
             keepalive: rules.server.keepalive_timeout,
             state_dir: rules.server.state_dir.clone(),
         };
+        let cache = Cache::of_the_process(&rules.cache);
         let mut files = vec![file.to_owned()];
         files.extend(rules.files());
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
@@ -107,6 +111,7 @@ impl Live {
             certificates: Arc::clone(&snapshot.certificates),
             started: now,
             version_at_start: Version::of(&files),
+            cache,
             file: file.to_owned(),
             waiting: Waiting::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -219,6 +224,7 @@ impl Live {
         }
         let changed = previous.rules != rules;
         if changed {
+            self.cache.shelves.resize(rules.cache.memory);
             let metrics = &self.recorder.metrics;
             let next =
                 Snapshot::compile(rules, Some(&previous), &self.home, metrics, &self.seed, now);

@@ -13,7 +13,8 @@ use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, Lists};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteRules, Rules, ValueSource,
+    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteCacheRules, RouteRules,
+    Rules, ValueSource,
 };
 use crate::listener::{self, Certificates, Listeners};
 use crate::origin::Pool;
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub certificates: Arc<Certificates>,
     /// The store; `None` without `[store]`. Whoever puts the snapshot in force starts it.
     pub store: Option<Arc<Store>>,
+    /// Whether answers of some route are stored.
+    pub stores: bool,
     /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
     /// The request fields that only the gateway may write: marks of limits.
@@ -71,6 +74,8 @@ pub struct ActiveRoute {
     pub reads_body: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
+    /// How its answers are stored; `None`: not at all.
+    pub cache: Option<RouteCacheRules>,
     /// Its handles of the metrics, which also know its name and those of its limits.
     pub metrics: RouteMetrics,
 }
@@ -162,6 +167,7 @@ impl Snapshot {
             compiled_at: now,
             fields: fields_read(&rules),
             marks: marks(&rules),
+            stores: rules.routes.iter().any(|route| route.cache.is_some()),
             routes,
             limits,
             listeners: listener::compile(
@@ -330,6 +336,7 @@ fn compile_route(
             .flatten(),
         refusal: route.refusal.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
+        cache: route.cache.clone(),
         metrics: metrics.route(&route.name, &names),
         limits,
     }

@@ -213,6 +213,7 @@ fn the_reference_writes_the_defaults() {
         (bare_limit.action, bare_limit.enforce)
     );
     assert_eq!((said.admin, said.log), (bare.admin, bare.log));
+    assert_eq!(said.cache, bare.cache);
     let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
     assert_eq!(
         (said.balance, said.retries, &said.host, said.header_case),

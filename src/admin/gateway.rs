@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
+use super::cache::CacheView;
 use super::certificates::CertificateView;
 use super::view::{
     AdminView, BannedView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
     Readiness, ReloadView, ServerView, Times, TopView,
 };
 use crate::admission::{ActiveBans, ActiveLimit};
+use crate::cache::purge::Purge;
 use crate::clock;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::Pool;
@@ -108,6 +110,16 @@ impl AdminView for Live {
 
     fn certificates(&self) -> Vec<CertificateView> {
         CertificateView::all(&self.snapshot())
+    }
+
+    fn cache(&self) -> Option<CacheView> {
+        let shelves = &self.cache.shelves;
+        let stores = self.snapshot().stores;
+        stores.then(|| CacheView::of(shelves.filled(), &shelves.tallies))
+    }
+
+    fn purge(&self, purge: &Purge) -> u64 {
+        self.cache.shelves.purge(purge)
     }
 
     fn origins(&self) -> Vec<OriginView> {

@@ -3,7 +3,7 @@
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
 //! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
-//! reads, but for the pardon of who is banned.
+//! reads, but for the pardon of who is banned and the purge of what is stored.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,7 @@ use serde::Serialize;
 mod advice;
 mod bans;
 mod certificates;
+pub mod cache;
 mod debts;
 mod exchanged;
 mod gateway;
@@ -29,6 +30,7 @@ mod token;
 mod top;
 pub mod view;
 
+use crate::cache::purge::Purge;
 use bans::Pardon;
 use token::Access;
 use top::Question;
@@ -57,6 +59,7 @@ pub struct Walk {
 enum Errand {
     Look(Question),
     Pardon(Pardon),
+    Purge(Purge),
 }
 
 impl Walk {
@@ -66,6 +69,7 @@ impl Walk {
         let page = match &self.errand {
             Errand::Look(question) => question.page(view),
             Errand::Pardon(pardon) => pardon.page(view),
+            Errand::Purge(purge) => cache::page(purge, view),
         };
         dressed(page, &self.method)
     }
@@ -207,6 +211,14 @@ fn walk(request: &Parts, view: &dyn AdminView) -> Task {
             Err(misasked) => Task::Show(misasked.page()),
         };
     }
+    if let Some(asked) = cache::purge_of(request.uri.path(), request.uri.query()) {
+        return match asked {
+            _ if request.method != Method::POST => Task::Show(cache::only_posts()),
+            _ if view.token().is_none() => Task::Show(cache::no_token()),
+            Ok(purge) => Task::Walk(Errand::Purge(purge)),
+            Err(unnamed) => Task::Show(unnamed.page()),
+        };
+    }
     match Question::of(request.uri.path(), request.uri.query()) {
         Some(_) if !is_reading(&request.method) => Task::Show(only_reading()),
         Some(Ok(question)) => Task::Walk(Errand::Look(question)),
@@ -214,7 +226,7 @@ fn walk(request: &Parts, view: &dyn AdminView) -> Task {
         None => {
             let paths = concat!(
                 r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","#,
-                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY"]}"#
+                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","/cache/purge"]}"#
             );
             Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes()))
         }

@@ -12,6 +12,8 @@ use sluicegate_limiter::{
     Offender, Overflow, Permits, Rates, Timestamp,
 };
 
+use crate::cache::purge::Purge;
+use super::cache::CacheView;
 use super::certificates::CertificateView;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
@@ -49,6 +51,15 @@ pub trait AdminView: Send + Sync {
     /// The certificates that clients are shown; none where TLS ends nowhere.
     fn certificates(&self) -> Vec<CertificateView> {
         Vec::new()
+    }
+
+    /// How the cache does; `None` where no route stores answers.
+    fn cache(&self) -> Option<CacheView> {
+        None
+    }
+    /// Takes away what is stored; how many answers that were. Looks at every key.
+    fn purge(&self, _: &Purge) -> u64 {
+        0
     }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;

@@ -44,7 +44,7 @@ pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::Found;
 pub use pending::Admitted;
 pub use route::RouteLimits;
-pub use terms::{Answer, Terms};
+pub use terms::{Answer, AnsweredBy, Terms};
 pub use weighed::Plan;
 
 use barrier::Facing;

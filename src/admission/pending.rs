@@ -83,6 +83,12 @@ impl Admitted {
         }
     }
 
+    /// A request that nobody made: the gateway fetches anew what it has stored. Its reader paid for what it was given.
+    #[must_use]
+    pub const fn unasked() -> Self {
+        Self::settled()
+    }
+
     /// A request that owes what is in `pending`, and holds these permits.
     pub(super) fn owing(pending: Pending, permits: Vec<Permit>) -> Self {
         Self {

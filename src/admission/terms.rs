@@ -5,15 +5,26 @@ use sluicegate_limiter::{Cost, Due};
 
 use super::judged::Finding;
 use crate::config::Condition;
-use crate::config::rules::{CostRules, LimitRules};
+use crate::config::rules::{CostRules, Counting, LimitRules};
 
 /// What a client is answered, as far as charges depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
+    /// Who gave it.
+    pub by: AnsweredBy,
     /// The final status, the gateway's own included; 101 for an upgrade.
     pub status: StatusCode,
     /// The origin's fields; those of an answer of the gateway's own say nothing.
     pub fields: &'a HeaderMap,
+}
+
+/// Who gave an answer, as far as charges depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// The origin, or the gateway in its place.
+    Origin,
+    /// The cache, without asking the origin.
+    Cache,
 }
 
 /// The terms of a limit whose charges wait for the answer.
@@ -21,6 +32,7 @@ pub struct Answer<'a> {
 pub struct Terms {
     count_if: Option<Condition>,
     told: Option<Told>,
+    counting: Counting,
 }
 
 /// A cost that the origin tells.
@@ -41,9 +53,11 @@ impl Terms {
                 at_most: *at_most,
             }),
         };
-        (rules.count_if.is_some() || told.is_some()).then(|| Self {
+        let waits = rules.count_if.is_some() || told.is_some() || rules.count == Counting::Origin;
+        waits.then(|| Self {
             count_if: rules.count_if.clone(),
             told,
+            counting: rules.count,
         })
     }
 
@@ -56,6 +70,10 @@ impl Terms {
     /// What the charge comes to, and what is to be remembered of it. Without an answer nothing is known that `count_if` could
     /// count, and nobody told a cost.
     pub(super) fn due(&self, answer: Option<Answer<'_>>) -> (Due, Option<Finding>) {
+        let by = answer.map(|answer| answer.by);
+        if self.counting == Counting::Origin && by == Some(AnsweredBy::Cache) {
+            return (Due::Nothing, Some(Finding::Released));
+        }
         let counts = self.count_if.as_ref().is_none_or(|condition| {
             answer.is_some_and(|answer| condition.holds(answer.status, answer.fields))
         });
@@ -113,8 +131,10 @@ mod tests {
         let terms = Terms {
             count_if: None,
             told: Some(Told { by, at_most: 100 }),
+            counting: Counting::All,
         };
         terms.due(Some(Answer {
+            by: AnsweredBy::Origin,
             status: StatusCode::OK,
             fields: &fields,
         }))

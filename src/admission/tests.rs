@@ -114,7 +114,8 @@ fn failures() -> String {
 }
 
 fn answer(status: StatusCode, fields: &HeaderMap) -> Option<Answer<'_>> {
-    Some(Answer { status, fields })
+    let by = AnsweredBy::Origin;
+    Some(Answer { by, status, fields })
 }
 
 /// Goal: whatever drops a request settles it. Method: drop it, drop it while a panic unwinds, answer it in two ways; beside it a

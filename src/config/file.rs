@@ -20,9 +20,7 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{
-    admin, client, jwt, limit, list, listener, listener_tls, log, origin, route, server, store,
-};
+use super::tables::{admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route, server, store};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +152,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
     let store_field = root.field("store", store::EXAMPLE);
     let store = store_field.as_ref().map(|field| store::read(field, base));
+    let cache = cache::read(root.section("cache", cache::EXAMPLE));
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
@@ -213,6 +212,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);
+    cache::check(cache.as_ref(), &routes, report);
     overlap::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
@@ -242,6 +242,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             Some(store) => Some(store?),
             None => None,
         },
+        cache: cache?,
         origins,
         lists,
         limits,

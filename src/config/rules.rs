@@ -22,12 +22,14 @@ use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
+mod cache;
 mod key;
 mod listener;
 mod refusal;
 mod store;
 mod tier;
 
+pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
@@ -59,6 +61,8 @@ pub struct Rules {
     pub jwt: Option<JwtRules>,
     /// `[store]`; `None` where every limit counts by itself.
     pub store: Option<StoreRules>,
+    /// `[cache]`
+    pub cache: CacheRules,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[list.NAME]`
@@ -271,6 +275,8 @@ pub struct LimitRules {
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
     pub count_if: Option<Condition>,
+    /// Which requests count beside that.
+    pub count: Counting,
     /// What happens to a request that it has no room for.
     pub action: Action,
     /// The keys that it is enforced for; for the others it is in shadow.
@@ -362,6 +368,8 @@ pub struct RouteRules {
     pub max_body_bytes: Option<u64>,
     /// How refusals are worded here, whatever limit refuses; `None` leaves that to the limit.
     pub refusal: Option<Arc<RefusalRules>>,
+    /// How its answers are stored; `None`: not at all.
+    pub cache: Option<RouteCacheRules>,
 }
 
 /// Which requests a route takes; all conditions must hold.

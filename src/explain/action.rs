@@ -1,7 +1,7 @@
 //! Explains what a limit counts, and what becomes of a request that it has no room for: docs/actions.md in a sentence each.
 
 use super::text::{count, listed, rates};
-use crate::config::rules::{CostRules, LimitRules, Name, OnMissing, Rules};
+use crate::config::rules::{CostRules, Counting, LimitRules, Name, OnMissing, Rules};
 use crate::config::{Action, Share};
 
 /// What holds for a request that lacks a part of the key.
@@ -31,7 +31,11 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     let condition = limit.count_if.as_ref().map(|condition| {
         format!("It is charged when it comes, and the charge is given back unless {condition}.")
     });
-    let both: Vec<String> = [cost, condition].into_iter().flatten().collect();
+    let stored = (limit.count == Counting::Origin).then(|| {
+        "It is charged when it comes, and the charge is given back when a stored answer is served without the origin."
+            .to_owned()
+    });
+    let both: Vec<String> = [cost, condition, stored].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
 

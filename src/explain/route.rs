@@ -3,9 +3,9 @@
 use http::Method;
 use serde::Serialize;
 
-use super::text::listed;
+use super::text::{listed, span};
 use crate::config::Action;
-use crate::config::rules::{Name, RouteAction, RouteRules, Rules};
+use crate::config::rules::{Cookies, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -24,6 +24,9 @@ pub struct RouteExplained {
     pub shadow: Vec<String>,
     /// Where an admitted request goes.
     pub action: String,
+    /// Which answers are stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
 }
 
 impl RouteExplained {
@@ -57,6 +60,7 @@ impl RouteExplained {
                     format!("answered here with {}", fixed.status.as_u16())
                 }
             },
+            cache: route.cache.as_ref().map(stores),
         }
     }
 
@@ -88,8 +92,40 @@ impl RouteExplained {
             ));
         }
         lines.push(format!("Whatever passes is {}.", self.action));
+        lines.extend(self.cache.clone());
         lines
     }
+}
+
+/// Which answers of the route are stored, and what else there is to say of that.
+fn stores(cache: &RouteCacheRules) -> String {
+    let mut text = match cache.default_ttl {
+        None => "Answers that say how long they are fresh are stored".to_owned(),
+        Some(ttl) => format!(
+            "Answers are stored for as long as they say they are fresh, or else for {}",
+            span(ttl.as_secs())
+        ),
+    };
+    text.push_str(match cache.cookies {
+        Cookies::Personal => {
+            "; those to requests with a cookie or credentials only where they say that they are for all."
+        }
+        Cookies::Ignored => {
+            ", whatever cookies come; those to requests with credentials only where they say that they are for all."
+        }
+    });
+    for (window, when) in [
+        (cache.stale_while_revalidate, "while they are fetched anew"),
+        (cache.stale_if_error, "when the origin fails"),
+    ] {
+        if !window.is_zero() {
+            text.push_str(&format!(
+                " For {} more they are served {when}, unless they forbid it.",
+                span(window.as_secs())
+            ));
+        }
+    }
+    text
 }
 
 fn conditions(route: &RouteRules) -> Vec<String> {

@@ -9,8 +9,9 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
-use crate::admission::{Admitted, Answer, Barred, Gaps, Judged};
+use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Secured, Source};
+use super::cache::Dealings;
 use crate::clock;
 use crate::config::rules::Name;
 use crate::record::{Disposition, InFlight, RequestId};
@@ -54,6 +55,8 @@ pub struct Context {
     pub decision: Duration,
     /// How long admission holds it back.
     pub delay: Duration,
+    /// What it has to do with the cache; `None` where its route has none.
+    pub(super) cache: Option<Box<Dealings>>,
     /// What became of it; `None` while it is on its way.
     pub disposition: Option<Disposition>,
     /// The server of the last try.
@@ -93,6 +96,7 @@ impl Context {
             decided_at: arrived,
             decision: Duration::ZERO,
             delay: Duration::ZERO,
+            cache: None,
             disposition: None,
             server: None,
             tries: 0,
@@ -117,7 +121,12 @@ impl Context {
 
     /// Settles the charges that wait for the answer: it has this status and, where it is the origin's, these fields.
     pub(super) fn settle(&mut self, status: StatusCode, fields: &HeaderMap) {
-        self.settle_by(Some(Answer { status, fields }));
+        self.settle_as(AnsweredBy::Origin, status, fields);
+    }
+
+    /// The same of an answer that comes from elsewhere.
+    pub(super) fn settle_as(&mut self, by: AnsweredBy, status: StatusCode, fields: &HeaderMap) {
+        self.settle_by(Some(Answer { by, status, fields }));
     }
 
     /// Settles the charges that still wait for an answer when there will be none.

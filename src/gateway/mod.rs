@@ -4,6 +4,7 @@
 
 mod answer;
 mod body;
+mod cache;
 mod context;
 mod decide;
 mod error;
@@ -20,12 +21,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use pingora::cache::key::HashBinary;
+use pingora::cache::storage::HitHandler;
+use pingora::cache::{CacheKey, CacheMeta, ForcedFreshness, RespCacheable};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
-use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
+use crate::admission::AnsweredBy;
 use crate::client::Scheme;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
@@ -33,7 +38,7 @@ use crate::live::Live;
 use crate::origin::{
     Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
-use crate::record::{Disposition, OriginUse, Outcome};
+use crate::record::{CacheUse, Disposition, OriginUse, Outcome};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
@@ -63,6 +68,9 @@ impl ProxyHttp for Gateway {
     }
 
     async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+        if cache::is_refresh(session) {
+            return Ok(self.refresh(session, context));
+        }
         set_patience(session, &context.snapshot.rules.server);
         let mut step = self.decide(session, context);
         if matches!(step, Step::ReadBody) {
@@ -88,6 +96,83 @@ impl ProxyHttp for Gateway {
         Box::pin(carry_out(step, session, context))
             .await
             .map_err(|error| error.into_down())
+    }
+
+    fn request_cache_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
+        cache::allow(session, context, self.0.cache);
+        Ok(())
+    }
+
+    fn cache_key_callback(&self, session: &Session, context: &mut Context) -> Result<CacheKey> {
+        cache::key_of(session, context)
+    }
+
+    async fn cache_hit_filter(
+        &self,
+        session: &mut Session,
+        meta: &CacheMeta,
+        _: &mut HitHandler,
+        _: bool,
+        context: &mut Context,
+    ) -> Result<Option<ForcedFreshness>> {
+        Ok(cache::judge_found(session, meta, context))
+    }
+
+    async fn proxy_upstream_filter(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+    ) -> Result<bool> {
+        if !cache::forbids_asking(session, context) {
+            return Ok(true);
+        }
+        context.settle_as(
+            AnsweredBy::Cache,
+            StatusCode::GATEWAY_TIMEOUT,
+            &HeaderMap::new(),
+        );
+        context.land();
+        context.disposition = Some(Disposition::Rejected);
+        answer::reject(session, context, Problem::NotStored)
+            .await
+            .map_err(|error| error.into_down())?;
+        Ok(false)
+    }
+
+    fn response_cache_filter(
+        &self,
+        session: &Session,
+        response: &ResponseHeader,
+        context: &mut Context,
+    ) -> Result<RespCacheable> {
+        cache::judge_answer(session, response, context)
+    }
+
+    fn cache_vary_filter(
+        &self,
+        meta: &CacheMeta,
+        _: &mut Context,
+        request: &RequestHeader,
+    ) -> Option<HashBinary> {
+        cache::variance(meta, request)
+    }
+
+    fn range_header_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        _: &mut Context,
+    ) -> RangeType {
+        cache::cut(session, response)
+    }
+
+    fn should_serve_stale(
+        &self,
+        session: &mut Session,
+        context: &mut Context,
+        error: Option<&Error>,
+    ) -> bool {
+        cache::serves_stale(session, context, error)
     }
 
     async fn request_body_filter(
@@ -155,7 +240,7 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_response_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
@@ -163,7 +248,9 @@ impl ProxyHttp for Gateway {
             context.wait = Some(clock::since(context.tried_at));
         }
         strip_hop_by_hop(response);
-        if is_final(response.status) {
+        self.invalidate(session, response, context);
+        // What is confirmed settles as what is stored, when that is served.
+        if is_final(response.status) && !cache::notice_confirmation(session, response, context) {
             context.settle(response.status, &response.headers);
         }
         if let Some(route) = &context.route {
@@ -177,10 +264,12 @@ impl ProxyHttp for Gateway {
     fn upstream_response_body_filter(
         &self,
         session: &mut Session,
-        _: &mut Option<Bytes>,
+        body: &mut Option<Bytes>,
         _: bool,
         context: &mut Context,
     ) -> Result<Option<Duration>> {
+        let bytes = body.as_ref().map_or(0, Bytes::len);
+        cache::watch_size(session, bytes, context);
         let Some(total) = context.pool().and_then(|pool| pool.rules.timeouts.total) else {
             return Ok(None);
         };
@@ -196,6 +285,8 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
+        cache::restore(session, context);
+        cache::settle_by_stored(session, context);
         if context.holds_permits()
             && is_final(response.status)
             && answer::has_no_body(session, response)
@@ -204,6 +295,7 @@ impl ProxyHttp for Gateway {
         }
         edit_response(response, context.header_case(), |fields| {
             answer::unchunk_for_http10(session, fields);
+            cache::tell(session, fields, context)?;
             answer::sign(fields, context)
         })
     }
@@ -232,6 +324,7 @@ impl ProxyHttp for Gateway {
         let mut error_code = 0;
         if let Some(problem) = fault.problem()
             && answered(session).is_none()
+            && !cache::is_refresh(session)
         {
             error_code = problem.status().as_u16();
             context.settle(problem.status(), &HeaderMap::new());
@@ -263,7 +356,15 @@ impl ProxyHttp for Gateway {
     }
 
     async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
+        if cache::is_refresh(session) {
+            return self.note_refresh();
+        }
         context.settle_unanswered();
+        let used = cache::cache_use(session, context);
+        if context.disposition.is_none() && used.is_some_and(CacheUse::is_without_origin) {
+            context.disposition = Some(Disposition::Cached);
+        }
+        self.note_wait(session);
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
@@ -376,6 +477,7 @@ impl Gateway {
             bytes_sent: session.body_bytes_sent() as u64,
             total: clock::since(context.arrived),
             decision: context.decision,
+            cache: cache::cache_use(session, context),
             origin: context.origin_use(),
         });
     }

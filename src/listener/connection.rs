@@ -164,6 +164,7 @@ impl Connection {
             bytes_sent: body.len() as u64,
             total: clock::since(arrived),
             decision: Duration::ZERO,
+            cache: None,
             origin: None,
         });
         self.linger().await;

@@ -153,6 +153,7 @@ impl Repeats {
             bytes_sent: sent as u64,
             total: clock::since(arrived),
             decision,
+            cache: None,
             origin: None,
         });
         Some(head_bytes + plain.body_bytes)

@@ -11,7 +11,7 @@ use prometheus::{Encoder, TextEncoder};
 use super::Recorder;
 use super::histogram::Reading;
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
-use super::outcome::Disposition;
+use super::outcome::{CacheUse, Disposition};
 use super::process::Process;
 use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreTallies};
 use crate::store::Decider;
@@ -176,7 +176,19 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "sluicegate_request_duration_seconds",
         "From the head of a request read to the last byte of its answer sent.",
     );
+    let mut cache = Family::counter(
+        "sluicegate_cache_requests_total",
+        "Requests on routes whose answers are stored, by how the cache was used.",
+    );
     for reading in metrics.read_routes() {
+        for (used, count) in CacheUse::ALL.iter().zip(reading.cache) {
+            if count > 0 {
+                cache.push(
+                    &[("route", &*reading.route), ("result", used.as_str())],
+                    count,
+                );
+            }
+        }
         for (disposition, by_code) in Disposition::ALL.iter().zip(reading.requests) {
             for (code, count) in CODES.iter().zip(by_code).filter(|(_, count)| *count > 0) {
                 let labels = [
@@ -320,6 +332,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
     }
     vec![
         requests,
+        cache,
         durations,
         decisions,
         admitted,

@@ -64,6 +64,9 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     number(into, b",\"bytes_out\":", outcome.bytes_sent);
     thousandths(into, b",\"duration_ms\":", micros(outcome.total));
     thousandths(into, b",\"decision_us\":", nanos(outcome.decision));
+    if let Some(cache) = outcome.cache {
+        text(into, b",\"cache\":\"", cache.as_str().as_bytes());
+    }
     if let Some(origin) = &outcome.origin {
         forwarded(into, origin);
     }

@@ -12,7 +12,7 @@ use sluicegate_limiter::{
 };
 
 use super::super::metrics::{Metrics, RouteMetrics};
-use super::super::outcome::{Disposition, OriginUse, Outcome};
+use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
@@ -95,6 +95,7 @@ impl Example<'_> {
             bytes_sent: 345,
             total: Duration::from_nanos(12_345_678),
             decision: Duration::from_nanos(412),
+            cache: self.origin.map(|_| CacheUse::Miss),
             origin: self.origin,
         }
     }

@@ -104,7 +104,7 @@ fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 
 fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     match outcome.disposition {
-        Disposition::Forwarded | Disposition::Responded => b"\x1b[32m",
+        Disposition::Forwarded | Disposition::Cached | Disposition::Responded => b"\x1b[32m",
         Disposition::Refused | Disposition::Banned | Disposition::RefusedConcurrency => {
             b"\x1b[1;33m"
         }

@@ -5,8 +5,8 @@
 //!
 //! # Limits
 //!
-//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 66
-//! request series, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+//! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 78
+//! request series, five of the cache, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use sluicegate_limiter::Outcome as Answer;
 use super::handshakes::Handshakes;
 use super::histogram::{Histogram, Reading};
 use super::line::micros;
-use super::outcome::{Disposition, Outcome};
+use super::outcome::{CacheUse, Disposition, Outcome};
 use super::proxy_headers::ProxyHeaders;
 use super::store_calls::StoreTallies;
 use super::stripe::{self, STRIPES, Striped};
@@ -92,6 +92,8 @@ struct InFlightCell(AtomicI64);
 #[derive(Debug, Default)]
 pub(super) struct RouteCells {
     requests: [[AtomicU64; CODES.len()]; DISPOSITIONS],
+    /// By [`CacheUse`].
+    cache: [AtomicU64; CacheUse::ALL.len()],
     durations: Histogram<{ DURATION_BOUNDS.len() }>,
 }
 
@@ -124,6 +126,8 @@ pub(super) struct RouteReading {
     pub(super) route: Name,
     /// By disposition and code.
     pub(super) requests: [[u64; CODES.len()]; DISPOSITIONS],
+    /// By [`CacheUse`].
+    pub(super) cache: [u64; CacheUse::ALL.len()],
     pub(super) durations: Reading<{ DURATION_BOUNDS.len() }>,
 }
 
@@ -240,6 +244,9 @@ impl Metrics {
             .mine();
         let by_code = &cells.requests[outcome.disposition.index()];
         by_code[code_class(outcome.status)].fetch_add(1, Ordering::Relaxed);
+        if let Some(cache) = outcome.cache {
+            cells.cache[cache.index()].fetch_add(1, Ordering::Relaxed);
+        }
         cells
             .durations
             .observe(&DURATION_BOUNDS, micros(outcome.total));
@@ -424,7 +431,11 @@ impl Drop for InFlight {
 impl RouteReading {
     fn of(route: &Name, cells: &Striped<RouteCells>) -> Self {
         let mut requests = [[0; CODES.len()]; DISPOSITIONS];
+        let mut cache = [0; CacheUse::ALL.len()];
         for cells in cells.cells() {
+            for (sum, count) in cache.iter_mut().zip(&cells.cache) {
+                *sum += count.load(Ordering::Relaxed);
+            }
             for (sum, count) in requests
                 .as_flattened_mut()
                 .iter_mut()
@@ -437,6 +448,7 @@ impl RouteReading {
         Self {
             route: Arc::clone(route),
             requests,
+            cache,
             durations,
         }
     }

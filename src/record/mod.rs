@@ -28,7 +28,7 @@ mod writer;
 pub use access_log::AccessLog;
 pub use handshakes::{HandshakeFailure, HandshakeKind, Handshakes};
 pub use metrics::{InFlight, Metrics, RouteMetrics};
-pub use outcome::{Disposition, OriginUse, Outcome};
+pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};

@@ -57,6 +57,8 @@ pub struct Outcome<'a> {
     pub total: Duration,
     /// What admission took.
     pub decision: Duration,
+    /// How the cache was used; `None` where the route has none.
+    pub cache: Option<CacheUse>,
     /// The origin's part.
     pub origin: Option<OriginUse<'a>>,
 }
@@ -119,6 +121,8 @@ impl Outcome<'_> {
 pub enum Disposition {
     /// Forwarded, and the origin answered.
     Forwarded,
+    /// Answered out of the cache.
+    Cached,
     /// Answered by the route's fixed response.
     Responded,
     /// Refused by a limit.
@@ -145,8 +149,9 @@ pub enum Disposition {
 
 impl Disposition {
     /// Every disposition, in the order of [`Disposition::index`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Forwarded,
+        Self::Cached,
         Self::Responded,
         Self::Refused,
         Self::Banned,
@@ -191,6 +196,7 @@ impl Disposition {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",
+            Self::Cached => "cached",
             Self::Responded => "responded",
             Self::Refused => "refused",
             Self::Blocked => "blocked",
@@ -202,6 +208,56 @@ impl Disposition {
             Self::OriginFailed => "origin-failed",
             Self::ClientGone => "client-gone",
             Self::Internal => "internal",
+        }
+    }
+}
+
+/// How the cache was used for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheUse {
+    /// What was stored was served.
+    Hit,
+    /// What was stored was served although it was stale.
+    Stale,
+    /// What was stored was served after the origin confirmed it.
+    Revalidated,
+    /// The origin's answer was served, and stored.
+    Miss,
+    /// The origin's answer was served, and not stored.
+    Bypass,
+}
+
+impl CacheUse {
+    /// Every use, in the order of [`CacheUse::index`].
+    pub const ALL: [Self; 5] = [
+        Self::Hit,
+        Self::Stale,
+        Self::Revalidated,
+        Self::Miss,
+        Self::Bypass,
+    ];
+
+    /// Its place in [`CacheUse::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the answer is not the origin's of this time.
+    #[must_use]
+    pub fn is_without_origin(self) -> bool {
+        matches!(self, Self::Hit | Self::Stale)
+    }
+
+    /// The name in log and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Revalidated => "revalidated",
+            Self::Miss => "miss",
+            Self::Bypass => "bypass",
         }
     }
 }

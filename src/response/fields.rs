@@ -242,7 +242,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::rules::{CostRules, KeyPart, KeyTemplate};
+    use crate::config::rules::{CostRules, Counting, KeyPart, KeyTemplate};
     use crate::config::{Action, Share};
     use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Policy, Seed, Timestamp};
 
@@ -261,6 +261,7 @@ pub(super) mod tests {
             refusal: None,
             cost: CostRules::Fixed(Cost::ONE),
             count_if: None,
+            count: Counting::All,
             action: Action::Reject,
             enforce: Share::ALL,
             shadow_rates: None,

@@ -41,6 +41,8 @@ pub enum Problem {
     NoServer,
     /// The origin did not answer in time.
     OriginTimeout,
+    /// The client wants what is stored, and nothing is.
+    NotStored,
     /// Too many requests are held back already.
     Crowded,
     /// The gateway failed.
@@ -63,7 +65,8 @@ impl Problem {
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
-            Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
+            // RFC 9111 §5.2.1.7 names the status.
+            Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -105,6 +108,9 @@ impl Problem {
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
             Self::OriginTimeout => "the origin did not answer in time",
+            Self::NotStored => {
+                "nothing fitting is stored, and only-if-cached forbids to ask the origin"
+            }
             Self::Crowded => "too many requests wait for their turn already",
             Self::Internal => "the gateway failed",
         }

@@ -19,6 +19,7 @@ mod algorithms;
 mod answers;
 mod bans;
 mod bodies;
+mod caching;
 mod caps;
 mod clients;
 mod command_line;

@@ -21,6 +21,8 @@ use crate::config::shared;
 use crate::config::suggest;
 use crate::config::tier;
 
+use super::cache;
+
 /// Bytes beyond which the memory of a limit is worth a warning.
 const LARGE: u64 = 3 << 30;
 
@@ -71,6 +73,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         "\"response.status in [401, 403]\"",
         condition::condition,
     );
+    let count = cache::counting(&section);
     // Where it is wrong what rows and tiers are about, that was told.
     let about = match (&key, &policy, &cost) {
         (Some(key), Some(policy), Some(cost)) => Some(About { key, policy, cost }),
@@ -100,6 +103,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         refusal: refusal?,
         cost: cost?,
         count_if: count_if?,
+        count: count?,
         action: said.action,
         enforce: said.enforce,
         shadow_rates: said.shadow_rates,

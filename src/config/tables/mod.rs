@@ -1,6 +1,7 @@
 //! Reads the tables of a configuration, one file a table.
 
 pub(super) mod admin;
+pub(super) mod cache;
 pub(super) mod client;
 mod conditions;
 pub(super) mod jwt;

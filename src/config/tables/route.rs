@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use toml::de::DeValue;
 
+use super::cache;
 use super::conditions;
 use super::list;
 use super::server::LARGEST_BODY;
@@ -120,6 +121,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
         field.size(0..=LARGEST_BODY)
     });
     let refusal = refusal::of(&section);
+    let cache = cache::of_route(&section);
     section.finish();
 
     let matches = || {
@@ -158,6 +160,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
             lists: uses?,
             max_body_bytes: max_body_bytes?,
             refusal: refusal?,
+            cache: cache?,
         })
     };
     let rules = rules();

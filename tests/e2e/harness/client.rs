@@ -27,7 +27,7 @@ pub struct Request {
     body: Bytes,
 }
 
-fn request(method: &str, target: &str) -> Request {
+pub fn request(method: &str, target: &str) -> Request {
     Request {
         method: method.to_owned(),
         target: target.to_owned(),

@@ -15,7 +15,7 @@ mod setup;
 mod tls;
 mod wrk;
 
-pub use client::{Client, Request, Response, delete, get, head, options, post};
+pub use client::{Client, Request, Response, delete, get, head, options, post, request};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};

@@ -1,0 +1,205 @@
+//! Tells the operator how the cache does, and takes away what is stored: POST `/cache/purge?url=…`, `?prefix=…` or `?all`.
+//!
+//! A purge makes the origin work, so it asks for the token, as a pardon does, and walks where nobody waits for anything else.
+
+use http::StatusCode;
+use http::header::ALLOW;
+use serde::Serialize;
+
+use super::view::AdminView;
+use super::{JSON, Page};
+use crate::cache::purge::Purge;
+use crate::cache::shelves::{Filled, Tallies};
+use crate::record::exposition::Family;
+
+/// How the cache does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheView {
+    /// How full it is.
+    pub filled: Filled,
+    /// Answers that made room for others.
+    pub evicted: u64,
+    /// Answers that were not stored for want of room, or since they came other than announced.
+    pub abandoned: u64,
+    /// Answers that the operator took away.
+    pub purged: u64,
+    /// Answers that writes to their URL took away.
+    pub invalidated: u64,
+    /// Requests that waited for another that fetched the same.
+    pub waits: u64,
+    /// Stale answers that were fetched anew in the background.
+    pub refreshes: u64,
+}
+
+impl CacheView {
+    /// What these say now.
+    #[must_use]
+    pub fn of(filled: Filled, tallies: &Tallies) -> Self {
+        use std::sync::atomic::Ordering::Relaxed;
+        Self {
+            filled,
+            evicted: tallies.evicted.load(Relaxed),
+            abandoned: tallies.abandoned.load(Relaxed),
+            purged: tallies.purged.load(Relaxed),
+            invalidated: tallies.invalidated.load(Relaxed),
+            waits: tallies.waited.load(Relaxed),
+            refreshes: tallies.refreshed.load(Relaxed),
+        }
+    }
+}
+
+/// The section of `/status`.
+#[derive(Serialize)]
+pub(super) struct Cache {
+    memory: u64,
+    bytes: u64,
+    objects: u64,
+    evicted: u64,
+    abandoned: u64,
+    purged: u64,
+    invalidated: u64,
+    waits: u64,
+    refreshes: u64,
+}
+
+impl From<CacheView> for Cache {
+    fn from(view: CacheView) -> Self {
+        Self {
+            memory: view.filled.memory,
+            bytes: view.filled.bytes,
+            objects: view.filled.objects,
+            evicted: view.evicted,
+            abandoned: view.abandoned,
+            purged: view.purged,
+            invalidated: view.invalidated,
+            waits: view.waits,
+            refreshes: view.refreshes,
+        }
+    }
+}
+
+/// What `/metrics` shows beside the requests; nothing where no route stores answers.
+pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
+    let Some(view) = view else { return Vec::new() };
+    let gauges = [
+        (
+            "sluicegate_cache_memory_bytes",
+            "The most that stored answers may take, in bytes.",
+            view.filled.memory,
+        ),
+        (
+            "sluicegate_cache_bytes",
+            "What stored answers take, with those that are just being stored, in bytes.",
+            view.filled.bytes,
+        ),
+        (
+            "sluicegate_cache_objects",
+            "Stored answers.",
+            view.filled.objects,
+        ),
+    ];
+    let counters = [
+        (
+            "sluicegate_cache_evicted_total",
+            "Stored answers that made room for others.",
+            view.evicted,
+        ),
+        (
+            "sluicegate_cache_abandoned_total",
+            "Answers that were not stored for want of room, or since they came other than announced.",
+            view.abandoned,
+        ),
+        (
+            "sluicegate_cache_purged_total",
+            "Stored answers that the operator took away.",
+            view.purged,
+        ),
+        (
+            "sluicegate_cache_invalidated_total",
+            "Stored answers that writes to their URL took away.",
+            view.invalidated,
+        ),
+        (
+            "sluicegate_cache_waits_total",
+            "Requests that waited for another that fetched the same.",
+            view.waits,
+        ),
+        (
+            "sluicegate_cache_refreshes_total",
+            "Stale answers that were fetched anew in the background.",
+            view.refreshes,
+        ),
+    ];
+    let gauges = gauges.map(|(name, help, value)| Family::gauge(name, help).series(&[], value));
+    let counters =
+        counters.map(|(name, help, value)| Family::counter(name, help).series(&[], value));
+    gauges.into_iter().chain(counters).collect()
+}
+
+/// What does not name anything that could be purged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unnamed;
+
+/// The purge that is asked for; `None` when it is another path.
+pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<Purge, Unnamed>> {
+    (path == "/cache/purge").then(|| purge(query.unwrap_or_default()))
+}
+
+fn purge(query: &str) -> Result<Purge, Unnamed> {
+    let text = |encoded: &str| decoded(encoded).ok_or(Unnamed);
+    match query.split_once('=') {
+        _ if query.contains('&') => Err(Unnamed),
+        None if query == "all" => Ok(Purge::All),
+        Some(("url", url)) => Purge::url(&text(url)?).map_err(|_| Unnamed),
+        Some(("prefix", url)) => Purge::prefix(&text(url)?).map_err(|_| Unnamed),
+        _ => Err(Unnamed),
+    }
+}
+
+/// Undoes percent-encoding; `+` is itself, as in a URL that is typed in.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, others)) = rest.split_first() {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = others;
+            continue;
+        }
+        let digits = std::str::from_utf8(others.get(..2)?).ok()?;
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        bytes.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
+        rest = &others[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Purges; the page that says how much.
+pub(super) fn page(purge: &Purge, view: &dyn AdminView) -> Page {
+    let purged = view.purge(purge);
+    log::info!("cache: the operator took {purged} stored answers away");
+    Page::json(&serde_json::json!({ "purged": purged }))
+}
+
+impl Unnamed {
+    /// The page that says how to ask.
+    pub(super) fn page(self) -> Page {
+        let error = concat!(
+            r#"{"error":"name what to purge: ?url=http://example.com/a, ?prefix=http://example.com/a or ?all; "#,
+            r#"percent-encode & in a URL as %26, and % as %25"}"#
+        );
+        Page::new(StatusCode::BAD_REQUEST, JSON, error.as_bytes())
+    }
+}
+
+/// Without a token nobody may empty the cache.
+pub(super) fn no_token() -> Page {
+    let error = &br#"{"error":"only who has a token may purge; set [admin] token_file"}"#[..];
+    Page::new(StatusCode::FORBIDDEN, JSON, error)
+}
+
+/// A purge is asked for by POST.
+pub(super) fn only_posts() -> Page {
+    let error = &br#"{"error":"a purge is asked for by POST"}"#[..];
+    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
+}

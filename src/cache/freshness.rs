@@ -1,0 +1,327 @@
+//! Decides whether an answer may be stored, and until when it is fresh: RFC 9111 §3 and §4.2, RFC 5861.
+//!
+//! Only what is explicit counts: without `s-maxage`, `max-age` or `Expires` an answer is stored if the route has a `default_ttl`, and a
+//! guess from `Last-Modified` is never made. Where a rule can be read in two ways, the reading is taken that stores less: the cost of a
+//! miss is a request, that of a wrong hit is somebody else's page.
+//!
+//! The age of an answer is what its `Age` says. That of its `Date` is left out: origins are near, and a clock that is some
+//! minutes late is more common than a cache behind the gateway that does not speak HTTP/1.1 (RFC 9111 §4.2.3 lets it be left out then).
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{
+    AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, ETAG, EXPIRES, LAST_MODIFIED,
+    SET_COOKIE, TRANSFER_ENCODING,
+};
+use http::{HeaderMap, HeaderName, StatusCode, Version};
+use pingora::Result;
+use pingora::cache::NoCacheReason;
+use pingora::cache::cache_control::{CacheControl, DirectiveKey};
+
+use super::vary;
+use crate::config::rules::{Cookies, RouteCacheRules};
+
+/// For whom an answer is meant, as far as its request tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Nobody in particular.
+    Anybody,
+    /// Whoever the cookie is of.
+    WithCookie,
+    /// Whoever the credentials are of.
+    Authorised,
+}
+
+impl Asker {
+    /// Who asks with these fields.
+    #[must_use]
+    pub fn of(fields: &HeaderMap, cookies: Cookies) -> Self {
+        if fields.contains_key(AUTHORIZATION) {
+            Self::Authorised
+        } else if cookies == Cookies::Personal && fields.contains_key(COOKIE) {
+            Self::WithCookie
+        } else {
+            Self::Anybody
+        }
+    }
+
+    /// Whether an answer with these fields may be shared between this asker and others. RFC 9111 §3.5 says so of credentials in
+    /// `Authorization`; a cookie is as often one, so the same holds for it.
+    #[must_use]
+    pub fn shares(self, answer: &HeaderMap) -> bool {
+        self.shares_under(control(answer).as_ref(), answer)
+    }
+
+    fn shares_under(self, control: Option<&CacheControl>, answer: &HeaderMap) -> bool {
+        let is_for_all = control.is_some_and(|control| {
+            control.public()
+                || control.must_revalidate()
+                || control.has_directive(&DirectiveKey::SMaxAge)
+        });
+        match self {
+            Self::Anybody => true,
+            Self::WithCookie => is_for_all || vary::names(answer).any(|name| name == "cookie"),
+            Self::Authorised => is_for_all,
+        }
+    }
+}
+
+/// An answer of an origin, as far as storing it depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// Its status.
+    pub status: StatusCode,
+    /// The protocol that it came by.
+    pub version: Version,
+    /// Its fields.
+    pub fields: &'a HeaderMap,
+    /// Whether a body follows.
+    pub body: Body,
+}
+
+/// Whether a body follows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// It does.
+    Follows,
+    /// It was stored before, and is confirmed.
+    Stored,
+}
+
+/// For how long an answer may be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// When it was age 0.
+    pub born: SystemTime,
+    /// Until when it is fresh.
+    pub fresh_until: SystemTime,
+    /// Seconds after that in which it may be served while it is fetched anew.
+    pub stale_while_revalidate: u32,
+    /// Seconds after that in which it may be served when the origin fails.
+    pub stale_if_error: u32,
+}
+
+/// For how long `given` may be served that `asker` was given.
+///
+/// # Errors
+/// Why it may not be stored. Reasons of the answer's own are remembered of its URL, those that are the request's ([`NoCacheReason::Custom`])
+/// are not.
+pub fn lifetime(
+    given: &Given<'_>,
+    asker: Asker,
+    (rules, max_object): (&RouteCacheRules, usize),
+    now: SystemTime,
+) -> std::result::Result<Lifetime, NoCacheReason> {
+    let fields = given.fields;
+    let control = control(fields);
+    let control = control.as_ref();
+    storable(given, control, asker, rules)?;
+    if given.body == Body::Follows {
+        framed(given, max_object)?;
+    }
+    let fresh = fresh_for(given.status, control, fields, rules);
+    let fresh = fresh.ok_or(NoCacheReason::OriginNotCache)?;
+    let (stale_while_revalidate, stale_if_error) = stale_for(control, rules);
+    let is_confirmable = fields.contains_key(ETAG) || fields.contains_key(LAST_MODIFIED);
+    if fresh.is_zero() && stale_if_error == 0 && stale_while_revalidate == 0 && !is_confirmable {
+        return Err(NoCacheReason::OriginNotCache);
+    }
+    let born = now.checked_sub(age(fields)).unwrap_or(now);
+    let fresh_until = match born.checked_add(fresh) {
+        Some(until) if !fresh.is_zero() => until,
+        // A moment that lies behind: whole seconds are compared.
+        _ => born.checked_sub(Duration::from_secs(1)).unwrap_or(born),
+    };
+    Ok(Lifetime {
+        born,
+        fresh_until,
+        stale_while_revalidate,
+        stale_if_error,
+    })
+}
+
+/// RFC 9111 §3.
+fn storable(
+    given: &Given<'_>,
+    control: Option<&CacheControl>,
+    asker: Asker,
+    rules: &RouteCacheRules,
+) -> std::result::Result<(), NoCacheReason> {
+    let status = given.status;
+    if !rules.statuses.is_empty() && !rules.statuses.contains(&status) {
+        return Err(NoCacheReason::Custom("status"));
+    }
+    let is_whole = !matches!(
+        status,
+        StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED
+    );
+    if status.is_informational() || !is_whole {
+        return Err(NoCacheReason::Custom("status"));
+    }
+    if let Some(control) = control {
+        // RFC 9111 §5.2.2.3: whoever knows the status goes by the other directives, which are there for caches that do not.
+        let understood = control.has_directive(&DirectiveKey::MustUnderstand) && is_usual(status);
+        if control.private() || control.no_store() && !understood {
+            return Err(NoCacheReason::OriginNotCache);
+        }
+    }
+    if !asker.shares_under(control, given.fields) {
+        return Err(NoCacheReason::Custom("personal"));
+    }
+    // Whoever gets the cookie of another is that other. The forms no-cache="set-cookie" and private="set-cookie" ask to store the rest.
+    let is_set_aside = |control: &CacheControl| {
+        let names = control.no_cache_field_names();
+        let more = control.private_field_names();
+        let mut names = names
+            .into_iter()
+            .flatten()
+            .chain(more.into_iter().flatten());
+        names.any(|name| name.eq_ignore_ascii_case(SET_COOKIE.as_str().as_bytes()))
+    };
+    if given.fields.contains_key(SET_COOKIE) && !control.is_some_and(is_set_aside) {
+        return Err(NoCacheReason::Custom("set-cookie"));
+    }
+    if vary::is_of_everything(given.fields) {
+        return Err(NoCacheReason::OriginNotCache);
+    }
+    Ok(())
+}
+
+/// A body whose end is the end of its connection may have been cut off: nobody can tell, so it is not stored.
+fn framed(given: &Given<'_>, max_object: usize) -> std::result::Result<(), NoCacheReason> {
+    let bodiless = given.status == StatusCode::NO_CONTENT;
+    match given.fields.get(CONTENT_LENGTH) {
+        Some(length) => {
+            let length = length.to_str().ok().and_then(|text| text.parse().ok());
+            match length {
+                Some(length) if length <= max_object => Ok(()),
+                Some::<usize>(_) => Err(NoCacheReason::ResponseTooLarge),
+                None => Err(NoCacheReason::OriginNotCache),
+            }
+        }
+        None if bodiless || given.version == Version::HTTP_2 => Ok(()),
+        None if given.fields.contains_key(TRANSFER_ENCODING) => Ok(()),
+        None => Err(NoCacheReason::Custom("close-delimited")),
+    }
+}
+
+/// RFC 9111 §4.2.1, for a shared cache; `None`: nothing is said.
+fn fresh_for(
+    status: StatusCode,
+    control: Option<&CacheControl>,
+    fields: &HeaderMap,
+    rules: &RouteCacheRules,
+) -> Option<Duration> {
+    if let Some(control) = control {
+        if control.no_cache() {
+            return Some(Duration::ZERO);
+        }
+        for (directive, seconds) in [
+            (DirectiveKey::SMaxAge, control.s_maxage()),
+            (DirectiveKey::MaxAge, control.max_age()),
+        ] {
+            if control.has_directive(&directive) {
+                return Some(Duration::from_secs(said(seconds).unwrap_or(0).into()));
+            }
+        }
+    }
+    if fields.contains_key(EXPIRES) {
+        return Some(until_expiry(fields));
+    }
+    rules.default_ttl.filter(|_| is_usual(status))
+}
+
+/// RFC 9111 §5.3: several dates, and what is no date, lie in the past. Both dates are the origin's, so its clock may be wrong.
+fn until_expiry(fields: &HeaderMap) -> Duration {
+    let date = |name: HeaderName| {
+        let mut lines = fields.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (Some(line), None) => httpdate::parse_http_date(line.to_str().ok()?).ok(),
+            _ => None,
+        }
+    };
+    let (Some(expires), Some(date)) = (date(EXPIRES), date(DATE)) else {
+        return Duration::ZERO;
+    };
+    expires.duration_since(date).unwrap_or_default()
+}
+
+/// RFC 5861, and RFC 9111 §4.2.4: what must be confirmed is never served stale. What the route says holds where the origin says
+/// nothing, and not under `s-maxage`, which asks for confirmation unless the origin itself makes an exception.
+fn stale_for(control: Option<&CacheControl>, rules: &RouteCacheRules) -> (u32, u32) {
+    let whole = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
+    let (mut while_revalidate, mut if_error) = (
+        whole(rules.stale_while_revalidate),
+        whole(rules.stale_if_error),
+    );
+    let Some(control) = control else {
+        return (while_revalidate, if_error);
+    };
+    if must_confirm(control) {
+        return (0, 0);
+    }
+    if control.has_directive(&DirectiveKey::SMaxAge) {
+        (while_revalidate, if_error) = (0, 0);
+    }
+    (
+        said(control.stale_while_revalidate()).unwrap_or(while_revalidate),
+        said(control.stale_if_error()).unwrap_or(if_error),
+    )
+}
+
+/// Whether an answer with these fields may be served when it is no longer fresh, if a client asks for that.
+#[must_use]
+pub fn may_be_stale(fields: &HeaderMap) -> bool {
+    control(fields).is_none_or(|control| {
+        !must_confirm(&control) && !control.has_directive(&DirectiveKey::SMaxAge)
+    })
+}
+
+fn must_confirm(control: &CacheControl) -> bool {
+    control.must_revalidate() || control.proxy_revalidate() || control.no_cache()
+}
+
+/// RFC 9110 §15.1: the statuses that are cacheable without being told so.
+fn is_usual(status: StatusCode) -> bool {
+    const USUAL: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
+    USUAL.contains(&status.as_u16())
+}
+
+/// RFC 9111 §5.1: the first value, where it is a number.
+fn age(fields: &HeaderMap) -> Duration {
+    let seconds = fields.get(AGE).and_then(|age| {
+        let first = age.to_str().ok()?.split(',').next()?.trim();
+        let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+        // RFC 9111 §1.2.2: what is too large to be held is as old as can be.
+        is_number.then(|| first.parse().unwrap_or(u32::MAX))
+    });
+    Duration::from_secs(seconds.unwrap_or(0).into())
+}
+
+/// The fields that the answer asks not to store: RFC 9111 §5.2.2.4 and §5.2.2.7.
+pub fn set_aside(fields: &HeaderMap) -> Vec<HeaderName> {
+    let Some(control) = control(fields) else {
+        return Vec::new();
+    };
+    let names = control.no_cache_field_names();
+    let more = control.private_field_names();
+    names
+        .into_iter()
+        .flatten()
+        .chain(more.into_iter().flatten())
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        .collect()
+}
+
+fn control(fields: &HeaderMap) -> Option<CacheControl> {
+    CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields)
+}
+
+/// The seconds of a directive; `None` where it is absent, or cannot be read.
+fn said(seconds: Result<Option<u32>>) -> Option<u32> {
+    seconds.ok().flatten()
+}
+
+#[cfg(test)]
+#[path = "freshness_tests.rs"]
+mod tests;

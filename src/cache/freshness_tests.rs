@@ -1,0 +1,215 @@
+//! Tests of what may be stored, and for how long: each rule at its edges, where end-to-end tests take one example.
+
+use std::time::UNIX_EPOCH;
+
+use http::HeaderValue;
+
+use super::*;
+use crate::config::rules::Wishes;
+
+const NOW: Duration = Duration::from_secs(1_000_000_000);
+
+fn rules() -> RouteCacheRules {
+    RouteCacheRules {
+        max_object: None,
+        default_ttl: None,
+        stale_while_revalidate: Duration::from_secs(7),
+        stale_if_error: Duration::from_secs(8),
+        statuses: Vec::new(),
+        cookies: Cookies::Personal,
+        wishes: Wishes::Granted,
+        vary_on: Vec::new(),
+    }
+}
+
+fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for (name, value) in all {
+        fields.append(*name, HeaderValue::from_static(value));
+    }
+    fields
+}
+
+fn judged(
+    status: u16,
+    all: &[(&'static str, &'static str)],
+    asker: Asker,
+    rules: &RouteCacheRules,
+) -> std::result::Result<Lifetime, NoCacheReason> {
+    let fields = fields(all);
+    let given = Given {
+        status: StatusCode::from_u16(status).unwrap(),
+        version: Version::HTTP_11,
+        fields: &fields,
+        body: Body::Stored,
+    };
+    lifetime(&given, asker, (rules, 1_000), UNIX_EPOCH + NOW)
+}
+
+/// Seconds that an answer is fresh from now on; negative when it is stale from the start.
+fn fresh(all: &[(&'static str, &'static str)]) -> Option<i64> {
+    let lifetime = judged(200, all, Asker::Anybody, &rules()).ok()?;
+    Some(
+        match lifetime.fresh_until.duration_since(UNIX_EPOCH + NOW) {
+            Ok(left) => i64::try_from(left.as_secs()).unwrap(),
+            Err(over) => -i64::try_from(over.duration().as_secs()).unwrap(),
+        },
+    )
+}
+
+/// Goal: lifetime and age as RFC 9111 §4.2 computes them. Method: fields that agree, contradict each other, and make no sense.
+#[test]
+fn freshness_is_what_is_said_less_the_age() {
+    let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+    for (all, expected) in [
+        (&[("cache-control", "max-age=60")][..], Some(60)),
+        (&[("cache-control", "MAX-AGE=\"60\"")][..], Some(60)),
+        (&[("cache-control", "max-age=60, s-maxage=5")][..], Some(5)),
+        (
+            &[("cache-control", "max-age=60"), ("age", "20")][..],
+            Some(40),
+        ),
+        (
+            &[("cache-control", "max-age=60"), ("age", "20, 30")][..],
+            Some(40),
+        ),
+        (
+            &[("cache-control", "max-age=60"), ("age", "-20")][..],
+            Some(60),
+        ),
+        (
+            &[("cache-control", "max-age=60"), ("age", "70")][..],
+            Some(-10),
+        ),
+        (
+            &[("cache-control", "max-age=99999999999")][..],
+            Some(i64::from(i32::MAX)),
+        ),
+        (&[("cache-control", "max-age=0")][..], Some(-1)),
+        (&[("cache-control", "max-age")][..], Some(-1)),
+        (&[("cache-control", "no-cache, max-age=60")][..], Some(-1)),
+        (
+            &[date, ("expires", "Sunday, 06-Nov-94 08:50:37 GMT")][..],
+            Some(60),
+        ),
+        (
+            &[date, ("expires", "Sun Nov  6 08:50:37 1994")][..],
+            Some(60),
+        ),
+        (
+            &[date, ("expires", "Sun, 06 Nov 1994 08:49:36 GMT")][..],
+            Some(-1),
+        ),
+        (&[date, ("expires", "0")][..], Some(-1)),
+        (
+            &[("expires", "Sun, 06 Nov 2094 08:49:37 GMT")][..],
+            Some(-1),
+        ),
+        (&[date][..], None),
+        (&[("cache-control", "public")][..], None),
+    ] {
+        assert_eq!(fresh(all), expected, "{all:?}");
+    }
+}
+
+/// Goal: what is not for everybody is stored for nobody. Method: askers against answers that say for whom they are.
+#[test]
+fn answers_are_shared_as_far_as_they_say() {
+    for (control, anybody, with_cookie, authorised) in [
+        ("max-age=60", true, false, false),
+        ("max-age=60, public", true, true, true),
+        ("s-maxage=60", true, true, true),
+        ("max-age=60, must-revalidate", true, true, true),
+        ("max-age=60, private", false, false, false),
+        ("max-age=60, private=\"x-a\"", true, false, false),
+        ("max-age=60, no-store", false, false, false),
+        ("max-age=60, no-store, must-understand", true, false, false),
+    ] {
+        for (asker, expected) in [
+            (Asker::Anybody, anybody),
+            (Asker::WithCookie, with_cookie),
+            (Asker::Authorised, authorised),
+        ] {
+            let stored = judged(200, &[("cache-control", control)], asker, &rules()).is_ok();
+            assert_eq!(stored, expected, "{control}: {asker:?}");
+        }
+    }
+    let varies = [("cache-control", "max-age=60"), ("vary", "Cookie")];
+    assert!(judged(200, &varies, Asker::WithCookie, &rules()).is_ok());
+    assert!(judged(200, &varies, Asker::Authorised, &rules()).is_err());
+}
+
+/// Goal: what only the request made unstorable is not held against its URL. Method: the reasons, by kind.
+#[test]
+fn reasons_of_the_request_are_told_from_those_of_the_answer() {
+    let max_age = ("cache-control", "max-age=60");
+    let reason = |all: &[(&'static str, &'static str)], asker| {
+        judged(200, all, asker, &rules()).map(|_| ()).unwrap_err()
+    };
+    let custom = |reason| matches!(reason, NoCacheReason::Custom(_));
+    assert!(custom(reason(&[max_age], Asker::Authorised)));
+    assert!(custom(reason(
+        &[max_age, ("set-cookie", "a=b")],
+        Asker::Anybody
+    )));
+    assert!(!custom(reason(
+        &[("cache-control", "no-store")],
+        Asker::Anybody
+    )));
+    assert!(!custom(reason(&[], Asker::Anybody)));
+}
+
+/// Goal: the windows of RFC 5861 are the origin's, then the route's, and none where confirmation is demanded. Method: both said, one said,
+/// forbidden.
+#[test]
+fn stale_windows_are_those_of_the_origin_then_of_the_route() {
+    for (control, expected) in [
+        ("max-age=60", (7, 8)),
+        (
+            "max-age=60, stale-while-revalidate=1, stale-if-error=2",
+            (1, 2),
+        ),
+        ("max-age=60, stale-if-error=0", (7, 0)),
+        ("max-age=60, must-revalidate, stale-if-error=2", (0, 0)),
+        ("max-age=60, proxy-revalidate", (0, 0)),
+        ("s-maxage=60", (0, 0)),
+        ("s-maxage=60, stale-while-revalidate=1", (1, 0)),
+    ] {
+        let lifetime = judged(200, &[("cache-control", control)], Asker::Anybody, &rules());
+        let lifetime = lifetime.unwrap();
+        let windows = (lifetime.stale_while_revalidate, lifetime.stale_if_error);
+        assert_eq!(windows, expected, "{control}");
+    }
+}
+
+/// Goal: a body of which nobody can tell whether it is whole is not stored, nor one that is too large. Method: framings of HTTP/1.1 and 2.
+#[test]
+fn only_bodies_with_an_end_of_their_own_are_stored() {
+    for (version, framing, expected) in [
+        (Version::HTTP_11, Some(("content-length", "1000")), true),
+        (Version::HTTP_11, Some(("content-length", "1001")), false),
+        (Version::HTTP_11, Some(("content-length", "x")), false),
+        (
+            Version::HTTP_11,
+            Some(("transfer-encoding", "chunked")),
+            true,
+        ),
+        (Version::HTTP_11, None, false),
+        (Version::HTTP_2, None, true),
+    ] {
+        let all: Vec<_> = framing
+            .into_iter()
+            .chain([("cache-control", "max-age=60")])
+            .collect();
+        let fields = fields(&all);
+        let given = Given {
+            status: StatusCode::OK,
+            version,
+            fields: &fields,
+            body: Body::Follows,
+        };
+        let now = UNIX_EPOCH + NOW;
+        let stored = lifetime(&given, Asker::Anybody, (&rules(), 1_000), now).is_ok();
+        assert_eq!(stored, expected, "{version:?} {framing:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Owns what a stored answer is known by: everything of a request that its answer may depend on and that `Vary` does not tell.
+//!
+//! | part | because |
+//! |---|---|
+//! | scheme, host, port | two sites behind one gateway are two sites (CVE-2026-2836 was a key without them) |
+//! | path and query, byte by byte as sent | the origin gets them so: `/a;v=1` and `/%61` may be other pages to it than `/a` |
+//! | the route's name | routes of one URL may lead to other origins, or change request and answer in other ways |
+//! | fields of `vary_on`, and what trusted hops say of scheme and host | the origin sees them, and may not say that it looks |
+//!
+//! Limits match paths in a normal form that is as wide as the widest reading of an origin; a key must be as narrow as the narrowest.
+//! The price is that two spellings of one page are stored twice.
+//!
+//! The text begins with the URL, so that a purge by URL or prefix is a look at its beginning. Parts end in a zero byte, which none of
+//! them can hold.
+
+use http::HeaderMap;
+use http::HeaderName;
+
+/// How the client came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In clear text.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// As it is written in a URL.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    fn default_port(self) -> &'static str {
+        match self {
+            Self::Http => "80",
+            Self::Https => "443",
+        }
+    }
+}
+
+/// A URL as stored answers are known by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Url<'a> {
+    /// How the client came.
+    pub scheme: Scheme,
+    /// Host and port as sent.
+    pub authority: &'a str,
+    /// Path and query as sent.
+    pub target: &'a str,
+}
+
+impl Url<'_> {
+    /// Its text: the host in lower case, without the port that is meant anyway.
+    #[must_use]
+    pub fn text(&self) -> Vec<u8> {
+        let default = self.authority.rsplit_once(':');
+        let host = match default {
+            Some((host, port)) if port == self.scheme.default_port() => host,
+            _ => self.authority,
+        };
+        let (scheme, target) = (self.scheme.as_str(), self.target);
+        let mut text = Vec::with_capacity(scheme.len() + 3 + host.len() + target.len());
+        text.extend_from_slice(scheme.as_bytes());
+        text.extend_from_slice(b"://");
+        text.extend(host.bytes().map(|byte| byte.to_ascii_lowercase()));
+        text.extend_from_slice(target.as_bytes());
+        text
+    }
+}
+
+/// The key of what `route` answers to `url` with these request fields, of which `names` matter.
+#[must_use]
+pub fn key<'n>(
+    url: &Url<'_>,
+    route: &str,
+    fields: &HeaderMap,
+    names: impl IntoIterator<Item = &'n HeaderName>,
+) -> Vec<u8> {
+    let mut text = url.text();
+    text.push(0);
+    text.extend_from_slice(route.as_bytes());
+    text.push(0);
+    for name in names {
+        let mut lines = fields.get_all(name).iter().peekable();
+        if lines.peek().is_none() {
+            continue;
+        }
+        text.extend_from_slice(name.as_str().as_bytes());
+        text.push(b':');
+        for line in lines {
+            text.extend_from_slice(line.as_bytes());
+            text.push(b',');
+        }
+        text.push(0);
+    }
+    text
+}
+
+/// The URL of a key.
+#[must_use]
+pub fn url_of(key: &[u8]) -> &[u8] {
+    key.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn url(scheme: Scheme, authority: &str) -> String {
+        let url = Url {
+            scheme,
+            authority,
+            target: "/A?b=%61",
+        };
+        String::from_utf8(url.text()).expect("text")
+    }
+
+    /// Goal: one site has one spelling, and two sites never share one. Method: hosts in several cases, with ports that are meant anyway
+    /// and others, under both schemes.
+    #[test]
+    fn hosts_are_told_apart_and_ports_that_are_meant_anyway_are_not() {
+        use Scheme::{Http, Https};
+        assert_eq!(url(Http, "A.test:80"), "http://a.test/A?b=%61");
+        assert_eq!(url(Https, "a.test:443"), "https://a.test/A?b=%61");
+        assert_eq!(url(Https, "a.test:80"), "https://a.test:80/A?b=%61");
+        assert_eq!(url(Http, "[::1]:8080"), "http://[::1]:8080/A?b=%61");
+        assert_eq!(url(Http, "[::1]"), "http://[::1]/A?b=%61");
+    }
+
+    /// Goal: what differs is stored apart, and the URL can be found again. Method: one URL under two routes and with a field present,
+    /// empty and absent.
+    #[test]
+    fn routes_and_named_fields_make_other_keys() {
+        let url = Url {
+            scheme: Scheme::Http,
+            authority: "a.test",
+            target: "/",
+        };
+        let name = HeaderName::from_static("x-lang");
+        let with = |value: Option<&'static str>| {
+            let mut fields = HeaderMap::new();
+            if let Some(value) = value {
+                fields.insert(&name, HeaderValue::from_static(value));
+            }
+            key(&url, "r", &fields, [&name])
+        };
+        let keys = [
+            with(None),
+            with(Some("")),
+            with(Some("de")),
+            key(&url, "s", &HeaderMap::new(), []),
+        ];
+        for (at, one) in keys.iter().enumerate() {
+            assert_eq!(url_of(one), b"http://a.test/");
+            assert!(keys[..at].iter().all(|other| other != one), "{at}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is kept of answers, so that an origin need not give them twice: RFC 9111, as a shared cache.
+//!
+//! Pingora's cache is the machine: it looks up, lets one request fetch for all that wait, revalidates, cuts ranges. What it leaves to
+//! its user is here: which answers may be stored and for how long ([`freshness`]), what a request may be given of them ([`wish`]), what
+//! they are told apart by ([`key`], [`vary`]), and where they lie ([`shelves`]). `crate::gateway` calls these in its phases.
+//!
+//! It belongs to the process, not to a snapshot: what is stored survives a reload, and the new rules hold for it from then on.
+
+pub mod freshness;
+pub mod key;
+pub mod purge;
+mod reader;
+mod shelf;
+pub mod shelves;
+pub mod status;
+pub mod vary;
+pub mod wish;
+mod writer;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora::cache::predictor::{CacheablePredictor, Predictor};
+use sluicegate_limiter::Timestamp;
+
+use crate::bounds;
+use crate::config::rules::CacheRules;
+use freshness::Asker;
+use shelves::Shelves;
+
+/// Parts of the memory of URLs whose answers are not stored.
+const PARTS: usize = 16;
+
+/// The cache of the process.
+pub struct Cache {
+    /// What is stored.
+    pub shelves: Shelves,
+    /// Lets one request fetch what many wait for.
+    lock: CacheLock,
+    /// URLs whose last answer could not be stored.
+    unstorable: Predictor<PARTS>,
+    /// The same for requests of somebody in particular, whose answers say nothing about those of others.
+    unstorable_for_somebody: Predictor<PARTS>,
+}
+
+impl Cache {
+    /// An empty one. Pingora asks that it lives as long as the process, so it does; there is one a process.
+    #[must_use]
+    pub fn of_the_process(rules: &CacheRules) -> &'static Self {
+        let keys = bounds::UNSTORABLE_URLS / PARTS;
+        Box::leak(Box::new(Self {
+            shelves: Shelves::new(rules.memory),
+            lock: CacheLock::new(bounds::FILL_AGE),
+            // What depends on the request that was asked is not remembered of its URL.
+            unstorable: Predictor::new(keys, Some(|_| true)),
+            unstorable_for_somebody: Predictor::new(keys, None),
+        }))
+    }
+
+    /// What lets one request fetch for all.
+    #[must_use]
+    pub fn lock(&'static self) -> &'static CacheKeyLockImpl {
+        &self.lock
+    }
+
+    /// What remembers the URLs that need not be looked up for this asker.
+    #[must_use]
+    pub fn predictor(&'static self, asker: Asker) -> &'static (dyn CacheablePredictor + Sync) {
+        match asker {
+            Asker::Anybody => &self.unstorable,
+            Asker::WithCookie | Asker::Authorised => &self.unstorable_for_somebody,
+        }
+    }
+}
+
+/// A moment as Pingora's cache names it.
+#[must_use]
+pub fn moment(at: Timestamp) -> SystemTime {
+    let since = Duration::from_nanos(at.as_nanos());
+    UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
+}

@@ -1,0 +1,101 @@
+//! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
+
+use super::key::{Scheme, Url, url_of};
+
+/// What is to be taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purge {
+    /// What is stored of this URL, for whichever route and variant.
+    Url(Vec<u8>),
+    /// What is stored of every URL that begins so.
+    Prefix(Vec<u8>),
+    /// Everything.
+    All,
+}
+
+/// Why a text names no URL whose answers could be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoUrl;
+
+impl Purge {
+    /// One URL, as a client would ask for it.
+    ///
+    /// # Errors
+    /// [`NoUrl`]
+    pub fn url(text: &str) -> Result<Self, NoUrl> {
+        normal(text).map(Self::Url)
+    }
+
+    /// Every URL that begins like this one.
+    ///
+    /// # Errors
+    /// [`NoUrl`]
+    pub fn prefix(text: &str) -> Result<Self, NoUrl> {
+        normal(text).map(Self::Prefix)
+    }
+
+    /// Whether it takes away what is stored under `key`.
+    #[must_use]
+    pub fn takes(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Url(url) => url_of(key) == &**url,
+            Self::Prefix(beginning) => url_of(key).starts_with(beginning),
+            Self::All => true,
+        }
+    }
+}
+
+/// As keys begin. The path may be missing: a site is all that begins with its root.
+fn normal(text: &str) -> Result<Vec<u8>, NoUrl> {
+    let (scheme, rest) = text.split_once("://").ok_or(NoUrl)?;
+    let scheme = [Scheme::Http, Scheme::Https]
+        .into_iter()
+        .find(|known| scheme.eq_ignore_ascii_case(known.as_str()))
+        .ok_or(NoUrl)?;
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(at);
+    if authority.is_empty()
+        || rest
+            .bytes()
+            .any(|byte| byte.is_ascii_control() || byte == b' ')
+    {
+        return Err(NoUrl);
+    }
+    let url = Url {
+        scheme,
+        authority,
+        target: if target.is_empty() { "/" } else { target },
+    };
+    Ok(url.text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an operator takes away what was meant and nothing else. Method: keys of neighbouring URLs under a URL, a prefix and all.
+    #[test]
+    fn a_purge_takes_what_it_names() {
+        let key = |url: &str| [url.as_bytes(), b"\0route\0"].concat();
+        let one = Purge::url("HTTP://A.test:80/a?b=1").unwrap();
+        assert!(one.takes(&key("http://a.test/a?b=1")));
+        assert!(!one.takes(&key("http://a.test/a?b=12")));
+        assert!(!one.takes(&key("https://a.test/a?b=1")));
+        let begun = Purge::prefix("http://a.test/a").unwrap();
+        assert!(begun.takes(&key("http://a.test/a?b=12")));
+        assert!(!begun.takes(&key("http://a.test/b")));
+        let site = Purge::prefix("http://a.test").unwrap();
+        assert!(site.takes(&key("http://a.test/b")));
+        assert!(!site.takes(&key("http://a.test.evil/b")));
+        assert!(Purge::All.takes(b""));
+        for wrong in [
+            "/a",
+            "a.test/a",
+            "ftp://a.test/",
+            "http:///a",
+            "http://a b/",
+        ] {
+            assert_eq!(Purge::url(wrong), Err(NoUrl), "{wrong}");
+        }
+    }
+}

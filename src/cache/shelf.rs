@@ -1,0 +1,265 @@
+//! Owns one part of what is stored: the answers of some URLs, found by URL, and the order in which they make room.
+//!
+//! The order is that of a clock: who was used since the hand last passed stays for another round. That is nearly as good as strict
+//! recency, and a hit only sets a mark.
+//!
+//! # Invariants
+//! 1. An answer is in the map if and only if its number is counted in `count`.
+//! 2. Every answer has a place in `order`; places of answers that are gone are at most as many again, and skipped.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use pingora::cache::CacheMeta;
+use pingora::cache::key::HashBinary;
+use pingora::http::ResponseHeader;
+
+use super::purge::Purge;
+use crate::bounds;
+
+/// Memory that an answer takes beside its texts: its entry, its place, and what the allocator adds.
+const FIXED: usize = 512;
+/// Memory that a field takes beside its texts.
+const FIELD: usize = 96;
+
+/// A URL, hashed; two that collide share a list and are still told apart by their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UrlHash(pub(super) u64);
+
+/// What an answer is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) primary: HashBinary,
+    pub(super) variance: Option<HashBinary>,
+}
+
+/// The head of an answer, with what Pingora remembers of it.
+#[derive(Debug)]
+pub(super) struct Head {
+    fresh_until: SystemTime,
+    provenance: SystemTime,
+    epoch: SystemTime,
+    stale_while_revalidate: u32,
+    stale_if_error: u32,
+    variance: Option<HashBinary>,
+    pub(super) header: ResponseHeader,
+}
+
+impl Head {
+    pub(super) fn of(meta: &CacheMeta) -> Self {
+        Self {
+            fresh_until: meta.fresh_until(),
+            provenance: meta.provenance(),
+            epoch: meta.epoch(),
+            stale_while_revalidate: meta.stale_while_revalidate_sec(),
+            stale_if_error: meta.stale_if_error_sec(),
+            variance: meta.variance(),
+            header: meta.response_header_copy(),
+        }
+    }
+
+    /// As Pingora wants it. What it asks of the time of storing is only whether a variant is older than the first of its family, which
+    /// the family's own time tells as well.
+    pub(super) fn meta(&self) -> CacheMeta {
+        let mut meta = CacheMeta::new(
+            self.fresh_until,
+            self.provenance,
+            self.stale_while_revalidate,
+            self.stale_if_error,
+            self.header.clone(),
+        );
+        meta.set_epoch_override(self.epoch);
+        if let Some(variance) = self.variance {
+            meta.set_variance(variance);
+        }
+        meta
+    }
+
+    fn weight(&self) -> usize {
+        let fields = self.header.headers.iter();
+        fields
+            .map(|(name, value)| name.as_str().len() + value.len() + FIELD)
+            .sum()
+    }
+}
+
+/// A stored answer.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Which of all that were ever stored.
+    pub(super) number: u64,
+    pub(super) identity: Identity,
+    pub(super) key: Box<[u8]>,
+    pub(super) head: Arc<Head>,
+    pub(super) body: Bytes,
+    pub(super) used: bool,
+}
+
+impl Entry {
+    /// What it takes, in bytes.
+    pub(super) fn weight(&self) -> usize {
+        FIXED + self.key.len() + self.head.weight() + self.body.len()
+    }
+}
+
+/// An answer that is being stored.
+#[derive(Debug)]
+pub(super) struct Filling {
+    pub(super) key: Box<[u8]>,
+    spoilt: AtomicBool,
+}
+
+impl Filling {
+    pub(super) fn new(key: &[u8]) -> Self {
+        Self {
+            key: key.into(),
+            spoilt: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it was taken away before it was whole. Read under the shelf's lock, under which it is written.
+    pub(super) fn is_spoilt(&self) -> bool {
+        // Relaxed, here and below: the lock orders it.
+        self.spoilt.load(Ordering::Relaxed)
+    }
+
+    fn spoil(&self) {
+        self.spoilt.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One part of what is stored.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    urls: HashMap<u64, Vec<Entry>>,
+    order: VecDeque<(UrlHash, u64)>,
+    pub(super) count: usize,
+    pub(super) filling: Vec<Arc<Filling>>,
+}
+
+impl Shelf {
+    /// The answer of this identity, which is thereby used.
+    pub(super) fn find(&mut self, url: UrlHash, identity: Identity) -> Option<&mut Entry> {
+        let entries = self.urls.get_mut(&url.0)?;
+        let entry = entries
+            .iter_mut()
+            .find(|entry| entry.identity == identity)?;
+        entry.used = true;
+        Some(entry)
+    }
+
+    /// Stores an answer; those that it displaces.
+    pub(super) fn put(&mut self, url: UrlHash, entry: Entry) -> Vec<Entry> {
+        let entries = self.urls.entry(url.0).or_default();
+        let mut displaced = Vec::new();
+        if let Some(at) = entries
+            .iter()
+            .position(|other| other.identity == entry.identity)
+        {
+            displaced.push(entries.swap_remove(at));
+        } else if entries.len() >= bounds::URL_VARIANTS {
+            let oldest = (0..entries.len()).min_by_key(|at| entries[*at].number);
+            displaced.extend(oldest.map(|at| entries.swap_remove(at)));
+        }
+        self.order.push_back((url, entry.number));
+        entries.push(entry);
+        self.count += 1;
+        self.count -= displaced.len();
+        self.tidy();
+        displaced
+    }
+
+    /// Takes the next answer that nobody has used since the hand last passed; `None` where there is none at all.
+    pub(super) fn evict(&mut self) -> Option<Entry> {
+        // Whoever is met a second time was not used in between, so two rounds are enough.
+        for _ in 0..=2 * self.order.len() {
+            let (url, number) = self.order.pop_front()?;
+            let Some(entries) = self.urls.get_mut(&url.0) else {
+                continue;
+            };
+            let Some(at) = entries.iter().position(|entry| entry.number == number) else {
+                continue;
+            };
+            if std::mem::take(&mut entries[at].used) {
+                self.order.push_back((url, number));
+                continue;
+            }
+            let entry = entries.swap_remove(at);
+            if entries.is_empty() {
+                self.urls.remove(&url.0);
+            }
+            self.count -= 1;
+            return Some(entry);
+        }
+        None
+    }
+
+    /// Takes away the answer of this identity, wherever it is.
+    pub(super) fn take(&mut self, identity: Identity) -> Option<Entry> {
+        let (url, at) = self.urls.iter().find_map(|(url, entries)| {
+            let at = entries
+                .iter()
+                .position(|entry| entry.identity == identity)?;
+            Some((*url, at))
+        })?;
+        let entries = self.urls.get_mut(&url)?;
+        let entry = entries.swap_remove(at);
+        if entries.is_empty() {
+            self.urls.remove(&url);
+        }
+        self.count -= 1;
+        self.tidy();
+        Some(entry)
+    }
+
+    /// Takes away what is stored, or being stored, of one URL.
+    pub(super) fn forget(&mut self, url: UrlHash, purge: &Purge) -> Vec<Entry> {
+        self.spoil(purge);
+        let Some(entries) = self.urls.get_mut(&url.0) else {
+            return Vec::new();
+        };
+        let taken: Vec<Entry> = entries
+            .extract_if(.., |entry| purge.takes(&entry.key))
+            .collect();
+        if entries.is_empty() {
+            self.urls.remove(&url.0);
+        }
+        self.count -= taken.len();
+        self.tidy();
+        taken
+    }
+
+    /// Takes away whatever `purge` names.
+    pub(super) fn sweep(&mut self, purge: &Purge) -> Vec<Entry> {
+        self.spoil(purge);
+        let mut taken = Vec::new();
+        self.urls.retain(|_, entries| {
+            taken.extend(entries.extract_if(.., |entry| purge.takes(&entry.key)));
+            !entries.is_empty()
+        });
+        self.count -= taken.len();
+        self.tidy();
+        taken
+    }
+
+    /// What is being stored was asked for before the purge, and may be what it is about.
+    fn spoil(&self, purge: &Purge) {
+        for filling in self.filling.iter().filter(|one| purge.takes(&one.key)) {
+            filling.spoil();
+        }
+    }
+
+    /// Keeps invariant 2: as many steps as there were answers stored since the last time.
+    fn tidy(&mut self) {
+        if self.order.len() > 2 * self.count + 64 {
+            let urls = &self.urls;
+            self.order.retain(|(url, number)| {
+                let entries = urls.get(&url.0);
+                entries.is_some_and(|all| all.iter().any(|entry| entry.number == *number))
+            });
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Owns the memory of stored answers: bounded, in parts, each behind a lock of its own.
+//!
+//! Pingora's own storage is a map without bound, for tests. Here every byte counts: bodies, heads, keys, and the buffers of what is just
+//! being stored. Whoever brings the sum over the bound makes room, one answer at a time, from one part after the other.
+//!
+//! A body is handed out as a reference, so a lock is never held while bytes are copied; one that is evicted lives on for those that read
+//! it. Answers become visible when they are whole: a reader of half an answer would be bound to the pace of the client that fetches it,
+//! or to memory without bound where that client reads slowly and the length is not known ([`super::writer`]).
+//!
+//! # Concurrency
+//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. `used` may exceed the bound by what
+//! requests add between their adding and their making room, a piece of a body each.
+
+use std::any::Any;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use pingora::Result;
+use pingora::cache::key::{CacheHashKey, CompactCacheKey};
+use pingora::cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget, PurgeType};
+use pingora::cache::trace::SpanHandle;
+use pingora::cache::{CacheKey, CacheMeta, Storage};
+
+use super::key::url_of;
+use super::purge::Purge;
+use super::reader::Reader;
+use super::shelf::{Entry, Filling, Head, Identity, Shelf, UrlHash};
+use super::writer::Writer;
+
+/// Parts: enough that threads seldom meet, few enough to walk them all.
+const SHELVES: usize = 64;
+
+/// The memory of stored answers.
+pub struct Shelves {
+    shelves: [Mutex<Shelf>; SHELVES],
+    /// Hashes URLs under a secret, so that nobody can aim at a part.
+    hasher: RandomState,
+    memory: AtomicUsize,
+    used: AtomicUsize,
+    /// The part that makes room next.
+    hand: AtomicUsize,
+    numbers: AtomicU64,
+    /// What happened.
+    pub tallies: Tallies,
+}
+
+/// What happened to stored answers.
+#[derive(Debug, Default)]
+pub struct Tallies {
+    /// Those that made room for others.
+    pub evicted: AtomicU64,
+    /// Answers that were not stored for want of room, or since they came other than announced.
+    pub abandoned: AtomicU64,
+    /// Those that the operator took away.
+    pub purged: AtomicU64,
+    /// Those that a write to their URL took away.
+    pub invalidated: AtomicU64,
+    /// Requests that waited for another that fetched the same.
+    pub waited: AtomicU64,
+    /// Stale answers that were fetched anew in the background.
+    pub refreshed: AtomicU64,
+}
+
+/// How full the shelves are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// The most that they may take, in bytes.
+    pub memory: u64,
+    /// What they take.
+    pub bytes: u64,
+    /// Stored answers.
+    pub objects: u64,
+}
+
+/// Whether room could be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Made,
+    /// What is being stored fills the memory by itself.
+    None,
+}
+
+impl Shelves {
+    /// Empty ones that may take so many bytes.
+    #[must_use]
+    pub fn new(memory: usize) -> Self {
+        Self {
+            shelves: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+            memory: AtomicUsize::new(memory),
+            used: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
+            numbers: AtomicU64::new(0),
+            tallies: Tallies::default(),
+        }
+    }
+
+    /// From now on they may take so many bytes.
+    pub fn resize(&self, memory: usize) {
+        self.memory.store(memory, Ordering::Relaxed);
+        let _ = self.make_room();
+    }
+
+    /// How full they are.
+    #[must_use]
+    pub fn filled(&self) -> Filled {
+        let objects: usize = self.shelves.iter().map(|shelf| lock(shelf).count).sum();
+        Filled {
+            memory: self.memory.load(Ordering::Relaxed) as u64,
+            bytes: self.used.load(Ordering::Relaxed) as u64,
+            objects: objects as u64,
+        }
+    }
+
+    /// Takes away what is stored of one URL, which was written to; how many answers that were.
+    pub fn invalidate(&self, url: &[u8]) -> usize {
+        let hash = self.hash(url);
+        let purge = Purge::Url(url.to_owned());
+        let taken = self.shelf(hash).forget(hash, &purge);
+        self.release(&taken);
+        let count = taken.len();
+        let tally = &self.tallies.invalidated;
+        tally.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+
+    /// Takes away what `purge` names; how many answers that were. Looks at every key.
+    pub fn purge(&self, purge: &Purge) -> u64 {
+        let mut count = 0;
+        for shelf in &self.shelves {
+            let taken = lock(shelf).sweep(purge);
+            self.release(&taken);
+            count += taken.len() as u64;
+        }
+        self.tallies.purged.fetch_add(count, Ordering::Relaxed);
+        count
+    }
+
+    /// Reserves bytes of the memory, and makes room for them.
+    pub(super) fn reserve(&self, bytes: usize) -> Room {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.make_room()
+    }
+
+    /// Gives reserved bytes back.
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Begins to store what has this key.
+    pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<Filling>) {
+        let url = self.hash(url_of(key));
+        let filling = Arc::new(Filling::new(key));
+        self.shelf(url).filling.push(Arc::clone(&filling));
+        (url, filling)
+    }
+
+    /// Ends what [`Self::begin`] began, with the answer if it is whole.
+    pub(super) fn end(&self, url: UrlHash, filling: &Arc<Filling>, whole: Option<Entry>) {
+        let mut shelf = self.shelf(url);
+        shelf.filling.retain(|other| !Arc::ptr_eq(other, filling));
+        let whole = whole.filter(|_| !filling.is_spoilt());
+        let Some(mut entry) = whole else { return };
+        entry.number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let weight = entry.weight();
+        let displaced = shelf.put(url, entry);
+        drop(shelf);
+        self.release(&displaced);
+        let _ = self.reserve(weight);
+    }
+
+    fn hash(&self, url: &[u8]) -> UrlHash {
+        UrlHash(self.hasher.hash_one(url))
+    }
+
+    fn shelf(&self, url: UrlHash) -> MutexGuard<'_, Shelf> {
+        let at = usize::try_from(url.0 % SHELVES as u64).unwrap_or(0);
+        lock(&self.shelves[at])
+    }
+
+    fn release(&self, entries: &[Entry]) {
+        self.give_back(entries.iter().map(Entry::weight).sum());
+    }
+
+    /// Each turn evicts an answer or finds a part empty, and as many empty ones in a row as there are end it.
+    fn make_room(&self) -> Room {
+        let mut empty = 0;
+        while self.used.load(Ordering::Relaxed) > self.memory.load(Ordering::Relaxed) {
+            if empty == SHELVES {
+                return Room::None;
+            }
+            let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHELVES;
+            let evicted = lock(&self.shelves[at]).evict();
+            match evicted {
+                Some(entry) => {
+                    empty = 0;
+                    self.give_back(entry.weight());
+                    self.tallies.evicted.fetch_add(1, Ordering::Relaxed);
+                }
+                None => empty += 1,
+            }
+        }
+        Room::Made
+    }
+}
+
+#[async_trait]
+impl Storage for Shelves {
+    async fn lookup(
+        &'static self,
+        key: &CacheKey,
+        _: &SpanHandle,
+    ) -> Result<Option<(CacheMeta, HitHandler)>> {
+        let url = self.hash(url_of(key.primary_key()));
+        let found = self
+            .shelf(url)
+            .find(url, identity(key))
+            .map(|entry| (Arc::clone(&entry.head), entry.body.clone()));
+        Ok(found.map(|(head, body)| -> (CacheMeta, HitHandler) {
+            (head.meta(), Box::new(Reader::new(body)))
+        }))
+    }
+
+    async fn get_miss_handler(
+        &'static self,
+        key: &CacheKey,
+        meta: &CacheMeta,
+        _: &SpanHandle,
+    ) -> Result<MissHandler> {
+        let writer = Writer::new(self, identity(key), key.primary_key(), Head::of(meta));
+        Ok(Box::new(writer))
+    }
+
+    /// Pingora purges by its own requests and its own eviction, and neither is in use. It knows no URL, so every part is searched.
+    async fn purge(
+        &'static self,
+        target: PurgeTarget<'_>,
+        _: PurgeType,
+        _: &SpanHandle,
+    ) -> Result<PurgeOutcome> {
+        let key: &CompactCacheKey = target.key();
+        let identity = Identity {
+            primary: key.primary_bin(),
+            variance: key.variance_bin(),
+        };
+        for shelf in &self.shelves {
+            let taken = lock(shelf).take(identity);
+            if let Some(entry) = taken {
+                self.give_back(entry.weight());
+                return Ok(PurgeOutcome::Purged(None));
+            }
+        }
+        Ok(PurgeOutcome::NotFound)
+    }
+
+    async fn update_meta(
+        &'static self,
+        key: &CacheKey,
+        meta: &CacheMeta,
+        _: &SpanHandle,
+    ) -> Result<bool> {
+        let url = self.hash(url_of(key.primary_key()));
+        let head = Arc::new(Head::of(meta));
+        let mut shelf = self.shelf(url);
+        // Evicted or purged meanwhile: whoever asked has it in hand, and it stays gone.
+        let Some(entry) = shelf.find(url, identity(key)) else {
+            return Ok(false);
+        };
+        let before = entry.weight();
+        entry.head = head;
+        let after = entry.weight();
+        drop(shelf);
+        self.give_back(before);
+        let _ = self.reserve(after);
+        Ok(true)
+    }
+
+    fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {
+        self
+    }
+}
+
+fn identity(key: &CacheKey) -> Identity {
+    Identity {
+        primary: key.primary_bin(),
+        variance: key.variance_bin(),
+    }
+}
+
+/// Poison is ignored: between two statements of a shelf nothing can panic that leaves it half changed.
+fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "shelves_tests.rs"]
+mod tests;

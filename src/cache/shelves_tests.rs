@@ -1,0 +1,167 @@
+//! Tests of the memory of stored answers: its bound, its order, and what is taken away while it is being stored.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use pingora::cache::trace::Span;
+use pingora::http::ResponseHeader;
+
+use super::*;
+
+fn shelves(memory: usize) -> &'static Shelves {
+    Box::leak(Box::new(Shelves::new(memory)))
+}
+
+fn key(url: &str) -> CacheKey {
+    CacheKey::new([url.as_bytes(), b"\0route\0"].concat(), "")
+}
+
+fn meta() -> CacheMeta {
+    let fresh_until = SystemTime::now() + Duration::from_secs(60);
+    let header = ResponseHeader::build(200, None).unwrap();
+    CacheMeta::new(fresh_until, UNIX_EPOCH, 0, 0, header)
+}
+
+fn span() -> SpanHandle {
+    Span::inactive().handle()
+}
+
+async fn begin(shelves: &'static Shelves, url: &str) -> MissHandler {
+    let begun = shelves.get_miss_handler(&key(url), &meta(), &span()).await;
+    begun.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn store(shelves: &'static Shelves, url: &str, size: usize) {
+    let mut writer = begin(shelves, url).await;
+    let body = Bytes::from(vec![b'x'; size]);
+    writer.write_body(body, true).await.unwrap();
+    writer.finish().await.unwrap();
+}
+
+async fn body(shelves: &'static Shelves, url: &str) -> Option<Vec<u8>> {
+    let (_, mut reader) = shelves.lookup(&key(url), &span()).await.unwrap()?;
+    let mut whole = Vec::new();
+    while let Some(piece) = reader.read_body().await.unwrap() {
+        assert!(piece.len() <= crate::bounds::STORED_PIECE);
+        whole.extend_from_slice(&piece);
+    }
+    Some(whole)
+}
+
+/// Goal: the memory is bounded, by answers that nobody uses. Method: ten times as much as fits, one of them read all the time.
+#[tokio::test]
+async fn what_is_used_stays_and_the_rest_makes_room() {
+    let shelves = shelves(1_000_000);
+    for number in 0..1_000 {
+        store(shelves, &format!("http://a/{number}"), 10_000).await;
+        store(shelves, "http://a/hot", 100).await;
+        assert!(body(shelves, "http://a/hot").await.is_some());
+        let filled = shelves.filled();
+        assert!(filled.bytes <= filled.memory, "{filled:?}");
+    }
+    let filled = shelves.filled();
+    assert!(filled.objects > 80 && filled.bytes > 900_000, "{filled:?}");
+    assert!(body(shelves, "http://a/hot").await.is_some());
+    shelves.resize(0);
+    let filled = shelves.filled();
+    assert_eq!((filled.bytes, filled.objects), (0, 0));
+}
+
+/// Goal: what is being stored counts too, and leaves nothing when it is dropped. Method: writers that hold more than there is.
+#[tokio::test]
+async fn what_is_being_stored_is_part_of_the_memory() {
+    let shelves = shelves(100_000);
+    let mut writers = Vec::new();
+    for number in 0..20 {
+        let mut writer = begin(shelves, &format!("http://a/{number}")).await;
+        let piece = Bytes::from(vec![b'x'; 10_000]);
+        writer.write_body(piece, false).await.unwrap();
+        assert!(shelves.filled().bytes <= 110_000);
+        writers.push(writer);
+    }
+    let abandoned = shelves.tallies.abandoned.load(Ordering::Relaxed);
+    assert!((8..=12).contains(&abandoned), "{abandoned}");
+    drop(writers);
+    assert_eq!(shelves.filled().bytes, 0);
+}
+
+/// Goal: nothing is visible before it is whole, and nothing that is not what it announced. Method: look between the pieces; a length that is
+/// not kept.
+#[tokio::test]
+async fn answers_are_seen_when_they_are_whole() {
+    let shelves = shelves(1_000_000);
+    let mut writer = begin(shelves, "http://a/").await;
+    for _ in 0..3 {
+        writer
+            .write_body(Bytes::from(vec![b'x'; 70_000]), false)
+            .await
+            .unwrap();
+        assert!(body(shelves, "http://a/").await.is_none());
+    }
+    writer.finish().await.unwrap();
+    assert_eq!(
+        body(shelves, "http://a/").await.map(|body| body.len()),
+        Some(210_000)
+    );
+    let (found, _) = shelves
+        .lookup(&key("http://a/"), &span())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(found.headers()["content-length"], "210000");
+
+    let mut announced = meta();
+    let header = announced.response_header_mut();
+    header.insert_header("content-length", "5").unwrap();
+    let mut writer = shelves
+        .get_miss_handler(&key("http://a/short"), &announced, &span())
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    writer
+        .write_body(Bytes::from_static(b"1234"), true)
+        .await
+        .unwrap();
+    writer.finish().await.unwrap();
+    assert!(body(shelves, "http://a/short").await.is_none());
+}
+
+/// Goal: a purge also takes what was asked for before it. Method: purge and write to a URL while it is being stored; another is left alone.
+#[tokio::test]
+async fn what_is_taken_away_does_not_come_back() {
+    let shelves = shelves(1_000_000);
+    for spoil in [
+        (|shelves| assert_eq!(shelves.invalidate(b"http://a/"), 0)) as fn(&Shelves),
+        |shelves| assert_eq!(shelves.purge(&Purge::All), 1),
+        |shelves| {
+            let purge = Purge::prefix("http://a/").unwrap();
+            assert_eq!(shelves.purge(&purge), 0);
+        },
+    ] {
+        store(shelves, "http://b/", 1).await;
+        let writer = begin(shelves, "http://a/").await;
+        spoil(shelves);
+        writer.finish().await.unwrap();
+        assert!(body(shelves, "http://a/").await.is_none());
+    }
+    store(shelves, "http://a/", 1).await;
+    assert!(body(shelves, "http://a/").await.is_some());
+}
+
+/// Goal: parts are those that were asked for, one after the other. Method: seek twice in one reader, and outside.
+#[tokio::test]
+async fn parts_of_a_body_can_be_sought() {
+    let shelves = shelves(1_000_000);
+    store(shelves, "http://a/", 10).await;
+    let (_, mut reader) = shelves
+        .lookup(&key("http://a/"), &span())
+        .await
+        .unwrap()
+        .unwrap();
+    for (from, to, length) in [(2, Some(5), 3), (8, None, 2), (8, Some(100), 2)] {
+        reader.seek(from, to).unwrap();
+        let piece = reader.read_body().await.unwrap().unwrap();
+        assert_eq!(piece.len(), length);
+        assert!(reader.read_body().await.unwrap().is_none());
+    }
+    assert!(reader.seek(10, None).is_err());
+}

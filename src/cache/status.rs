@@ -1,0 +1,107 @@
+//! Writes `Cache-Status`, RFC 9211: what the cache had to do with an answer.
+
+use std::fmt::{self, Display};
+
+use http::{HeaderName, HeaderValue};
+
+/// The field.
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// What the cache had to do with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It was stored. Seconds for which it is fresh yet; since when it is not, where negative.
+    Hit(i64),
+    /// Another request fetched it while this one waited.
+    Collapsed,
+    /// It was stored and stale, and the origin confirmed it.
+    Confirmed,
+    /// The origin gave it.
+    Fetched(Why, Fate, Company),
+}
+
+/// Why the origin was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// This request, or this URL, is not looked up.
+    Bypass,
+    /// Nothing fitting was stored.
+    Miss,
+    /// What was stored was stale, or not good enough for this request.
+    Stale,
+}
+
+/// What became of the origin's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is stored.
+    Stored,
+    /// It is not.
+    Passed,
+}
+
+/// Whether a request waited for another that fetched the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// It went by itself.
+    Alone,
+    /// It waited, and then had to go itself.
+    InVain,
+}
+
+impl Status {
+    /// As a member of the list.
+    #[must_use]
+    pub fn value(self) -> HeaderValue {
+        let text = self.to_string();
+        HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("sluicegate"))
+    }
+}
+
+impl Display for Status {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str("sluicegate; ")?;
+        match self {
+            Self::Hit(ttl) => write!(into, "hit; ttl={ttl}"),
+            Self::Collapsed => into.write_str("fwd=uri-miss; collapsed"),
+            Self::Confirmed => into.write_str("fwd=stale; fwd-status=304"),
+            Self::Fetched(why, fate, company) => {
+                into.write_str(match why {
+                    Why::Bypass => "fwd=bypass",
+                    Why::Miss => "fwd=uri-miss",
+                    Why::Stale => "fwd=stale",
+                })?;
+                if *fate == Fate::Stored {
+                    into.write_str("; stored")?;
+                }
+                if *company == Company::InVain {
+                    into.write_str("; collapsed=?0")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what operators and tools read is a list of structured fields. Method: one of each kind.
+    #[test]
+    fn each_way_has_its_text() {
+        assert_eq!(Status::Hit(-5).value(), "sluicegate; hit; ttl=-5");
+        assert_eq!(
+            Status::Fetched(Why::Miss, Fate::Stored, Company::Alone).value(),
+            "sluicegate; fwd=uri-miss; stored"
+        );
+        assert_eq!(
+            Status::Fetched(Why::Bypass, Fate::Passed, Company::InVain).value(),
+            "sluicegate; fwd=bypass; collapsed=?0"
+        );
+        for status in [Status::Hit(1), Status::Collapsed, Status::Confirmed] {
+            let text = status.to_string();
+            assert!(sfv::Parser::parse_list(text.as_bytes()).is_ok(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Decides what a request may be given of what is stored, by its own `Cache-Control`: RFC 9111 §5.2.1.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{CACHE_CONTROL, PRAGMA};
+use pingora::cache::cache_control::{CacheControl, DirectiveKey};
+
+use crate::config::rules::Wishes;
+
+/// What a request says about the answer that it wishes. The default wishes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// How old it may be.
+    max_age: Option<Duration>,
+    /// How long it must still be fresh.
+    min_fresh: Duration,
+    /// How long it may have been stale.
+    max_stale: Option<Duration>,
+    storing: Storing,
+    asking: Asking,
+}
+
+/// Whether the answer may be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Storing {
+    #[default]
+    Allowed,
+    /// `no-store`
+    Forbidden,
+}
+
+/// Whether the origin may be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asking {
+    #[default]
+    Allowed,
+    /// `no-cache`
+    Demanded,
+    /// `only-if-cached`
+    Forbidden,
+}
+
+/// A stored answer at the time of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Since it was age 0.
+    pub age: Duration,
+    /// How long it is fresh yet, or has been stale.
+    pub freshness: Freshness,
+    /// Whether it may be served stale to whoever asks for that.
+    pub may_be_stale: bool,
+}
+
+/// How far a stored answer is from the end of its freshness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// It is fresh for so long.
+    Left(Duration),
+    /// It has been stale for so long.
+    Over(Duration),
+}
+
+/// What becomes of a request for which something is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// What the stored answer says of itself holds.
+    AsStored,
+    /// It is stale, and good enough.
+    Enough,
+    /// It is to be confirmed by the origin first.
+    Confirm,
+}
+
+impl Wish {
+    /// What these fields of a request wish, if wishes are granted. `only-if-cached` is none: it costs nobody anything.
+    #[must_use]
+    pub fn of(fields: &HeaderMap, wishes: Wishes) -> Self {
+        let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields);
+        let Some(control) = control else {
+            // RFC 9111 §5.4: it means no-cache where there is no Cache-Control.
+            let pragma = fields.get_all(PRAGMA).iter().any(|line| {
+                let words = line.as_bytes().split(|byte| *byte == b',');
+                let mut words = words.map(<[u8]>::trim_ascii);
+                words.any(|word| word.eq_ignore_ascii_case(b"no-cache"))
+            });
+            let demands = pragma && wishes == Wishes::Granted;
+            return Self {
+                asking: if demands {
+                    Asking::Demanded
+                } else {
+                    Asking::Allowed
+                },
+                ..Self::default()
+            };
+        };
+        let forbidden = control.only_if_cached();
+        if wishes == Wishes::Ignored {
+            return Self {
+                asking: if forbidden {
+                    Asking::Forbidden
+                } else {
+                    Asking::Allowed
+                },
+                ..Self::default()
+            };
+        }
+        let seconds = |name: &str| {
+            let directive = DirectiveKey::from_lowercase(name);
+            let value = control.directives.get(&directive)?.as_ref()?;
+            let seconds = value.parse_as_delta_seconds().ok()?;
+            Some(Duration::from_secs(seconds.into()))
+        };
+        let is_said = |name: &str| control.has_directive(&DirectiveKey::from_lowercase(name));
+        Self {
+            // What cannot be read asks for the newest there is.
+            max_age: is_said("max-age").then(|| seconds("max-age").unwrap_or_default()),
+            min_fresh: seconds("min-fresh").unwrap_or_default(),
+            max_stale: is_said("max-stale").then(|| seconds("max-stale").unwrap_or(Duration::MAX)),
+            storing: if control.no_store() {
+                Storing::Forbidden
+            } else {
+                Storing::Allowed
+            },
+            asking: match (forbidden, control.has_directive(&DirectiveKey::NoCache)) {
+                (true, _) => Asking::Forbidden,
+                (false, true) => Asking::Demanded,
+                (false, false) => Asking::Allowed,
+            },
+        }
+    }
+
+    /// Whether its answer must not be stored, nor looked for.
+    #[must_use]
+    pub fn forbids_storing(&self) -> bool {
+        self.storing == Storing::Forbidden
+    }
+
+    /// Whether the origin must not be asked.
+    #[must_use]
+    pub fn forbids_asking(&self) -> bool {
+        self.asking == Asking::Forbidden
+    }
+
+    /// Whether what is stored must be confirmed before it is served, so that it cannot be served meanwhile.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.asking == Asking::Demanded || self.max_age.is_some() || !self.min_fresh.is_zero()
+    }
+
+    /// What becomes of a request with this wish for which `stored` was found.
+    #[must_use]
+    pub fn fit(&self, stored: Stored) -> Fit {
+        if self.asking == Asking::Demanded {
+            return Fit::Confirm;
+        }
+        let is_old = self.max_age.is_some_and(|most| stored.age > most);
+        match stored.freshness {
+            _ if is_old => Fit::Confirm,
+            Freshness::Left(left) if left < self.min_fresh => Fit::Confirm,
+            Freshness::Over(over) if stored.may_be_stale => match self.max_stale {
+                Some(most) if over <= most => Fit::Enough,
+                _ => Fit::AsStored,
+            },
+            Freshness::Left(_) | Freshness::Over(_) => Fit::AsStored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn wish(control: &'static str) -> Wish {
+        let mut fields = HeaderMap::new();
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
+        Wish::of(&fields, Wishes::Granted)
+    }
+
+    fn fit(control: &'static str, freshness: Freshness) -> Fit {
+        wish(control).fit(Stored {
+            age: Duration::from_secs(10),
+            freshness,
+            may_be_stale: true,
+        })
+    }
+
+    /// Goal: each directive of RFC 9111 §5.2.1 does what it says. Method: an answer of 10 seconds that is fresh for 20 more, or has
+    /// been stale for 5, against directives on both sides of these numbers.
+    #[test]
+    fn directives_of_requests_bound_what_is_served() {
+        let fresh = Freshness::Left(Duration::from_secs(20));
+        let stale = Freshness::Over(Duration::from_secs(5));
+        for (control, when_fresh, when_stale) in [
+            ("", Fit::AsStored, Fit::AsStored),
+            ("no-cache", Fit::Confirm, Fit::Confirm),
+            ("max-age=10", Fit::AsStored, Fit::AsStored),
+            ("max-age=9", Fit::Confirm, Fit::Confirm),
+            ("max-age=x", Fit::Confirm, Fit::Confirm),
+            ("min-fresh=20", Fit::AsStored, Fit::AsStored),
+            ("min-fresh=21", Fit::Confirm, Fit::AsStored),
+            ("max-stale", Fit::AsStored, Fit::Enough),
+            ("max-stale=5", Fit::AsStored, Fit::Enough),
+            ("max-stale=4", Fit::AsStored, Fit::AsStored),
+            ("max-age=9, max-stale", Fit::Confirm, Fit::Confirm),
+        ] {
+            assert_eq!(fit(control, fresh), when_fresh, "{control}, fresh");
+            assert_eq!(fit(control, stale), when_stale, "{control}, stale");
+        }
+        assert!(wish("no-store").forbids_storing());
+        assert!(wish("only-if-cached").forbids_asking());
+    }
+
+    /// Goal: what the operator takes from clients they cannot do, and `only-if-cached` costs nobody anything. Method: the strictest
+    /// wishes under both settings.
+    #[test]
+    fn wishes_can_be_ignored() {
+        let mut fields = HeaderMap::new();
+        let strict = "no-cache, no-store, max-age=0, only-if-cached";
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));
+        let ignored = Wish::of(&fields, Wishes::Ignored);
+        assert!(!ignored.is_strict() && !ignored.forbids_storing() && ignored.forbids_asking());
+        let mut pragma = HeaderMap::new();
+        pragma.insert(PRAGMA, HeaderValue::from_static("x, No-Cache"));
+        assert!(Wish::of(&pragma, Wishes::Granted).is_strict());
+        assert!(!Wish::of(&pragma, Wishes::Ignored).is_strict());
+    }
+}

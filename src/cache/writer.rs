@@ -1,0 +1,135 @@
+//! Gathers the body of an answer while it passes, and stores it once it is whole.
+//!
+//! What it gathers counts against the memory of the cache from the first byte. Where there is no room, or the body is not what its
+//! head announced, it is abandoned: the client gets its answer all the same, which is why no error is ever returned here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderValue, StatusCode};
+use pingora::Result;
+use pingora::cache::storage::{HandleMiss, MissFinishType};
+
+use super::shelf::{Entry, Filling, Head, Identity, UrlHash};
+use super::shelves::{Room, Shelves};
+
+/// An answer that is being stored. Dropped before it is finished, it leaves nothing.
+pub(super) struct Writer {
+    shelves: &'static Shelves,
+    url: UrlHash,
+    identity: Identity,
+    filling: Arc<Filling>,
+    /// `None` once it is stored or abandoned.
+    answer: Option<Answer>,
+}
+
+struct Answer {
+    head: Head,
+    body: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        shelves: &'static Shelves,
+        identity: Identity,
+        key: &[u8],
+        head: Head,
+    ) -> Self {
+        let (url, filling) = shelves.begin(key);
+        Self {
+            shelves,
+            url,
+            identity,
+            filling,
+            answer: Some(Answer {
+                head,
+                body: Vec::new(),
+            }),
+        }
+    }
+
+    fn abandon(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.shelves.give_back(answer.body.capacity());
+            let tally = &self.shelves.tallies.abandoned;
+            // Relaxed: a count for the scrape.
+            tally.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[async_trait]
+impl HandleMiss for Writer {
+    async fn write_body(&mut self, piece: Bytes, _: bool) -> Result<()> {
+        let Some(Answer { body, .. }) = &mut self.answer else {
+            return Ok(());
+        };
+        let before = body.capacity();
+        if body.capacity() - body.len() < piece.len() {
+            body.reserve(piece.len());
+        }
+        let grown = body.capacity() - before;
+        body.extend_from_slice(&piece);
+        if grown > 0 && self.shelves.reserve(grown) == Room::None {
+            self.abandon();
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<MissFinishType> {
+        if self
+            .answer
+            .as_ref()
+            .is_some_and(|answer| !answer.is_whole())
+        {
+            self.abandon();
+        }
+        let Some(Answer { mut head, body }) = self.answer.take() else {
+            return Ok(MissFinishType::Created(0));
+        };
+        self.shelves.give_back(body.capacity());
+        let body = Bytes::from(body.into_boxed_slice());
+        let size = body.len();
+        if head.header.status != StatusCode::NO_CONTENT {
+            // Known now, so ranges can be cut, and nothing need be sent in chunks. Two fields out of sixty thousand always fit.
+            head.header.remove_header(&TRANSFER_ENCODING);
+            let _ = head
+                .header
+                .insert_header(CONTENT_LENGTH, HeaderValue::from(size));
+        }
+        let entry = Entry {
+            number: 0,
+            identity: self.identity,
+            key: self.filling.key.clone(),
+            head: Arc::new(head),
+            body,
+            used: false,
+        };
+        self.shelves.end(self.url, &self.filling, Some(entry));
+        Ok(MissFinishType::Created(size))
+    }
+}
+
+impl Answer {
+    /// Whether its body is as long as its head says.
+    fn is_whole(&self) -> bool {
+        let announced = self.head.header.headers.get(CONTENT_LENGTH);
+        announced.is_none_or(|length| {
+            length
+                .to_str()
+                .is_ok_and(|text| text.parse() == Ok(self.body.len()))
+        })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.shelves.give_back(answer.body.capacity());
+        }
+        self.shelves.end(self.url, &self.filling, None);
+    }
+}

@@ -1,0 +1,550 @@
+//! Leads a request through Pingora's cache: whether it looks there, under which key, what it may be given, what is stored of its answer.
+//!
+//! The limits come first: whoever is refused never gets here, so that a stored answer is no way around a limit. What is stored is the
+//! origin's answer as it came; request id and RateLimit fields are added to each client's own copy afterwards, as to any answer.
+//!
+//! A stale answer that is served meanwhile is fetched anew by a request of the gateway's own, which Pingora sends through the same phases.
+//! It asks no limit, since nobody asked for it, and is not recorded as a request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use http::header::{
+    ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT, HOST, HeaderMap,
+    HeaderName, IF_RANGE, TRANSFER_ENCODING, UPGRADE, VARY,
+};
+use http::{Method, StatusCode, Version};
+use pingora::cache::{
+    CacheKey, CacheMeta, CacheOptionOverrides, CachePhase, ForcedFreshness, HttpCache,
+    NoCacheReason, RespCacheable,
+};
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::proxy::{RangeType, Session, range_header_filter};
+use pingora::{Error, ErrorType, Result};
+
+use super::Gateway;
+use super::context::Context;
+use super::error::{Fault, error_for};
+use super::locate::{RequestHead, locate};
+use crate::admission::{Admitted, AnsweredBy};
+use crate::bounds;
+use crate::cache::freshness::{self, Asker, Body, Given, Lifetime};
+use crate::cache::key::{Scheme, Url, key};
+use crate::cache::status::{CACHE_STATUS, Company, Fate, Status, Why};
+use crate::cache::wish::{Fit, Freshness, Stored, Wish};
+use crate::cache::{Cache, moment, vary};
+use crate::client::Source;
+use crate::clock;
+use crate::config::rules::RouteCacheRules;
+use crate::origin::Fields;
+use crate::record::CacheUse;
+use crate::response::Problem;
+
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// Fields by which some origins let a request be another than its first line says. A key does not tell these apart, so what has one is
+/// neither looked up nor stored.
+const DISGUISES: [&str; 6] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-forwarded-scheme",
+];
+
+/// Fields that are about one client, or one connection: RFC 9111 §3.1, and those that each client gets of its own.
+const SAID_TO_ONE: [&str; 10] = [
+    "connection",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "ratelimit",
+    "ratelimit-policy",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-request-id",
+];
+
+/// What a request has to do with the cache.
+#[derive(Debug)]
+pub(super) struct Dealings {
+    asker: Asker,
+    wish: Wish,
+    lookup: Lookup,
+    head: Head,
+    /// Bytes of the origin's body so far.
+    passed: usize,
+    /// The fields by which the origin confirmed what is stored.
+    confirmation: Option<HeaderMap>,
+}
+
+/// Whether the cache was looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    /// It was, or never will be.
+    Usual,
+    /// It was not, since the last answer of this URL could not be stored.
+    Skipped,
+}
+
+/// How the head of the request reads at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Head {
+    AsSent,
+    /// As one of HTTP/1.1, until the copy of it is made that fetches anew.
+    Translated,
+}
+
+/// Whether the request is the gateway's own, to fetch a stale answer anew.
+pub(super) fn is_refresh(session: &Session) -> bool {
+    session.is_subrequest()
+}
+
+impl Gateway {
+    /// Finds the way of a request of the gateway's own, which asks no limit; whether there is none any more.
+    pub(super) fn refresh(&self, session: &Session, context: &mut Context) -> bool {
+        let peer = session
+            .client_addr()
+            .and_then(|address| address.as_inet())
+            .copied();
+        context.peer = peer;
+        let snapshot = Arc::clone(&context.snapshot);
+        let head = RequestHead::from(session.req_header());
+        let Ok(located) = locate(&snapshot, context.peer_address(), &head) else {
+            return true;
+        };
+        context.client = Some((located.client.address, located.client.source));
+        context.route = Some(Arc::clone(located.route));
+        context.admitted = Some(Admitted::unasked());
+        false
+    }
+
+    /// Counts a request of the gateway's own that is over.
+    pub(super) fn note_refresh(&self) {
+        let tally = &self.0.cache.shelves.tallies.refreshed;
+        // Relaxed, here and below: counts for the scrape.
+        tally.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that waited for another.
+    pub(super) fn note_wait(&self, session: &Session) {
+        if session.cache.lock_duration().is_some() {
+            let tally = &self.0.cache.shelves.tallies.waited;
+            tally.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes away what is stored of a URL that was written to: RFC 9111 §4.4.
+    pub(super) fn invalidate(
+        &self,
+        session: &Session,
+        response: &ResponseHeader,
+        context: &Context,
+    ) {
+        let wrote = !session.req_header().method.is_safe()
+            && (response.status.is_success() || response.status.is_redirection());
+        if wrote && context.snapshot.stores {
+            with_url(session, context, |url| {
+                self.0.cache.shelves.invalidate(&url.text());
+            });
+        }
+    }
+}
+
+/// Lets Pingora look into the cache, where the route and the request allow it.
+pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'static Cache) {
+    let Some(rules) = context
+        .route
+        .as_ref()
+        .and_then(|route| route.cache.as_ref())
+    else {
+        return;
+    };
+    let head = session.req_header();
+    let refresh = is_refresh(session);
+    let dealings = Dealings {
+        asker: Asker::of(&head.headers, rules.cookies),
+        wish: if refresh {
+            Wish::default()
+        } else {
+            Wish::of(&head.headers, rules.wishes)
+        },
+        lookup: Lookup::Usual,
+        head: Head::AsSent,
+        passed: 0,
+        confirmation: None,
+    };
+    let looks = is_storable(head) && !dealings.wish.forbids_storing();
+    let asker = dealings.asker;
+    context.cache = Some(Box::new(dealings));
+    if !looks {
+        return;
+    }
+    let mut overrides = CacheOptionOverrides::default();
+    overrides.wait_timeout = Some(bounds::FILL_PATIENCE);
+    session.cache.enable(
+        &cache.shelves,
+        // The shelves make room by themselves.
+        None,
+        Some(cache.predictor(asker)),
+        Some(cache.lock()),
+        Some(overrides),
+    );
+}
+
+/// Whether an answer to this request may be shared at all.
+fn is_storable(head: &RequestHeader) -> bool {
+    let fields = &head.headers;
+    let has_body = fields.contains_key(TRANSFER_ENCODING)
+        || fields
+            .get(CONTENT_LENGTH)
+            .is_some_and(|length| length != "0");
+    (head.method == Method::GET || head.method == Method::HEAD)
+        && !has_body
+        && !fields.contains_key(UPGRADE)
+        && !fields.contains_key(EXPECT)
+        && !RequestHead::from(head).host().is_empty()
+        && DISGUISES.iter().all(|name| !fields.contains_key(*name))
+}
+
+/// What the request's answer is known by.
+pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
+    let (Some(route), Some(rules)) = (&context.route, rules(context)) else {
+        return Err(error_for(Problem::Internal));
+    };
+    let fields = &session.req_header().headers;
+    // What an untrusted peer says under these names does not reach the origin.
+    let told: &[HeaderName] = match context.client {
+        Some((_, Source::Forwarded)) => &[X_FORWARDED_HOST, X_FORWARDED_PROTO],
+        _ => &[],
+    };
+    let names = rules.vary_on.iter().chain(told);
+    let name = route.metrics.name();
+    let text = with_url(session, context, |url| key(url, name, fields, names));
+    Ok(CacheKey::new(text, ""))
+}
+
+fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'_>) -> T) -> T {
+    let head = session.req_header();
+    let request = RequestHead::from(head);
+    let told = match context.client {
+        Some((_, Source::Forwarded)) => head.headers.get(X_FORWARDED_PROTO),
+        _ => None,
+    };
+    let encrypted = session
+        .digest()
+        .is_some_and(|digest| digest.ssl_digest.is_some());
+    let scheme = match told {
+        Some(told) if told == "https" => Scheme::Https,
+        Some(_) => Scheme::Http,
+        None if encrypted => Scheme::Https,
+        None => Scheme::Http,
+    };
+    use_url(&Url {
+        scheme,
+        authority: request.host(),
+        target: request.target,
+    })
+}
+
+/// Judges what was found by the wish of the request.
+pub(super) fn judge_found(
+    session: &mut Session,
+    meta: &CacheMeta,
+    context: &Context,
+) -> Option<ForcedFreshness> {
+    let dealings = context.cache.as_ref()?;
+    if !dealings.asker.shares(meta.headers()) {
+        // Its own answer will not be for the others either, so nobody should wait for it.
+        session.cache.set_cache_lock(None, None);
+        return Some(ForcedFreshness::ForceMiss);
+    }
+    let now = moment(clock::wall());
+    let freshness = match meta.fresh_until().duration_since(now) {
+        Ok(left) => Freshness::Left(left),
+        Err(over) => Freshness::Over(over.duration()),
+    };
+    let stored = Stored {
+        age: now.duration_since(meta.epoch()).unwrap_or_default(),
+        freshness,
+        may_be_stale: freshness::may_be_stale(meta.headers()),
+    };
+    match dealings.wish.fit(stored) {
+        Fit::AsStored => None,
+        Fit::Enough => Some(ForcedFreshness::ForceFresh),
+        // Whether the stale answer is good enough when the origin fails is asked again then.
+        Fit::Confirm => Some(ForcedFreshness::ForceExpiredServeStale { expired_at: None }),
+    }
+}
+
+/// What answers a request that must not go to the origin: RFC 9111 §5.2.1.7.
+pub(super) fn forbids_asking(session: &Session, context: &Context) -> bool {
+    let looked = session.cache.enabled() || session.cache.bypassing();
+    let wish = context.cache.as_ref().map(|dealings| dealings.wish);
+    looked && wish.is_some_and(|wish| wish.forbids_asking())
+}
+
+/// Whether a stale answer is served: while it is fetched anew, or when `error` came of the attempt.
+pub(super) fn serves_stale(
+    session: &mut Session,
+    context: &mut Context,
+    error: Option<&Error>,
+) -> bool {
+    let Some(error) = error else {
+        let Some(dealings) = &mut context.cache else {
+            return false;
+        };
+        let serves = !dealings.wish.is_strict();
+        if serves && session.is_http2() && session.cache.is_cache_lock_writer() {
+            dealings.head = Head::Translated;
+            translate(session.req_header_mut());
+        }
+        return serves;
+    };
+    match error.etype() {
+        // RFC 5861 §4 names these.
+        ErrorType::HTTPStatus(status) if *error.esource() == pingora::ErrorSource::Upstream => {
+            matches!(status, 500 | 502 | 503 | 504)
+        }
+        _ => matches!(Fault::of(error), Fault::Origin(_)),
+    }
+}
+
+/// Pingora copies the head of a request by writing and reading it as HTTP/1, and writes one of HTTP/2 so that it cannot be read: with
+/// that version, and without `Host`.
+fn translate(head: &mut RequestHeader) {
+    let host = RequestHead::from(&*head).host().to_owned();
+    if !head.headers.contains_key(HOST) {
+        // What came as an authority is the value of a field too; were it none, the copy would fail and what is stored stay stale.
+        let _ = head.insert_header(HOST, host);
+    }
+    head.set_version(Version::HTTP_11);
+}
+
+/// Makes the head read as it was sent.
+pub(super) fn restore(session: &mut Session, context: &mut Context) {
+    if let Some(dealings) = &mut context.cache
+        && dealings.head == Head::Translated
+    {
+        dealings.head = Head::AsSent;
+        session.req_header_mut().set_version(Version::HTTP_2);
+    }
+}
+
+/// Remembers by which fields the origin confirms what is stored; whether it does.
+pub(super) fn notice_confirmation(
+    session: &Session,
+    response: &ResponseHeader,
+    context: &mut Context,
+) -> bool {
+    let confirms = response.status == StatusCode::NOT_MODIFIED
+        && session.cache.enabled()
+        && session.cache.maybe_cache_meta().is_some();
+    if confirms && let Some(dealings) = &mut context.cache {
+        dealings.confirmation = Some(response.headers.clone());
+    }
+    confirms
+}
+
+/// Whether the answer of the origin is stored, and what of it.
+pub(super) fn judge_answer(
+    session: &Session,
+    response: &ResponseHeader,
+    context: &mut Context,
+) -> Result<RespCacheable> {
+    let max_object = max_object(context);
+    let Some(dealings) = &mut context.cache else {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
+    };
+    if session.cache.bypassing() {
+        dealings.lookup = Lookup::Skipped;
+    }
+    let asker = dealings.asker;
+    let mut head = response.clone();
+    let body = match dealings.confirmation.take() {
+        Some(fields) => {
+            update(&mut head, &fields)?;
+            Body::Stored
+        }
+        None => Body::Follows,
+    };
+    let Some(rules) = rules(context) else {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
+    };
+    let given = Given {
+        status: head.status,
+        version: head.version,
+        fields: &head.headers,
+        body,
+    };
+    let now = moment(clock::wall());
+    let lifetime = freshness::lifetime(&given, asker, (rules, max_object), now);
+    if session.is_upgrade_req() {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::Custom("upgrade")));
+    }
+    Ok(match lifetime {
+        Ok(lifetime) => RespCacheable::Cacheable(stored(head, &lifetime, now)),
+        Err(reason) => RespCacheable::Uncacheable(reason),
+    })
+}
+
+/// RFC 9111 §3.2: every field of the confirmation replaces that which is stored, but for those that are about the body, and those by
+/// which variants are found.
+fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
+    const KEPT: [HeaderName; 5] = [
+        CONTENT_LENGTH,
+        CONTENT_ENCODING,
+        CONTENT_RANGE,
+        TRANSFER_ENCODING,
+        VARY,
+    ];
+    head.remove_header(&AGE);
+    for name in confirmation.keys().filter(|name| !KEPT.contains(name)) {
+        head.remove_header(name);
+        for value in confirmation.get_all(name) {
+            head.append_header(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is kept of an answer: nothing that was said to one client, or about one connection.
+fn stored(mut head: ResponseHeader, lifetime: &Lifetime, now: SystemTime) -> CacheMeta {
+    for name in freshness::set_aside(&head.headers) {
+        head.remove_header(&name);
+    }
+    for name in SAID_TO_ONE {
+        head.remove_header(name);
+    }
+    // Pingora tells the age of a hit from when the answer was born.
+    for name in [AGE, ACCEPT_RANGES] {
+        head.remove_header(&name);
+    }
+    let mut meta = CacheMeta::new(
+        lifetime.fresh_until,
+        now,
+        lifetime.stale_while_revalidate,
+        lifetime.stale_if_error,
+        head,
+    );
+    meta.set_epoch_override(lifetime.born);
+    meta
+}
+
+/// Gives up storing a body that grows beyond what may be stored; those who wait for it go on by themselves.
+pub(super) fn watch_size(session: &mut Session, bytes: usize, context: &mut Context) {
+    let max_object = max_object(context);
+    let Some(dealings) = &mut context.cache else {
+        return;
+    };
+    let fills = matches!(
+        session.cache.phase(),
+        CachePhase::Miss | CachePhase::Expired
+    );
+    dealings.passed = dealings.passed.saturating_add(bytes);
+    if fills && dealings.passed > max_object {
+        let reason = NoCacheReason::ResponseTooLarge;
+        session.cache.response_became_uncacheable(reason);
+        session.cache.disable(reason);
+    }
+}
+
+/// What a client must have in common with the one for whom the answer was fetched.
+pub(super) fn variance(meta: &CacheMeta, request: &RequestHeader) -> Option<[u8; 16]> {
+    vary::variance(meta.headers(), &request.headers)
+}
+
+/// Cuts ranges. A weak validator in `If-Range` matches nothing, RFC 9110 §13.1.5.
+pub(super) fn cut(session: &Session, response: &mut ResponseHeader) -> RangeType {
+    let request = session.req_header();
+    let weak = request
+        .headers
+        .get(IF_RANGE)
+        .is_some_and(|validator| validator.as_bytes().starts_with(b"W/"));
+    if weak {
+        return RangeType::None;
+    }
+    range_header_filter(request, response, Some(bounds::RANGES + 1))
+}
+
+/// Settles charges by what is stored, where the answer comes from there.
+pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
+    let by = match session.cache.phase() {
+        CachePhase::Hit | CachePhase::StaleUpdating => AnsweredBy::Cache,
+        // The origin was asked, and failed or had nothing new.
+        CachePhase::Stale | CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => {
+            AnsweredBy::Origin
+        }
+        _ => return,
+    };
+    let stored = session.cache.cache_meta();
+    context.settle_as(by, stored.response_header().status, stored.headers());
+}
+
+/// Tells the client what the cache had to do with its answer.
+pub(super) fn tell(session: &Session, fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    let Some(dealings) = &context.cache else {
+        return Ok(());
+    };
+    let status = status(&session.cache, dealings.lookup);
+    fields.append(CACHE_STATUS, status.value())
+}
+
+fn status(cache: &HttpCache, lookup: Lookup) -> Status {
+    let waited = cache.lock_duration().is_some();
+    let company = if waited {
+        Company::InVain
+    } else {
+        Company::Alone
+    };
+    let fetched = |why, fate| Status::Fetched(why, fate, company);
+    match cache.phase() {
+        CachePhase::Hit if waited => Status::Collapsed,
+        CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => {
+            let now = moment(clock::wall());
+            let seconds =
+                |span: std::time::Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+            Status::Hit(match cache.cache_meta().fresh_until().duration_since(now) {
+                Ok(left) => seconds(left),
+                Err(over) => -seconds(over.duration()).max(1),
+            })
+        }
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => Status::Confirmed,
+        CachePhase::Miss if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Stored),
+        CachePhase::Miss => fetched(Why::Miss, Fate::Stored),
+        CachePhase::Expired => fetched(Why::Stale, Fate::Stored),
+        CachePhase::Disabled(NoCacheReason::NeverEnabled) | CachePhase::Bypass => {
+            fetched(Why::Bypass, Fate::Passed)
+        }
+        _ if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Passed),
+        _ => fetched(Why::Miss, Fate::Passed),
+    }
+}
+
+/// How the cache was used, for the record; `None` where the route has none.
+pub(super) fn cache_use(session: &Session, context: &Context) -> Option<CacheUse> {
+    context.cache.as_ref()?;
+    Some(match session.cache.phase() {
+        CachePhase::Hit => CacheUse::Hit,
+        CachePhase::Stale | CachePhase::StaleUpdating => CacheUse::Stale,
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => CacheUse::Revalidated,
+        CachePhase::Miss | CachePhase::Expired => CacheUse::Miss,
+        CachePhase::Disabled(NoCacheReason::DeclinedToUpstream) => CacheUse::Miss,
+        _ => CacheUse::Bypass,
+    })
+}
+
+fn rules(context: &Context) -> Option<&RouteCacheRules> {
+    context.route.as_ref()?.cache.as_ref()
+}
+
+fn max_object(context: &Context) -> usize {
+    let usual = context.snapshot.rules.cache.max_object;
+    rules(context)
+        .and_then(|rules| rules.max_object)
+        .unwrap_or(usual)
+}

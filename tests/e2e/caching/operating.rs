@@ -1,0 +1,183 @@
+//! What the operator sees of the cache, and does with it.
+
+use super::*;
+
+const FRESH: &[(&str, &str)] = &[("Cache-Control", "max-age=60")];
+
+/// A gateway whose operator has a token.
+async fn with_token(origin: &Origin) -> Gateway {
+    Setup::new()
+        .origin("app", origin)
+        .file("token", "secret\n")
+        .admin_line("token_file = \"{directory}/token\"")
+        .rules(&storing(""))
+        .start()
+        .await
+}
+
+/// Purges by this query with the token.
+async fn purge(gateway: &Gateway, query: &str) -> Response {
+    let request = post(&format!("/cache/purge?{query}"));
+    gateway
+        .admin(request.header("Authorization", "Bearer secret"))
+        .await
+}
+
+#[tokio::test]
+async fn the_operator_takes_away_what_is_stored() {
+    // Goal: a URL, all that begins so, or all can be purged, and nothing else goes. Method: four stored answers, purged one way after the
+    // other.
+    let origin = numbered(FRESH);
+    let gateway = with_token(&origin).await;
+    let fill = async || {
+        for target in ["/a", "/a?b=1", "/ab", "/c d".replace(' ', "%20").as_str()] {
+            gateway.get(target).await;
+        }
+    };
+    for (query, count, gone) in [
+        ("url=http://gateway.test/a", 1, "/a"),
+        (
+            "url=http%3A%2F%2FGATEWAY.test%3A80%2Fa%3Fb%3D1",
+            1,
+            "/a?b=1",
+        ),
+        ("url=http://gateway.test/c%2520d", 1, "/c%20d"),
+        ("prefix=http://gateway.test/a", 3, "/ab"),
+        ("url=https://gateway.test/a", 0, ""),
+        ("prefix=http://other.test", 0, ""),
+        ("prefix=http://gateway.test", 4, "/c%20d"),
+        ("all", 4, "/a"),
+    ] {
+        fill().await;
+        let answer = purge(&gateway, query).await;
+        assert_eq!(answer.status, 200, "{query}: {answer:?}");
+        assert_eq!(answer.json()["purged"], count, "{query}");
+        if !gone.is_empty() {
+            assert!(!is_hit(&gateway.get(gone).await), "{query}");
+        }
+        if count < 3 {
+            assert!(is_hit(&gateway.get("/ab").await), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn purges_are_for_whoever_has_the_token() {
+    // Goal: nobody empties the cache who may not, and who asks wrongly is told how to. Method: without token, with none configured, by GET,
+    // and with queries that name nothing.
+    let origin = numbered(FRESH);
+    let gateway = with_token(&origin).await;
+    gateway.get("/").await;
+    assert_eq!(gateway.admin(post("/cache/purge?all")).await.status, 401);
+    let token = ("Authorization", "Bearer secret");
+    let read = gateway
+        .admin(get("/cache/purge?all").header(token.0, token.1))
+        .await;
+    assert_eq!((read.status, read.header("allow")), (405, Some("POST")));
+    for query in [
+        "",
+        "all=1",
+        "url=/a",
+        "url=",
+        "tag=x",
+        "url=http://a.test/&all",
+    ] {
+        let answer = purge(&gateway, query).await;
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.text().contains("url="), "{answer:?}");
+    }
+    assert!(is_hit(&gateway.get("/").await));
+    let open = Gateway::before(&origin, &storing("")).await;
+    assert_eq!(open.admin(post("/cache/purge?all")).await.status, 403);
+}
+
+#[tokio::test]
+async fn log_metrics_and_status_tell_how_the_cache_does() {
+    // Goal: one use, one word, everywhere. Method: a miss, a hit, a bypass and a refusal of only-if-cached.
+    let origin = Origin::answering(|received| match received.target.as_str() {
+        "/no" => Answer::new(200).into(),
+        _ => with(FRESH).body("x").into(),
+    });
+    let gateway = Gateway::before(&origin, &storing("")).await;
+    let answers = [
+        gateway.get("/").await,
+        gateway.get("/").await,
+        gateway.get("/no").await,
+    ];
+    let lines = gateway.lines_of(&answers).await;
+    let seen: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["cache"].as_str().unwrap(),
+                line["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("miss", "forwarded"),
+            ("hit", "cached"),
+            ("bypass", "forwarded")
+        ]
+    );
+    assert!(lines[1]["origin"].is_null() && lines[0]["origin"] == "app");
+    let metrics = gateway.metrics().await;
+    for result in ["miss", "hit", "bypass"] {
+        let labels = [("route", "/*"), ("result", result)];
+        let count = metrics.sum("sluicegate_cache_requests_total", &labels);
+        assert_eq!(count, 1.0, "{result}");
+    }
+    assert_eq!(metrics.sum("sluicegate_cache_objects", &[]), 1.0);
+    assert_eq!(
+        metrics.sum("sluicegate_requests_total", &[("outcome", "cached")]),
+        1.0
+    );
+    let cache = &gateway.status().await["cache"];
+    assert_eq!(cache["objects"], 1);
+    assert_eq!(cache["memory"], 256 << 20);
+    assert!(cache["bytes"].as_u64().unwrap() > 500, "{cache}");
+}
+
+#[tokio::test]
+async fn what_is_stored_survives_a_reload_and_obeys_the_new_rules() {
+    // Goal: a reload empties nothing, and holds from then on. Method: a hit before and after a change of limits; then less memory, then no
+    // cache at all.
+    let origin = numbered(FRESH);
+    let mut gateway = Gateway::before(&origin, &storing("")).await;
+    gateway.get("/").await;
+    gateway
+        .reload(&format!(
+            "{}\n[cache]\nmemory = \"1MiB\"\n",
+            storing("stale_if_error = \"1h\"")
+        ))
+        .await;
+    assert!(is_hit(&gateway.get("/").await));
+    gateway
+        .reload("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .await;
+    let answer = gateway.get("/").await;
+    assert_eq!(
+        (answer.text(), answer.header("cache-status")),
+        ("answer 2", None)
+    );
+}
+
+#[tokio::test]
+async fn a_member_of_cache_status_is_added_to_those_of_others() {
+    // Goal: RFC 9211: a cache further in is still heard. Method: an origin with a word of its own.
+    let origin = numbered(&[
+        ("Cache-Control", "max-age=60"),
+        ("Cache-Status", "inner; hit"),
+    ]);
+    let gateway = Gateway::before(&origin, &storing("")).await;
+    gateway.get("/").await;
+    let hit = gateway.get("/").await;
+    let members = hit.all("cache-status");
+    assert_eq!(members[0], "inner; hit");
+    assert!(
+        members[1].starts_with("sluicegate; hit; ttl="),
+        "{members:?}"
+    );
+}

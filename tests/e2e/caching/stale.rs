@@ -1,0 +1,165 @@
+//! Answers that are no longer fresh: when the origin fails, while they are fetched anew, and after somebody wrote to their URL.
+
+use super::*;
+
+/// An answer that is stale from the start, with these words in its `Cache-Control`.
+fn old(words: &str) -> Answer {
+    Answer::new(200)
+        .header("Cache-Control", &format!("max-age=60, {words}"))
+        .header("Age", "100")
+        .header("ETag", "\"d\"")
+}
+
+#[tokio::test]
+async fn a_stale_answer_stands_in_for_an_origin_that_fails() {
+    // Goal: stale-if-error, RFC 5861 §4, as the route says and as the origin says. Method: an origin that answers once and then fails in
+    // each way that there is; at last it is stopped.
+    for (lines, words) in [
+        ("stale_if_error = \"1h\"", "x=y"),
+        ("", "stale-if-error=3600"),
+    ] {
+        for failure in [
+            Answer::new(500).into(),
+            Answer::new(503).into(),
+            Reply::Close,
+        ] {
+            let count = AtomicUsize::new(0);
+            let answer = old(words).body("stored");
+            let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+                0 => answer.clone().into(),
+                _ => failure.clone(),
+            });
+            let gateway = Gateway::before(&origin, &storing(lines)).await;
+            assert_eq!(gateway.get("/").await.text(), "stored");
+            let stale = gateway.get("/").await;
+            assert_eq!((stale.status, stale.text()), (200, "stored"), "{words}");
+            assert!(told(&stale).starts_with("hit; ttl=-"), "{stale:?}");
+            assert!(origin.count() >= 2);
+            origin.stop();
+            assert_eq!(gateway.get("/").await.text(), "stored");
+            gateway.get("/other").await.assert_problem(502);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_must_be_confirmed_is_never_served_stale() {
+    // Goal: RFC 9111 §4.2.4. Method: the route allows everything, the answer forbids it in each way; the origin is stopped. Not Found is
+    // no failure of the origin either.
+    let lines = "stale_if_error = \"1h\"\nstale_while_revalidate = \"1h\"";
+    for words in [
+        "must-revalidate",
+        "proxy-revalidate",
+        "s-maxage=0",
+        "no-cache",
+    ] {
+        let answer = old(words).body("stored");
+        let origin = Origin::answering(move |_| answer.clone().into());
+        let gateway = Gateway::before(&origin, &storing(lines)).await;
+        assert_eq!(gateway.get("/").await.text(), "stored");
+        origin.stop();
+        gateway.get("/").await.assert_problem(502);
+    }
+    let count = AtomicUsize::new(0);
+    let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => old("x=y").body("stored").into(),
+        _ => Answer::new(404).into(),
+    });
+    let gateway = Gateway::before(&origin, &storing("stale_if_error = \"1h\"")).await;
+    gateway.get("/").await;
+    assert_eq!(gateway.get("/").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_stale_answer_is_served_while_it_is_fetched_anew() {
+    // Goal: stale-while-revalidate, RFC 5861 §3: nobody waits for the origin, which is asked once, and the next gets the new answer. The
+    // gateway's own request asks no limit and makes no line. Method: a limit of three; HTTP/1 and HTTP/2.
+    for over_http2 in [false, true] {
+        let count = AtomicUsize::new(0);
+        let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+            0 => old("stale-while-revalidate=3600").body("old").into(),
+            _ => with(&[("Cache-Control", "max-age=60")]).body("new").into(),
+        });
+        let rules = format!(
+            "[limit.few]\nkey = \"client.ip\"\nrates = [\"3 per 1h\"]\n{}",
+            storing("").replace("path =", "limits = [\"few\"]\npath =")
+        );
+        let gateway = Gateway::before(&origin, &rules).await;
+        let ask = async || {
+            if over_http2 {
+                gateway.h2c().await.send(get("/")).await
+            } else {
+                gateway.get("/").await
+            }
+        };
+        assert_eq!(ask().await.text(), "old");
+        let stale = ask().await;
+        assert_eq!(stale.text(), "old");
+        assert!(told(&stale).starts_with("hit; ttl=-"), "{stale:?}");
+        eventually("it is fetched anew", async || {
+            (origin.count() == 2).then_some(())
+        })
+        .await;
+        eventually("it is stored", async || {
+            let metrics = gateway.metrics().await;
+            (metrics.sum("sluicegate_cache_refreshes_total", &[]) == 1.0).then_some(())
+        })
+        .await;
+        let new = ask().await;
+        assert_eq!((new.text(), new.remaining("few")), ("new", 0));
+        assert_eq!(ask().await.status, 429);
+        assert_eq!(gateway.access_lines(4).await.len(), 4);
+        assert_eq!(origin.count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn writing_to_a_url_takes_away_what_is_stored_of_it() {
+    // Goal: RFC 9111 §4.4. Method: each unsafe method, through a route of its own without a cache; one that fails takes nothing away,
+    // and neither does one to another URL.
+    let count = AtomicUsize::new(0);
+    let origin = Origin::answering(move |received| {
+        let number = count.fetch_add(1, Ordering::Relaxed);
+        match received.header("x-fail") {
+            Some(_) => Answer::new(400).into(),
+            None => with(&[("Cache-Control", "max-age=60")])
+                .body(format!("{number}"))
+                .into(),
+        }
+    });
+    let rules = format!(
+        "{}[[route]]\npath = \"/*\"\nmethods = [\"POST\", \"PUT\", \"PATCH\", \"DELETE\"]\norigin = \"app\"\n",
+        storing("")
+    );
+    let gateway = Gateway::before(&origin, &rules).await;
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        gateway.get("/a").await;
+        assert!(is_hit(&gateway.get("/a").await));
+        gateway.send(request(method, "/b")).await;
+        gateway
+            .send(request(method, "/a").header("X-Fail", "1"))
+            .await;
+        assert!(is_hit(&gateway.get("/a").await), "{method}");
+        gateway.send(request(method, "/a")).await;
+        assert!(!is_hit(&gateway.get("/a").await), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn clients_may_put_up_with_what_is_stale() {
+    // Goal: max-stale, RFC 9111 §5.2.1.2, where the answer allows it. Method: an answer that has been stale for forty seconds.
+    for (words, wish, status) in [
+        ("x=y", "max-stale", 200),
+        ("x=y", "max-stale=1000", 200),
+        ("x=y", "max-stale=10", 502),
+        ("must-revalidate", "max-stale", 502),
+    ] {
+        let answer = old(words).body("stored");
+        let origin = Origin::answering(move |_| answer.clone().into());
+        let gateway = Gateway::before(&origin, &storing("")).await;
+        gateway.get("/").await;
+        origin.stop();
+        let answer = gateway.send(get("/").header("Cache-Control", wish)).await;
+        assert_eq!(answer.status, status, "{words}, {wish}");
+    }
+}
