@@ -193,7 +193,6 @@ pub const PROXY_HEADER: usize = 4 * 1024;
 /// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
 pub const LOGGED_SUBJECT: usize = 512;
 
-
 /// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for askers with and without
 /// a name. At the bound the one that was marked longest ago is looked up again.
 pub const UNSTORABLE_URLS: usize = 16 * 4096;

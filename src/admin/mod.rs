@@ -17,8 +17,8 @@ use serde::Serialize;
 
 mod advice;
 mod bans;
-mod certificates;
 pub mod cache;
+mod certificates;
 mod debts;
 mod exchanged;
 mod gateway;

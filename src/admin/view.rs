@@ -12,9 +12,9 @@ use sluicegate_limiter::{
     Offender, Overflow, Permits, Rates, Timestamp,
 };
 
-use crate::cache::purge::Purge;
 use super::cache::CacheView;
 use super::certificates::CertificateView;
+use crate::cache::purge::Purge;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;

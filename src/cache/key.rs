@@ -16,32 +16,7 @@
 use http::HeaderMap;
 use http::HeaderName;
 
-/// How the client came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// In clear text.
-    Http,
-    /// Over TLS.
-    Https,
-}
-
-impl Scheme {
-    /// As it is written in a URL.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-
-    fn default_port(self) -> &'static str {
-        match self {
-            Self::Http => "80",
-            Self::Https => "443",
-        }
-    }
-}
+use crate::client::Scheme;
 
 /// A URL as stored answers are known by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +35,7 @@ impl Url<'_> {
     pub fn text(&self) -> Vec<u8> {
         let default = self.authority.rsplit_once(':');
         let host = match default {
-            Some((host, port)) if port == self.scheme.default_port() => host,
+            Some((host, port)) if port == default_port(self.scheme) => host,
             _ => self.authority,
         };
         let (scheme, target) = (self.scheme.as_str(), self.target);
@@ -70,6 +45,14 @@ impl Url<'_> {
         text.extend(host.bytes().map(|byte| byte.to_ascii_lowercase()));
         text.extend_from_slice(target.as_bytes());
         text
+    }
+}
+
+/// The port that is meant where none is written, RFC 9110 §4.2.
+fn default_port(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Http => "80",
+        Scheme::Https => "443",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
 
-use super::key::{Scheme, Url, url_of};
+use super::key::{Url, url_of};
+use crate::client::Scheme;
 
 /// What is to be taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,10 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route, server, store};
+use super::tables::{
+    admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route, server,
+    store,
+};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]

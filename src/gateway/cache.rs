@@ -30,13 +30,14 @@ use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, AnsweredBy};
 use crate::bounds;
 use crate::cache::freshness::{self, Asker, Body, Given, Lifetime};
-use crate::cache::key::{Scheme, Url, key};
+use crate::cache::key::{Url, key};
 use crate::cache::status::{CACHE_STATUS, Company, Fate, Status, Why};
 use crate::cache::wish::{Fit, Freshness, Stored, Wish};
 use crate::cache::{Cache, moment, vary};
-use crate::client::Source;
+use crate::client::{Peer, Scheme, Source};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
+use crate::listener::secured;
 use crate::origin::Fields;
 use crate::record::CacheUse;
 use crate::response::Problem;
@@ -114,7 +115,13 @@ impl Gateway {
         context.peer = peer;
         let snapshot = Arc::clone(&context.snapshot);
         let head = RequestHead::from(session.req_header());
-        let Ok(located) = locate(&snapshot, context.peer_address(), &head) else {
+        context.secured = secured(session.digest()).cloned();
+        let secured = context.secured.clone();
+        let peer = Peer {
+            address: context.peer_address(),
+            secured: secured.as_deref(),
+        };
+        let Ok(located) = locate(&snapshot, peer, &head) else {
             return true;
         };
         context.client = Some((located.client.address, located.client.source));
@@ -235,14 +242,10 @@ fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'
         Some((_, Source::Forwarded)) => head.headers.get(X_FORWARDED_PROTO),
         _ => None,
     };
-    let encrypted = session
-        .digest()
-        .is_some_and(|digest| digest.ssl_digest.is_some());
     let scheme = match told {
         Some(told) if told == "https" => Scheme::Https,
         Some(_) => Scheme::Http,
-        None if encrypted => Scheme::Https,
-        None => Scheme::Http,
+        None => context.scheme(),
     };
     use_url(&Url {
         scheme,

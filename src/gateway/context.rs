@@ -9,9 +9,9 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
+use super::cache::Dealings;
 use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Secured, Source};
-use super::cache::Dealings;
 use crate::clock;
 use crate::config::rules::Name;
 use crate::record::{Disposition, InFlight, RequestId};

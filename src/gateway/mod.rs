@@ -224,10 +224,7 @@ impl ProxyHttp for Gateway {
         let introduction = Introduction {
             peer: context.peer_address(),
             source,
-            scheme: context
-                .secured
-                .as_ref()
-                .map_or(Scheme::Http, |_| Scheme::Https),
+            scheme: context.scheme(),
             request_id: context.request_id,
             client: &context.snapshot.rules.client,
             host: &pool.rules.host,
@@ -490,6 +487,14 @@ impl Context {
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
                 peer.ip().to_canonical()
             })
+    }
+
+    /// How its request came to the gateway.
+    fn scheme(&self) -> Scheme {
+        match self.secured {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
     }
 
     fn client_or_unspecified(&self) -> (IpAddr, crate::client::Source) {
