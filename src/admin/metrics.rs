@@ -1,13 +1,14 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{debts, exchanged, store};
+use super::{connections, debts, exchanged, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     let mut families = exposition::families(view.recorder());
     let sampled = view.limits();
+    families.extend(connections::families(view.connections()));
     families.extend(limits(&sampled));
     families.extend(bans(&sampled));
     families.extend(in_flight(&sampled));

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 mod advice;
 mod bans;
+mod connections;
 mod debts;
 mod exchanged;
 mod gateway;

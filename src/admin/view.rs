@@ -12,6 +12,7 @@ use sluicegate_limiter::{
     Offender, Overflow, Permits, Rates, Timestamp,
 };
 
+pub use super::connections::ConnectionsView;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
@@ -45,6 +46,10 @@ pub trait AdminView: Send + Sync {
     fn debts(&self) -> Option<Debts>;
     /// How the counts of shared limits are exchanged; `None` without a store.
     fn exchanged(&self) -> Option<Exchanged>;
+    /// Connections of clients; `None` where nobody can connect.
+    fn connections(&self) -> Option<ConnectionsView> {
+        None
+    }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// How many routes there are.

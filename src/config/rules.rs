@@ -22,12 +22,14 @@ use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
+mod defence;
 mod key;
 mod listener;
 mod refusal;
 mod store;
 mod tier;
 
+pub use self::defence::{DefenceRules, OverrideFields};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{Http2, ListenerRules};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
@@ -90,6 +92,8 @@ pub struct ServerRules {
     pub state_dir: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
+    /// How much a client may press against the gateway before it asks for anything.
+    pub defence: DefenceRules,
 }
 
 /// `[client]`: who is believed about the client's address.

@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
+use super::pace::Pace;
 use crate::admission::{Admitted, Answer, Barred, Gaps, Judged};
 use crate::client::Source;
 use crate::clock;
@@ -64,6 +65,8 @@ pub struct Context {
     pub wait: Option<Duration>,
     /// Body bytes received from the client.
     pub received: u64,
+    /// How long it is still waited for while it sends them.
+    pub(super) pace: Pace,
     _in_flight: InFlight,
 }
 
@@ -96,6 +99,7 @@ impl Context {
             tried_at: arrived,
             wait: None,
             received: 0,
+            pace: Pace::default(),
             _in_flight: in_flight,
         }
     }

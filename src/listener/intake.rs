@@ -19,6 +19,7 @@ use pingora::server::ShutdownWatch;
 use super::active::ActiveListener;
 use super::connection::{Connection, Next};
 use super::repeat::Repeats;
+use super::watched::Watched;
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
@@ -88,10 +89,10 @@ impl Intake {
             session.set_pipelined_prefix(request);
             let reused = self.proxy.process_new_http(session, shutdown).await?;
             let (stream, settings) = reused.consume();
+            connection.stream = Watched::again(stream)?;
             repeats = was_refused(settings)
-                .then(|| repeats.take().or_else(|| Repeats::of(&stream)))
+                .then(|| repeats.take().or_else(|| Repeats::of(&*connection.stream)))
                 .flatten();
-            connection.stream = stream;
         }
     }
 }
@@ -111,6 +112,15 @@ impl ServerApp for Intake {
     ) -> Option<Stream> {
         let snapshot = self.live.snapshot();
         let listener = self.listener(&snapshot)?;
+        // Kept to the end of the connection. One too many is dropped without a byte.
+        let mut place = (self.live.admittance)
+            .enter(&snapshot.rules.server.defence)
+            .ok()?;
+        if let Some(peer) = super::peer_address(&*stream) {
+            place
+                .belongs_to(peer, &snapshot.rules, &self.live.seed)
+                .ok()?;
+        }
         let patience = snapshot.rules.server.client_read_timeout;
         drop(snapshot);
         if listener.rules.http2 == Http2::Accepted

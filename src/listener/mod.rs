@@ -2,24 +2,30 @@
 
 mod active;
 mod admin;
+mod admittance;
+mod chunks;
 mod connection;
 pub(crate) mod head;
 mod intake;
+mod open_files;
 mod repeat;
 mod vigil;
+mod watched;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::HeaderValue;
-use pingora::protocols::Stream;
+use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
 pub use active::{ActiveListener, Listeners, compile};
 pub use admin::AdminDesk;
+pub use admittance::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
 pub use intake::Intake;
+pub use open_files::OpenFiles;
 
 /// The other end of a connection, IPv4-mapped addresses folded.
-fn peer_address(stream: &Stream) -> Option<IpAddr> {
+fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
     let digest = stream.get_socket_digest()?;
     let address = digest.peer_addr()?.as_inet()?.ip();
     Some(address.to_canonical())
