@@ -98,6 +98,26 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 /// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
 pub const MAX_TRIES: u8 = 6;
 
+/// Connections of clients at the same time where `max_connections` is not set, as far as half of the files that may be open are more.
+///
+/// A connection that idles takes some kilobytes, so these fit beside the counters into a small machine. At the bound further ones are
+/// closed at once.
+pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
+
+/// Descriptors that are not for connections: listeners, log, counters, store, and a reload that opens files beside those in use.
+pub const OTHER_FILES: u64 = 128;
+
+/// Clients whose connections are counted apart from others', for `max_connections_per_client`: 2 MB. Beyond it newcomers are counted
+/// together, which errs towards refusing.
+pub const COUNTED_CLIENTS: u64 = 64 * 1024;
+
+/// Bytes of a chunked request body that carry nothing, sizes, extensions and line ends, beyond 16 a chunk and twice its data. More is
+/// a flood of tiny chunks or long extensions; the request is answered with 400.
+pub const CHUNK_OVERHEAD: usize = 16 * 1024;
+
+/// Bytes of the trailer of a chunked request body, which nobody gets to see. More is answered with 400.
+pub const TRAILER_BYTES: usize = 8 * 1024;
+
 /// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
 pub const HEAD_READ: usize = 4 * 1024;
 

@@ -21,7 +21,7 @@ use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
-use crate::listener::Certificates;
+use crate::listener::{Admittance, Certificates, OpenFiles};
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -43,6 +43,8 @@ pub struct Live {
     /// What is kept of answers.
     pub cache: &'static Cache,
     file: PathBuf,
+    /// Connections of clients.
+    pub admittance: Admittance,
     /// Requests that are held back.
     pub waiting: Waiting,
     snapshot: ArcSwap<Snapshot>,
@@ -88,7 +90,14 @@ pub struct ReloadReport {
 impl Live {
     /// The state of a process that starts with `rules` from `file`; keys are hashed under the seed of their counters' home.
     #[must_use]
-    pub fn new(file: &Path, rules: Rules, recorder: Recorder, home: Home, seed: KeySeed) -> Self {
+    pub fn new(
+        file: &Path,
+        rules: Rules,
+        recorder: Recorder,
+        home: Home,
+        seed: KeySeed,
+        open_files: OpenFiles,
+    ) -> Self {
         let now = clock::now();
         let bound = Bound {
             addresses: addresses(&rules),
@@ -113,6 +122,7 @@ impl Live {
             version_at_start: Version::of(&files),
             cache,
             file: file.to_owned(),
+            admittance: Admittance::new(open_files),
             waiting: Waiting::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use log::{info, warn};
 use pingora::apps::HttpServerOptions;
-use pingora::listeners::Listeners;
+use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{
@@ -24,7 +24,7 @@ use crate::clock;
 use crate::config::rules::Rules;
 use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
-use crate::listener::{AdminDesk, Intake, reachable};
+use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles, reachable};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 use crate::record::{AccessLog, Metrics, Recorder};
@@ -82,7 +82,8 @@ pub fn serve(
     // Before anything asks what time it is: a state directory has a clock of its own.
     let (home, seed) = Home::open(rules.server.state_dir.as_deref()).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
-    let live = Arc::new(Live::new(file, rules, recorder, home, seed));
+    let files = OpenFiles::raise();
+    let live = Arc::new(Live::new(file, rules, recorder, home, seed, files));
     let snapshot = live.snapshot();
     let rules = &snapshot.rules;
 
@@ -108,6 +109,7 @@ pub fn serve(
         info!("listening on {}", listener.address);
     }
     info!("admin on {}", rules.admin.address);
+    tell_room(files, live.admittance.caps(&rules.server.defence));
     // The server runs for ever: kept here, the first configuration's tables and connections would never go.
     drop(snapshot);
     server.run(RunArgs {
@@ -116,6 +118,20 @@ pub fn serve(
     // Both signals end the process while the server runs; what follows is for a server that ends by itself.
     save_log(&live);
     std::process::exit(0)
+}
+
+/// Says how many connections there is room for, and where the operator asks for more than there is.
+fn tell_room(files: OpenFiles, caps: ConnectionCaps) {
+    let OpenFiles { before, now } = files;
+    let (all, of_client) = (caps.all.get(), caps.of_client.get());
+    info!(
+        "{now} files may be open ({before} before); at most {all} connections, {of_client} of one client"
+    );
+    if u64::from(all).saturating_add(bounds::OTHER_FILES) > now {
+        warn!(
+            "max_connections = {all} is more than {now} open files allow: raise the limit of open files (LimitNOFILE), or lower it"
+        );
+    }
 }
 
 /// Fails early and clearly where Pingora would retry for half a minute and panic.
@@ -160,7 +176,9 @@ fn gateway_at(address: SocketAddr, live: &Arc<Live>, conf: &Arc<ServerConf>) -> 
     let mut proxy = http_proxy(conf, Gateway(Arc::clone(live), address));
     proxy.server_options = Some(server_options(&live.snapshot().rules));
     let mut listeners = Listeners::new();
-    listeners.add_tcp(&address.to_string());
+    // Heads and bodies are read into buffers of their own, so Pingora's of 64 KiB a connection would only take memory.
+    let unbuffered = L4BufferSettings::default().read(0);
+    listeners.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unbuffered));
     let intake = Intake::new(Arc::clone(live), address, proxy);
     Service::with_listeners(format!("gateway {address}"), listeners, intake)
 }

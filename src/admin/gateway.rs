@@ -7,8 +7,8 @@ use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 use super::cache::CacheView;
 use super::certificates::CertificateView;
 use super::view::{
-    AdminView, BannedView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
-    Readiness, ReloadView, ServerView, Times, TopView,
+    AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, Health, LimitView,
+    OriginView, PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
 };
 use crate::admission::{ActiveBans, ActiveLimit};
 use crate::cache::purge::Purge;
@@ -53,6 +53,14 @@ impl AdminView for Live {
                 .map_or_else(Vec::new, |report| report.pending_restart.clone()),
             last_reload: report.map(ReloadView::from),
         }
+    }
+
+    fn connections(&self) -> Option<ConnectionsView> {
+        let rules = &self.snapshot().rules.server.defence;
+        Some(ConnectionsView {
+            tallies: self.admittance.tallies(),
+            caps: self.admittance.caps(rules),
+        })
     }
 
     fn limits(&self) -> Vec<LimitView> {

@@ -2,13 +2,14 @@
 
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{cache, debts, exchanged, store};
+use super::{cache, connections, debts, exchanged, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     let mut families = exposition::families(view.recorder());
     let sampled = view.limits();
+    families.extend(connections::families(view.connections()));
     families.extend(limits(&sampled));
     families.extend(bans(&sampled));
     families.extend(in_flight(&sampled));

@@ -19,6 +19,7 @@ mod advice;
 mod bans;
 pub mod cache;
 mod certificates;
+mod connections;
 mod debts;
 mod exchanged;
 mod gateway;

@@ -14,6 +14,7 @@ use sluicegate_limiter::{
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
+pub use super::connections::ConnectionsView;
 use crate::cache::purge::Purge;
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
@@ -60,6 +61,11 @@ pub trait AdminView: Send + Sync {
     /// Takes away what is stored; how many answers that were. Looks at every key.
     fn purge(&self, _: &Purge) -> u64 {
         0
+    }
+
+    /// Connections of clients; `None` where nobody can connect.
+    fn connections(&self) -> Option<ConnectionsView> {
+        None
     }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;

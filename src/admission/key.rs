@@ -113,7 +113,7 @@ impl KeySeed {
     }
 
     /// The key whose parts are counted by these bytes, as a configuration names it.
-    pub(super) fn hash_parts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> KeyHash {
+    pub(crate) fn hash_parts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> KeyHash {
         let mut hasher = self.0.hasher();
         for part in parts {
             hasher.part(part);

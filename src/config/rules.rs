@@ -23,6 +23,7 @@ use crate::route::PathRegex;
 use crate::client::token::Verifier;
 
 mod cache;
+mod defence;
 mod key;
 mod listener;
 mod refusal;
@@ -30,6 +31,7 @@ mod store;
 mod tier;
 
 pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
+pub use self::defence::{DefenceRules, OverrideFields};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
@@ -96,6 +98,8 @@ pub struct ServerRules {
     pub state_dir: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
+    /// How much a client may press against the gateway before it asks for anything.
+    pub defence: DefenceRules,
 }
 
 /// `[client]`: who is believed about the client's address.

@@ -15,7 +15,10 @@ use tokio::time::timeout;
 
 use super::answer;
 use super::context::Context;
+use super::error::error_for;
+use super::pace::Asked;
 use crate::admission::{KnownBody, body_kind};
+use crate::clock;
 use crate::response::Problem;
 
 /// What was read of a body before the decision.
@@ -101,6 +104,34 @@ fn announced(session: &Session) -> Option<u64> {
         .headers
         .get(http::header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
+}
+
+/// Notes that a piece of the body came, and lets the next take as long as the client's pace allows.
+///
+/// # Errors
+/// The client is too slow.
+pub(super) fn keep_pace(
+    session: &mut Session,
+    piece: Option<&Bytes>,
+    context: &mut Context,
+) -> Result<()> {
+    let Some(piece) = piece else { return Ok(()) };
+    if session.was_upgraded() {
+        // What follows an upgrade is no body, and may be silent.
+        return Ok(());
+    }
+    let server = &context.snapshot.rules.server;
+    let asked = Asked {
+        read: server.client_read_timeout,
+        rate: server.defence.client_min_rate,
+    };
+    match context.pace.went_on(piece.len(), clock::now(), asked) {
+        Some(patience) => {
+            session.set_read_timeout(Some(patience));
+            Ok(())
+        }
+        None => Err(error_for(Problem::BodyTimeout)),
+    }
 }
 
 /// Puts held bytes in front of the first piece that goes to the origin.

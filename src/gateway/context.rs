@@ -10,6 +10,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
 use super::cache::Dealings;
+use super::pace::Pace;
 use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Secured, Source};
 use crate::clock;
@@ -69,6 +70,8 @@ pub struct Context {
     pub wait: Option<Duration>,
     /// Body bytes received from the client.
     pub received: u64,
+    /// How long it is still waited for while it sends them.
+    pub(super) pace: Pace,
     _in_flight: InFlight,
 }
 
@@ -103,6 +106,7 @@ impl Context {
             tried_at: arrived,
             wait: None,
             received: 0,
+            pace: Pace::default(),
             _in_flight: in_flight,
         }
     }

@@ -1,5 +1,7 @@
 //! The one place where an error of the proxy becomes a status: who is to blame, and what to answer.
 
+use std::io;
+
 use pingora::{Error, ErrorSource, ErrorType};
 
 use crate::record::Disposition;
@@ -23,6 +25,14 @@ pub(super) fn error_for(problem: Problem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
 }
 
+/// Whether what was read makes no sense, other than that nothing could be read.
+fn is_unreadable(error: &Error) -> bool {
+    error
+        .root_cause()
+        .downcast_ref::<io::Error>()
+        .is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData)
+}
+
 impl Fault {
     /// Judges an error.
     pub(super) fn of(error: &Error) -> Self {
@@ -36,6 +46,15 @@ impl Fault {
             (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2 | E::H2Error) => {
                 Self::Client(Problem::BadRequest)
             }
+            // Chunks that two parsers could frame in two ways; some are found by Pingora, most by the listener.
+            (ErrorSource::Downstream, E::Custom("InvalidChunk" | "InvalidTrailerEnd")) => {
+                Self::Client(Problem::BadRequest)
+            }
+            (ErrorSource::Downstream, E::ReadError) if is_unreadable(error) => {
+                Self::Client(Problem::BadRequest)
+            }
+            // It is silent in the middle of its body, and may still listen.
+            (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(Problem::BodyTimeout),
             (ErrorSource::Downstream, _) => Self::ClientGone,
             (ErrorSource::Upstream, E::ConnectTimedout | E::ReadTimedout | E::WriteTimedout) => {
                 Self::Origin(Problem::OriginTimeout)

@@ -196,6 +196,9 @@ pub fn locate<'a>(
 
 fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem> {
     let server = &snapshot.rules.server;
+    if head.target.len() > server.defence.max_uri_bytes {
+        return Err(Problem::UriTooLong);
+    }
     let bytes: usize = head
         .headers
         .iter()

@@ -9,7 +9,9 @@ mod context;
 mod decide;
 mod error;
 mod locate;
+mod pace;
 mod redirect;
+mod switch;
 mod tries;
 mod wait;
 
@@ -71,6 +73,7 @@ impl ProxyHttp for Gateway {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
+        switch::only_to_websocket(session);
         set_patience(session, &context.snapshot.rules.server);
         let mut step = self.decide(session, context);
         if matches!(step, Step::ReadBody) {
@@ -182,6 +185,7 @@ impl ProxyHttp for Gateway {
         _: bool,
         context: &mut Context,
     ) -> Result<()> {
+        body::keep_pace(session, body.as_ref(), context)?;
         body::put_held_first(body, context);
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         match &context.route {
@@ -228,6 +232,8 @@ impl ProxyHttp for Gateway {
             request_id: context.request_id,
             client: &context.snapshot.rules.client,
             host: &pool.rules.host,
+            server: context.server,
+            override_fields: context.snapshot.rules.server.defence.override_fields,
         };
         edit_request(request, pool.rules.header_case, |fields| {
             introduce(fields, &introduction)?;

@@ -10,8 +10,10 @@ use pingora::prelude::timeout;
 use pingora::protocols::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::chunks::Chunks;
 use super::head::{Body, Head};
 use super::vigil::Vigil;
+use super::watched::Watched;
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
@@ -29,9 +31,18 @@ pub(super) enum Next {
     End,
 }
 
+/// What came of one read.
+enum Wait {
+    Read,
+    /// The client left.
+    Gone,
+    /// The patience is over.
+    Over,
+}
+
 /// One HTTP/1 connection between two requests.
 pub(super) struct Connection {
-    pub(super) stream: Stream,
+    pub(super) stream: Box<Watched>,
     /// Read but not yet served.
     pub(super) read: BytesMut,
     vigil: Vigil,
@@ -41,7 +52,7 @@ impl Connection {
     /// A connection from which nothing has been read.
     pub(super) fn new(stream: Stream) -> Self {
         Self {
-            stream,
+            stream: Watched::new(stream),
             read: BytesMut::new(),
             vigil: Vigil::default(),
         }
@@ -49,15 +60,25 @@ impl Connection {
 
     /// The next head. Bytes that are already here are judged before any are waited for.
     pub(super) async fn next(&mut self, rules: &ServerRules) -> Next {
+        let defence = &rules.defence;
         let mut began = None;
+        self.stream.begin(None, rules.client_write_timeout);
         loop {
-            match Head::find(&self.read) {
+            let head = Head::find(&self.read);
+            // Only a head as long as that can have such a target.
+            if self.read.len() > defence.max_uri_bytes
+                && head != Head::Malformed
+                && words(&self.read).1.len() > defence.max_uri_bytes
+            {
+                return Next::Problem(Problem::UriTooLong);
+            }
+            match head {
                 Head::Whole { bytes, fields, .. }
                     if bytes > rules.max_header_bytes || fields > rules.max_headers =>
                 {
                     return Next::Problem(Problem::HeadTooLarge);
                 }
-                Head::Whole { bytes, body, .. } => return Next::Head(bytes, body),
+                Head::Whole { bytes, body, .. } => return self.begin(bytes, body, rules),
                 Head::Malformed => return Next::Problem(Problem::BadRequest),
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
                     return Next::Problem(Problem::HeadTooLarge);
@@ -69,23 +90,46 @@ impl Connection {
             } else {
                 // The whole head has one deadline, so that a field every few seconds does not hold a connection for ever.
                 let began = *began.get_or_insert_with(clock::now);
-                rules
-                    .client_read_timeout
+                defence
+                    .client_header_timeout
                     .saturating_sub(clock::since(began))
             };
-            if patience.is_zero() || !self.read_more(patience).await {
-                return Next::End;
+            match self.read_more(patience).await {
+                Wait::Read => {}
+                Wait::Gone => return Next::End,
+                Wait::Over if self.read.is_empty() => return Next::End,
+                Wait::Over => return Next::Problem(Problem::HeadTimeout),
             }
         }
     }
 
-    /// Reads once; false when the client is gone or the patience is over.
-    async fn read_more(&mut self, patience: Duration) -> bool {
+    /// Begins a request whose head is here.
+    fn begin(&mut self, head_bytes: usize, body: Body, rules: &ServerRules) -> Next {
+        let chunks = match body {
+            Body::Length(_) => None,
+            Body::Chunked => {
+                let mut chunks = Chunks::default();
+                if chunks.take(&self.read[head_bytes..]).is_err() {
+                    return Next::Problem(Problem::BadRequest);
+                }
+                Some(chunks)
+            }
+        };
+        self.stream.begin(chunks, rules.client_write_timeout);
+        Next::Head(head_bytes, body)
+    }
+
+    /// Reads once.
+    async fn read_more(&mut self, patience: Duration) -> Wait {
+        if patience.is_zero() {
+            return Wait::Over;
+        }
         self.read.reserve(bounds::HEAD_READ);
         let read = pin!(self.stream.read_buf(&mut self.read));
         match self.vigil.over(read, patience).await {
-            Some(Ok(bytes)) => bytes > 0,
-            Some(Err(_)) | None => false,
+            Some(Ok(0) | Err(_)) => Wait::Gone,
+            Some(Ok(_)) => Wait::Read,
+            None => Wait::Over,
         }
     }
 
@@ -141,7 +185,7 @@ impl Connection {
             .write(&[head.as_bytes(), &body].concat(), patience)
             .await;
         let (method, target) = words(&self.read);
-        let peer = super::peer_address(&self.stream);
+        let peer = super::peer_address(&*self.stream);
         live.record(&Outcome {
             arrived,
             request_id,

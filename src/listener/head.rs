@@ -39,11 +39,11 @@ impl Head {
     /// Looks for a head at the start of `read`.
     pub(crate) fn find(read: &[u8]) -> Self {
         let mut lines = Lines { rest: read, at: 0 };
-        let version = match lines.next() {
+        let (version, target) = match lines.next() {
             Line::Partial => return Self::Partial,
             Line::Broken => return Self::Malformed,
-            Line::Whole(line) => match Version::of_request_line(line) {
-                Some(version) => version,
+            Line::Whole(line) => match request_line(line) {
+                Some(known) => known,
                 None => return Self::Malformed,
             },
         };
@@ -60,7 +60,10 @@ impl Head {
                 }
             }
         }
-        match framing.body(version) {
+        match framing
+            .body(version)
+            .filter(|_| framing.agrees_with(target))
+        {
             Some(body) => Self::Whole {
                 bytes: lines.at,
                 fields: framing.fields,
@@ -77,22 +80,20 @@ enum Version {
     Http11,
 }
 
-impl Version {
-    /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
-    /// not for another.
-    fn of_request_line(line: &[u8]) -> Option<Self> {
-        let mut words = line.split(|&byte| byte == b' ');
-        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
-        // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
-        let known = Method::from_bytes(method).is_ok_and(|method| method != Method::CONNECT);
-        if words.next().is_some() || !known || !is_target(target) {
-            return None;
-        }
-        match version {
-            b"HTTP/1.1" => Some(Self::Http11),
-            b"HTTP/1.0" => Some(Self::Http10),
-            _ => None,
-        }
+/// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
+/// not for another.
+fn request_line(line: &[u8]) -> Option<(Version, &[u8])> {
+    let mut words = line.split(|&byte| byte == b' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
+    let known = Method::from_bytes(method).is_ok_and(|method| method != Method::CONNECT);
+    if words.next().is_some() || !known || !is_target(target) {
+        return None;
+    }
+    match version {
+        b"HTTP/1.1" => Some((Version::Http11, target)),
+        b"HTTP/1.0" => Some((Version::Http10, target)),
+        _ => None,
     }
 }
 
@@ -101,23 +102,37 @@ fn is_target(target: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/?&=%-._~+,:;@!$'()*".contains(byte);
     match target {
         [b'/', rest @ ..] if rest.iter().all(plain) => true,
+        // RFC 9112 §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
+        _ if target.contains(&b'#') => false,
         [b'/', ..] => PathAndQuery::try_from(target).is_ok(),
         _ => Uri::try_from(target).is_ok(),
     }
 }
 
+/// The authority of a target in absolute form, RFC 9112 §3.2.2.
+fn authority(target: &[u8]) -> Option<&[u8]> {
+    if target.starts_with(b"/") {
+        return None;
+    }
+    let behind = memchr::memmem::find(target, b"://")? + 3;
+    target[behind..]
+        .split(|byte| matches!(byte, b'/' | b'?'))
+        .next()
+}
+
 /// The fields that frame and address a request, and how many there are in all.
 #[derive(Default)]
-struct Framing {
+struct Framing<'a> {
     fields: usize,
     hosts: usize,
+    host: &'a [u8],
     length: Option<usize>,
     chunked: bool,
 }
 
-impl Framing {
+impl<'a> Framing<'a> {
     /// Takes a field line; `None` when it is folded, has no name, holds what no field may, or contradicts what came before.
-    fn add(&mut self, line: &[u8]) -> Option<()> {
+    fn add(&mut self, line: &'a [u8]) -> Option<()> {
         let colon = line.iter().position(|&byte| byte == b':')?;
         let (name, value) = (&line[..colon], &line[colon + 1..]);
         // A token has no space. RFC 9112 §5.1: none stands before the colon; §5.2: a line that starts with one continues the last, which
@@ -130,7 +145,13 @@ impl Framing {
         self.fields += 1;
         // The length first: most fields differ from all three in it.
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => self.hosts += 1,
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                self.hosts += 1;
+                self.host = value;
+            }
+            // Origins that speak CGI's language read `_` as `-`, and would frame the body by what nobody before them looked at.
+            14 if name.eq_ignore_ascii_case(b"content_length") => return None,
+            17 if name.eq_ignore_ascii_case(b"transfer_encoding") => return None,
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 // One length, digits only: no sign, no list, no repetition.
                 if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
@@ -150,6 +171,14 @@ impl Framing {
         Some(())
     }
 
+    /// RFC 9112 §3.2.2: a target in absolute form names the host that `Host` names; neither names a user, RFC 9110 §4.2.4.
+    fn agrees_with(&self, target: &[u8]) -> bool {
+        !self.host.contains(&b'@')
+            && authority(target).is_none_or(|named| {
+                !named.contains(&b'@') && (self.hosts == 0 || named == self.host)
+            })
+    }
+
     /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
     fn body(&self, version: Version) -> Option<Body> {
         let addressed = match version {
@@ -165,6 +194,11 @@ impl Framing {
             (length, false) => Some(Body::Length(length.unwrap_or(0))),
         }
     }
+}
+
+/// Whether a token may hold this byte.
+pub(super) fn is_token(byte: u8) -> bool {
+    TOKEN[usize::from(byte)]
 }
 
 /// RFC 9110 §5.6.2: what a token, such as the name of a field, is made of.
@@ -229,7 +263,7 @@ mod tests {
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
     #[test]
     fn a_whole_head_tells_its_length_and_framing() {
-        let cases: [(&[u8], usize, Body); 5] = [
+        let cases: [(&[u8], usize, Body); 6] = [
             (PLAIN, 2, Body::Length(0)),
             (
                 b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
@@ -242,6 +276,11 @@ mod tests {
                 Body::Chunked,
             ),
             (b"GET / HTTP/1.0\r\n\r\n", 0, Body::Length(0)),
+            (
+                b"GET http://a:80?b HTTP/1.1\r\nHost: a:80\r\n\r\n",
+                1,
+                Body::Length(0),
+            ),
             (
                 b"GET / HTTP/1.1\r\nHost: a\r\n!#$%&'*+-.^_`|~9Z: \tb\xc3\xa9\t\r\n\r\n",
                 2,
@@ -285,6 +324,15 @@ mod tests {
             "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
             "GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET /?a=\"<> HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://a/#b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://b?/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://a:80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://u@a/ HTTP/1.1\r\nHost: u@a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent_Length: 1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n",
             "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
             "G\"T / HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET  HTTP/1.1\r\nHost: a\r\n\r\n",

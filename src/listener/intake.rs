@@ -20,6 +20,7 @@ use pingora::server::ShutdownWatch;
 use super::active::ActiveListener;
 use super::connection::{Connection, Next};
 use super::repeat::Repeats;
+use super::watched::Watched;
 use super::{proxy_protocol, tls};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
@@ -93,10 +94,10 @@ impl Intake {
             session.set_pipelined_prefix(request);
             let reused = self.proxy.process_new_http(session, shutdown).await?;
             let (stream, settings) = reused.consume();
+            connection.stream = Watched::again(stream)?;
             repeats = was_refused(settings)
-                .then(|| repeats.take().or_else(|| Repeats::of(&stream)))
+                .then(|| repeats.take().or_else(|| Repeats::of(&*connection.stream)))
                 .flatten();
-            connection.stream = stream;
         }
     }
 }
@@ -116,11 +117,20 @@ impl ServerApp for Intake {
     ) -> Option<Stream> {
         let snapshot = self.live.snapshot();
         let listener = self.listener(&snapshot)?;
+        // Kept to the end of the connection. One too many is dropped without a byte.
+        let mut place = (self.live.admittance)
+            .enter(&snapshot.rules.server.defence)
+            .ok()?;
         let patience = snapshot.rules.server.client_read_timeout;
-        drop(snapshot);
         let metrics = &self.live.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
         stream = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await?;
+        if let Some(peer) = super::peer_address(&*stream) {
+            place
+                .belongs_to(peer, &snapshot.rules, &self.live.seed)
+                .ok()?;
+        }
+        drop(snapshot);
         let speaks_http2 = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.live.certificates, &metrics.handshakes);
             stream = tls::shake_hands(stream, termination, installed, counts, patience).await?;

@@ -2,26 +2,32 @@
 
 mod active;
 mod admin;
+mod admittance;
+mod chunks;
 mod connection;
 pub(crate) mod head;
 mod intake;
+mod open_files;
 mod proxy_protocol;
 mod repeat;
 mod tls;
 mod vigil;
+mod watched;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::HeaderValue;
-use pingora::protocols::Stream;
+use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
 use crate::client::Secured;
 
 pub use active::{ActiveListener, Listeners, compile};
 pub use admin::AdminDesk;
+pub use admittance::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
 pub use intake::Intake;
+pub use open_files::OpenFiles;
 pub(crate) use tls::secured;
 use tls::secured_by;
 pub use tls::{
@@ -30,14 +36,14 @@ pub use tls::{
 };
 
 /// The other end of a connection, IPv4-mapped addresses folded.
-fn peer_address(stream: &Stream) -> Option<IpAddr> {
+fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
     let digest = stream.get_socket_digest()?;
     let address = digest.peer_addr()?.as_inet()?.ip();
     Some(address.to_canonical())
 }
 
 /// What the handshake of a connection said; `None` in clear text.
-fn secured_of(stream: &Stream) -> Option<Arc<Secured>> {
+fn secured_of(stream: &dyn IO) -> Option<Arc<Secured>> {
     secured_by(stream.get_proxy_digest().as_ref()).cloned()
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use pingora::protocols::Stream;
+use pingora::protocols::IO;
 use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
@@ -38,7 +38,7 @@ pub(super) struct Repeats {
 
 impl Repeats {
     /// `None` where the connection has no address, which no key could be made of.
-    pub(super) fn of(stream: &Stream) -> Option<Self> {
+    pub(super) fn of(stream: &dyn IO) -> Option<Self> {
         Some(Self {
             peer: super::peer_address(stream)?,
             secured: super::secured_of(stream),

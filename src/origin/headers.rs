@@ -4,15 +4,16 @@
 //! Hop-by-hop fields of the request are removed by Pingora's default request policy (RFC 9110 §7.6.1); those of the response here.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayString;
 use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
 
 use super::case::Fields;
+use super::disguise;
 use crate::client::{Scheme, Source, address_text};
-use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
+use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy, OverrideFields};
 use crate::record::RequestId;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -35,6 +36,10 @@ pub struct Introduction<'a> {
     pub client: &'a ClientRules,
     /// What to put in `Host`.
     pub host: &'a HostPolicy,
+    /// Where the request goes.
+    pub server: Option<SocketAddr>,
+    /// What becomes of fields that would replace the path or method.
+    pub override_fields: OverrideFields,
 }
 
 /// Writes the introduction into the fields of the request for the origin.
@@ -43,7 +48,10 @@ pub struct Introduction<'a> {
 /// Those of [`Fields`].
 pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     match told.source {
-        Source::Connection => replace_account(fields, told)?,
+        Source::Connection => {
+            disguise::unmask(fields, told);
+            replace_account(fields, told)?;
+        }
         Source::Forwarded => extend_account(fields, told)?,
     }
     // The gateway has told the client to go on; the origin must not be asked to do so again.
@@ -51,6 +59,11 @@ pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()>
     fields.insert(X_REQUEST_ID, told.request_id.as_header_value())?;
     match &told.host {
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
+        // Only HTTP/1.0 may leave it out, and what goes to the origin is HTTP/1.1: RFC 9112 §3.2 has it refuse a request without.
+        HostPolicy::Preserve if !fields.all().contains_key(HOST) => match told.server {
+            Some(server) => fields.insert(HOST, server_value(server)),
+            None => Ok(()),
+        },
         HostPolicy::Preserve => Ok(()),
     }
 }
@@ -97,6 +110,11 @@ fn forward_host(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> 
         None => fields.remove(&X_FORWARDED_HOST),
     }
     Ok(())
+}
+
+fn server_value(server: SocketAddr) -> HeaderValue {
+    HeaderValue::from_str(&server.to_string())
+        .expect("digits, dots, colons and brackets are visible ASCII")
 }
 
 fn address_value(address: IpAddr) -> HeaderValue {

@@ -1,6 +1,7 @@
 //! Stage 5, where it goes: pools of servers, their health, the choice of one, what it is told about the client.
 
 mod case;
+mod disguise;
 mod headers;
 mod health;
 mod peer;

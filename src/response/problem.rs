@@ -25,13 +25,17 @@ pub enum Problem {
     Misdirected,
     /// The head has too many fields or bytes.
     HeadTooLarge,
+    /// The target alone is too long.
+    UriTooLong,
+    /// The head did not come in time.
+    HeadTimeout,
     /// The body is larger than the route allows.
     BodyTooLarge,
     /// A list blocks the client.
     Blocked,
     /// The overrides or tiers of a limit block the request.
     KeyBlocked,
-    /// The body, of which a key needs the beginning, did not come in time.
+    /// The body did not come in time: the beginning that a key needs, or a piece of it, or all of it too slowly.
     BodyTimeout,
     /// No route matches.
     NoRoute,
@@ -59,9 +63,10 @@ impl Problem {
             }
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Blocked | Self::KeyBlocked => StatusCode::FORBIDDEN,
-            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::HeadTimeout | Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
@@ -100,6 +105,8 @@ impl Problem {
             Self::HeadTooLarge => {
                 "the request has too many header fields or too many bytes of them"
             }
+            Self::UriTooLong => "the target of the request is too long",
+            Self::HeadTimeout => "the head of the request did not come in time",
             Self::BodyTooLarge => "the request body is larger than this route accepts",
             Self::KeyBlocked => "this client, or what it asks for, is blocked here",
             Self::Blocked => "the address that this request comes from is blocked here",

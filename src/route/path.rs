@@ -9,26 +9,34 @@
 //! | `/a;v=1/b` | `/a/b` | servlet containers cut parameters, before they resolve dots |
 //! | `%2F`, `%5C`, `\` | `%2F`, `%5C`, `%5C` | not a separator here, see below |
 //! | `%zz`, `%`, `%00`, `%0a` | an error | no origin needs them; answer 400 |
+//! | `%C0%AF`, `%E0%80%AE` | an error | an overlong form of ASCII, RFC 3629 §10, which old decoders take for `/` and `.` |
 //!
 //! Case is kept: `/a` and `/A` are two paths. A trailing slash is kept as well; patterns decide about it.
 //!
-//! The origin gets the path as it was sent, so matching must be at least as wide as the reading of common origins. Two
-//! spellings are read in opposite ways by common origins, and no single form is as wide as both:
+//! The origin gets the path as it was sent (decision 0018 says why), so matching must be at least as wide as the reading of common
+//! origins. Three spellings are read in opposite ways by common origins, and no single form is as wide as both:
 //!
 //! * `%2F`, `%5C` and `\` separate segments for nginx, Go, WSGI or IIS, and do not for Express, Rails or servlets;
+//! * `%2561` is `%61` for who decodes once, and `a` behind a second server that decodes again what a first one had decoded;
 //! * `/a/../b` is `/b` for nginx and servlets, but Express and WSGI hand it to whatever is mounted at `/a`.
 //!
 //! For such a path [`NormalPath`] holds the other readings too, and [`Routes::find`](super::Routes::find) refuses it when
 //! they would be treated differently. Browsers resolve dots before they send, and a slash in a name is rare; who needs
 //! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
 //!
-//! What remains outside: an origin that ignores case (Express by default, IIS), that decodes twice, or that rewrites paths
-//! on its own. Write a limit for such an origin on `/prefix/*` or on `/*`.
+//! What remains outside: an origin that ignores case (Express by default, IIS), that cuts off dots and spaces at the end of a name
+//! (Windows), that takes `/a.json` for `/a` (Rails), that cuts parameters
+//! behind a server that has decoded `%3B`, or that rewrites paths on its own. Write a limit for such an origin on `/prefix/*`
+//! or on `/*`.
 //!
 //! # Invariants
 //!
 //! 1. A normal form is its own normal form.
-//! 2. A path in normal form without `%2F` and `%5C` is borrowed: one pass over its bytes, no allocation.
+//! 2. A path in normal form without `%2F`, `%5C` and `%25` before two digits is borrowed: one pass over its bytes, no allocation.
+//!
+//! # Limits
+//!
+//! A path can be decoded [`DECODINGS`] times more than once; one that is still escaped then is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -49,7 +57,12 @@ struct Readings {
     climbing: Option<String>,
     /// Both.
     split_climbing: Option<String>,
+    /// Escapes are decoded once more, with all that then can be read.
+    decoded: Option<NormalPath<'static>>,
 }
+
+/// How often an origin may decode a path beside the first time: a proxy before it, and one more.
+const DECODINGS: usize = 2;
 
 /// Why a path has no normal form. The client is to blame: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +81,10 @@ pub enum PathError {
         /// The character.
         byte: u8,
     },
+    /// An ASCII character is encoded in more bytes than it takes.
+    Overlong,
+    /// Escapes are escaped over and over.
+    Nested,
 }
 
 /// Why a text cannot be a segment of a pattern. The operator is to blame.
@@ -96,17 +113,25 @@ impl<'a> NormalPath<'a> {
                 others: None,
             });
         }
-        Self::parse_slowly(path)
+        Self::parse_slowly(path, DECODINGS)
     }
 
     #[cold]
-    fn parse_slowly(path: &'a str) -> Result<Self, PathError> {
+    fn parse_slowly(path: &'a str, decodings: usize) -> Result<Self, PathError> {
         let normal = spell(path, Separators::Slash, Climbs::Resolved)?;
+        if is_overlong(&normal.text) {
+            return Err(PathError::Overlong);
+        }
         let mut others = Readings {
             split: None,
             climbing: None,
             split_climbing: None,
+            decoded: None,
         };
+        if let Some(decoded) = decode_again(&normal.text) {
+            let fewer = decodings.checked_sub(1).ok_or(PathError::Nested)?;
+            others.decoded = Some(NormalPath::parse_slowly(&decoded, fewer)?.into_owned());
+        }
         if normal.climbed {
             others.climbing = Some(spell(path, Separators::Slash, Climbs::Kept)?.text);
         }
@@ -123,8 +148,16 @@ impl<'a> NormalPath<'a> {
         } else {
             Cow::Owned(normal.text)
         };
-        let others = (normal.hidden || normal.climbed).then(|| Box::new(others));
+        let ambiguous = normal.hidden || normal.climbed || others.decoded.is_some();
+        let others = ambiguous.then(|| Box::new(others));
         Ok(Self { text, others })
+    }
+
+    fn into_owned(self) -> NormalPath<'static> {
+        NormalPath {
+            text: Cow::Owned(self.text.into_owned()),
+            others: self.others,
+        }
     }
 
     /// The normal form.
@@ -133,13 +166,15 @@ impl<'a> NormalPath<'a> {
         &self.text
     }
 
-    /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes, so that all
-    /// spellings of one resource share a counter.
+    /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes and escaped escapes as
+    /// escapes, so that all spellings of one resource share a counter.
     #[must_use]
     pub fn key(&self) -> &str {
-        let text = self
-            .others
-            .as_ref()
+        let others = self.others.as_deref();
+        if let Some(decoded) = others.and_then(|others| others.decoded.as_ref()) {
+            return decoded.key();
+        }
+        let text = others
             .and_then(|others| others.split.as_deref())
             .unwrap_or(&self.text);
         match text.strip_suffix('/') {
@@ -161,6 +196,20 @@ impl<'a> NormalPath<'a> {
 
     /// How else an origin may read it; empty for all but odd paths.
     pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
+        let mut path = Some(self);
+        // As many rounds as a path can be decoded.
+        let decoded = std::iter::from_fn(move || {
+            path = path?.others.as_ref()?.decoded.as_ref();
+            path
+        });
+        let first = self.readings_beside();
+        first.chain(
+            decoded.flat_map(|path| [path.as_str()].into_iter().chain(path.readings_beside())),
+        )
+    }
+
+    /// Those of the text as it is.
+    fn readings_beside(&self) -> impl Iterator<Item = &str> {
         let readings = self
             .others
             .iter()
@@ -315,6 +364,49 @@ fn unescape(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
+/// A path in normal form after another decoding: `%2561` becomes `%61`. `None` where nothing is escaped twice.
+fn decode_again(text: &str) -> Option<String> {
+    if !text.contains("%25") {
+        return None;
+    }
+    let mut decoded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("%25") {
+        let (before, escape) = rest.split_at(at);
+        let behind = &escape[3..];
+        decoded.push_str(before);
+        decoded.push_str(if unescape(behind.as_bytes()).is_some() {
+            "%"
+        } else {
+            "%25"
+        });
+        rest = behind;
+    }
+    decoded.push_str(rest);
+    (decoded.len() < text.len()).then_some(decoded)
+}
+
+/// Whether a path in normal form holds an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older encoding, as `%C0` for
+/// À, do not follow each other so.
+fn is_overlong(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let escape = |at: usize| match bytes.get(at) {
+        Some(b'%') => unescape(bytes.get(at + 1..)?),
+        _ => None,
+    };
+    let continues = |at| escape(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    memchr::memchr_iter(b'%', bytes).any(|at| match escape(at) {
+        Some(0xc0 | 0xc1) => continues(at + 3),
+        Some(0xe0) => matches!(escape(at + 3), Some(0x80 | 0x81)) && continues(at + 6),
+        Some(0xf0) => {
+            escape(at + 3) == Some(0x80)
+                && matches!(escape(at + 6), Some(0x80 | 0x81))
+                && continues(at + 9)
+        }
+        _ => false,
+    })
+}
+
 fn push_escape(text: &mut String, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     text.push('%');
@@ -344,7 +436,8 @@ fn is_plainly_normal(path: &[u8]) -> bool {
             b'%' => match unescape(&path[at + 1..]) {
                 Some(escaped)
                     if path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
-                        || !stays_escaped(escaped) =>
+                        || !stays_escaped(escaped)
+                        || may_mean_more(escaped, &path[at + 3..]) =>
                 {
                     return false;
                 }
@@ -358,6 +451,15 @@ fn is_plainly_normal(path: &[u8]) -> bool {
         at += 1;
     }
     true
+}
+
+/// Whether an escape may be half of another, or begin an overlong form.
+fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
+    match escaped {
+        b'%' => unescape(behind).is_some(),
+        0xc0 | 0xc1 | 0xe0 | 0xf0 => true,
+        _ => false,
+    }
 }
 
 /// Whether the normal form escapes this byte, and nobody takes it for a separator.
@@ -401,6 +503,8 @@ impl fmt::Display for PathError {
                     "byte {at} of the path is the control character 0x{byte:02x}"
                 )
             }
+            Self::Overlong => f.write_str("the path holds an overlong form of a character"),
+            Self::Nested => f.write_str("the path holds escapes that are escaped over and over"),
         }
     }
 }

@@ -4,6 +4,7 @@ pub(super) mod admin;
 pub(super) mod cache;
 pub(super) mod client;
 mod conditions;
+mod defence;
 pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;

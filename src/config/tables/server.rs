@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::defence;
 use crate::bounds::BODY_KEY_BYTES;
 use crate::config::field::Field;
 use crate::config::rules::ServerRules;
@@ -58,6 +59,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
             .size(1..=BODY_KEY_BYTES as u64)
             .and_then(|size| usize::try_from(size).ok())
     });
+    let defence = defence::read(&section);
     section.finish();
     Some(ServerRules {
         threads: threads?,
@@ -70,6 +72,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         max_body_bytes: max_body_bytes?,
         state_dir: state_dir?,
         body_key_bytes: body_key_bytes?,
+        defence: defence?,
     })
 }
 

@@ -1,0 +1,62 @@
+//! The keys of `[server]` that say how much a client may press against the gateway before it asks for anything.
+
+use std::time::Duration;
+
+use sluicegate_limiter::Concurrency;
+
+use crate::config::field::{Field, quoted};
+use crate::config::problem::Mistake;
+use crate::config::rules::{DefenceRules, OverrideFields};
+use crate::config::section::Section;
+
+/// Longest wait for a head: an hour. Nobody types one.
+const LONGEST_HEAD: Duration = Duration::from_secs(3600);
+/// Largest rate that can be asked for: 1 MiB a second. More would cut honest uploads from most homes.
+const LARGEST_RATE: u64 = 1 << 20;
+
+/// Reads them.
+pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
+    let max_connections = section.optional("max_connections", "100000", connections);
+    let max_connections_per_client =
+        section.optional("max_connections_per_client", "1000", connections);
+    let ten = Duration::from_secs(10);
+    let client_header_timeout = section.or("client_header_timeout", "\"10s\"", ten, |field| {
+        field.duration(Duration::from_millis(1)..=LONGEST_HEAD)
+    });
+    let client_min_rate = section.or("client_min_rate", "\"240B\"", 240, |field| {
+        field.size(0..=LARGEST_RATE)
+    });
+    let max_uri_bytes = section.or("max_uri_bytes", "\"8KiB\"", 8 << 10, |field| {
+        field
+            .size(64..=1 << 20)
+            .and_then(|size| usize::try_from(size).ok())
+    });
+    let stripped = OverrideFields::Strip;
+    let override_fields = section.or("override_fields", "\"strip\"", stripped, |field| {
+        field.parsed(fields)
+    });
+    Some(DefenceRules {
+        max_connections: max_connections?,
+        max_connections_per_client: max_connections_per_client?,
+        client_header_timeout: client_header_timeout?,
+        client_min_rate: client_min_rate?,
+        max_uri_bytes: max_uri_bytes?,
+        override_fields: override_fields?,
+    })
+}
+
+fn connections(field: &Field<'_>) -> Option<Concurrency> {
+    let count = field.integer(1..=Concurrency::MAX.get().into())?;
+    Concurrency::new(u32::try_from(count).ok()?).ok()
+}
+
+fn fields(text: &str) -> Result<OverrideFields, Mistake> {
+    match text {
+        "strip" => Ok(OverrideFields::Strip),
+        "pass" => Ok(OverrideFields::Pass),
+        _ => Err(Mistake::with_advice(
+            format!("{} is neither \"strip\" nor \"pass\"", quoted(text)),
+            "write \"strip\", or \"pass\" where origins ignore such fields or are asked by them",
+        )),
+    }
+}

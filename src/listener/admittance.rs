@@ -1,0 +1,329 @@
+//! Decides which connections are let in: so many in all, and so many of one client.
+//!
+//! A connection counts from its acceptance to its close, whatever is spoken on it. One too many is closed without a byte: whoever
+//! floods should get the least that there is, and under TLS an answer would cost a handshake. It is counted in a metric and nowhere
+//! else, since a line of a log for each would be the flood's second victim.
+//!
+//! A client is an address, or an IPv6 /64, as `client.ip` in a key. Trusted proxies are exempt by their own address: behind one are
+//! many. So is nobody else; the default of a quarter of all is so wide that a proxy which nobody named trusted still works, and so
+//! narrow that no single client shuts everybody out.
+//!
+//! # Concurrency
+//! The number of connections is one atomic: a place is taken by adding oneself, and given back by being dropped, so that none is lost
+//! whichever way a connection ends. Those of a client are [`Permits`], which are exact under any interleaving.
+//!
+//! # Limits
+//! Memory is fixed at the start: [`COUNTED_CLIENTS`] of clients. With more clients at the same time newcomers are counted together.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
+
+use super::open_files::OpenFiles;
+use crate::admission::KeySeed;
+use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS, OTHER_FILES};
+use crate::client::{Hop, PrefixBits, hop, prefix};
+use crate::config::rules::{DefenceRules, Rules};
+
+/// The connections that are open, and how many may be.
+#[derive(Debug)]
+pub struct Admittance {
+    open: AtomicU64,
+    refused: [AtomicU64; Crowd::ALL.len()],
+    of_client: Permits,
+    /// What the files that may be open allow.
+    allowed: Concurrency,
+}
+
+/// A place among the connections; dropping it gives it back.
+#[derive(Debug)]
+#[must_use = "dropped, it is given back at once"]
+pub struct Place<'a> {
+    admittance: &'a Admittance,
+    of_client: Option<Permit>,
+}
+
+/// Why a connection is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// There are as many as may be.
+    All,
+    /// There are as many of this client.
+    Client,
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionCaps {
+    /// In all.
+    pub all: Concurrency,
+    /// Of one client.
+    pub of_client: Concurrency,
+}
+
+/// What was counted of connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionTallies {
+    /// Those that are open.
+    pub open: u64,
+    /// Those that were closed at once, by [`Crowd`] in the order of [`Crowd::ALL`].
+    pub refused: [u64; Crowd::ALL.len()],
+}
+
+impl Crowd {
+    /// Every reason.
+    pub const ALL: [Self; 2] = [Self::All, Self::Client];
+
+    /// The key of the configuration that says how many there may be.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "max_connections",
+            Self::Client => "max_connections_per_client",
+        }
+    }
+}
+
+impl Admittance {
+    /// Nobody is there yet.
+    #[must_use]
+    pub fn new(files: OpenFiles) -> Self {
+        // Each may need a second file, for its connection to an origin.
+        let half = files.now.saturating_sub(OTHER_FILES) / 2;
+        let half = u32::try_from(half).unwrap_or(u32::MAX);
+        let allowed = at_least_one(half.min(DEFAULT_CONNECTIONS));
+        let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
+        Self {
+            open: AtomicU64::new(0),
+            refused: Default::default(),
+            of_client: Permits::new(a_quarter_of(allowed), capacity),
+            allowed,
+        }
+    }
+
+    /// How many there may be.
+    #[must_use]
+    pub fn caps(&self, rules: &DefenceRules) -> ConnectionCaps {
+        let all = rules.max_connections.unwrap_or(self.allowed);
+        let of_client = rules
+            .max_connections_per_client
+            .unwrap_or_else(|| a_quarter_of(all));
+        ConnectionCaps { all, of_client }
+    }
+
+    /// A place among all, before anything is read.
+    ///
+    /// # Errors
+    /// There are as many as may be. It is counted.
+    pub fn enter(&self, rules: &DefenceRules) -> Result<Place<'_>, Crowd> {
+        // Relaxed, here and below: the count bounds files and memory and publishes nothing.
+        let before = self.open.fetch_add(1, Ordering::Relaxed);
+        let place = Place {
+            admittance: self,
+            of_client: None,
+        };
+        if before < u64::from(self.caps(rules).all.get()) {
+            Ok(place)
+        } else {
+            self.count(Crowd::All)
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn tallies(&self) -> ConnectionTallies {
+        let refused = self.refused.each_ref();
+        ConnectionTallies {
+            open: self.open.load(Ordering::Relaxed),
+            refused: refused.map(|count| count.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn count<T>(&self, crowd: Crowd) -> Result<T, Crowd> {
+        self.refused[crowd as usize].fetch_add(1, Ordering::Relaxed);
+        Err(crowd)
+    }
+}
+
+impl Place<'_> {
+    /// Makes it the place of the client at `address`, once that is known: at the acceptance, or behind a PROXY header.
+    ///
+    /// # Errors
+    /// The client has as many as may be. It is counted.
+    pub fn belongs_to(
+        &mut self,
+        address: IpAddr,
+        rules: &Rules,
+        seed: &KeySeed,
+    ) -> Result<(), Crowd> {
+        let admittance = self.admittance;
+        // Before another is taken, so that a connection has one.
+        self.of_client = None;
+        if hop(address, &rules.client) == Hop::Trusted {
+            return Ok(());
+        }
+        let max = admittance.caps(&rules.server.defence).of_client;
+        let of_client = &admittance.of_client;
+        let network = prefix(address, PrefixBits::default());
+        let key = seed.hash_parts([&b"connections"[..], network.as_bytes()].into_iter());
+        // An edit of the number alone keeps the table and costs a lock, which a connection can bear.
+        let taken = if of_client.max() == max {
+            of_client.take(key)
+        } else {
+            of_client.edited(max, of_client.capacity()).take(key)
+        };
+        match taken {
+            Ok(permit) => {
+                self.of_client = Some(permit);
+                Ok(())
+            }
+            Err(_) => admittance.count(Crowd::Client),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.admittance.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one client may have of `all`: four of them are needed to take everything.
+fn a_quarter_of(all: Concurrency) -> Concurrency {
+    at_least_one(all.get() / 4)
+}
+
+fn at_least_one(count: u32) -> Concurrency {
+    Concurrency::new(count.clamp(1, Concurrency::MAX.get())).unwrap_or(Concurrency::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_limiter::Seed;
+
+    use super::*;
+    use crate::config::parse;
+
+    fn rules(lines: &str) -> Rules {
+        let text = format!(
+            "{lines}\n[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"\" }}\n"
+        );
+        parse("test.toml", &text).unwrap().rules
+    }
+
+    fn seed() -> KeySeed {
+        KeySeed::from_seed(Seed::from_bytes([7; 16]))
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn with_files(now: u64) -> Admittance {
+        Admittance::new(OpenFiles { before: 0, now })
+    }
+
+    /// Goal: the defaults follow what may be open and never come to nothing. Method: few files, many, and without end.
+    #[test]
+    fn half_of_the_files_are_for_clients_and_a_quarter_of_that_for_one() {
+        let rules = rules("").server.defence;
+        let caps = |now| {
+            let caps = with_files(now).caps(&rules);
+            (caps.all.get(), caps.of_client.get())
+        };
+        assert_eq!(caps(20_128), (10_000, 2500));
+        assert_eq!(
+            caps(u64::MAX),
+            (DEFAULT_CONNECTIONS, DEFAULT_CONNECTIONS / 4)
+        );
+        assert_eq!(caps(0), (1, 1));
+    }
+
+    /// Goal: a place is taken once and given back on every way out. Method: two may be; the third is counted as refused and leaves
+    /// nothing behind.
+    #[test]
+    fn the_connection_too_many_is_refused_and_leaves_nothing() {
+        let rules = rules("[server]\nmax_connections = 2").server.defence;
+        let admittance = with_files(1000);
+        let one = admittance.enter(&rules).unwrap();
+        let other = admittance.enter(&rules).unwrap();
+        assert_eq!(admittance.enter(&rules).unwrap_err(), Crowd::All);
+        assert_eq!(
+            admittance.tallies(),
+            ConnectionTallies {
+                open: 2,
+                refused: [1, 0]
+            }
+        );
+        drop((one, other));
+        assert_eq!(admittance.tallies().open, 0);
+        assert!(admittance.enter(&rules).is_ok());
+    }
+
+    /// Goal: one client cannot shut others out, and whoever owns an IPv6 /64 is one. Method: two of each may be; the third of an address
+    /// and of a network are refused, others pass, and a trusted proxy is nobody's client.
+    #[test]
+    fn a_client_has_its_share_and_a_trusted_proxy_no_bound() {
+        let rules = rules(
+            "[server]\nmax_connections_per_client = 2\n[client]\ntrusted_proxies = [\"10.0.0.0/8\"]",
+        );
+        let admittance = with_files(1000);
+        let mut kept = Vec::new();
+        let mut connect = |from: &str| {
+            let mut place = admittance.enter(&rules.server.defence).unwrap();
+            let result = place.belongs_to(address(from), &rules, &seed());
+            kept.push(place);
+            result
+        };
+        for from in [
+            "192.0.2.1",
+            "192.0.2.1",
+            "192.0.2.2",
+            "2001:db8::1",
+            "2001:db8::2",
+        ] {
+            assert_eq!(connect(from), Ok(()), "{from}");
+        }
+        for from in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
+            assert_eq!(connect(from), Err(Crowd::Client), "{from}");
+        }
+        for _ in 0..5 {
+            assert_eq!(connect("10.1.2.3"), Ok(()));
+        }
+        kept.clear();
+        assert_eq!(
+            admittance.tallies(),
+            ConnectionTallies {
+                open: 0,
+                refused: [0, 3]
+            }
+        );
+        let mut place = admittance.enter(&rules.server.defence).unwrap();
+        assert_eq!(
+            place.belongs_to(address("192.0.2.1"), &rules, &seed()),
+            Ok(())
+        );
+    }
+
+    /// Goal: a place behind a PROXY header is its client's, not its sender's. Method: the same place belongs to one after the other.
+    #[test]
+    fn a_place_changes_hands_whole() {
+        let rules = rules("[server]\nmax_connections_per_client = 1");
+        let admittance = with_files(1000);
+        let mut place = admittance.enter(&rules.server.defence).unwrap();
+        let mut next = admittance.enter(&rules.server.defence).unwrap();
+        assert_eq!(
+            place.belongs_to(address("192.0.2.1"), &rules, &seed()),
+            Ok(())
+        );
+        assert_eq!(
+            place.belongs_to(address("192.0.2.2"), &rules, &seed()),
+            Ok(())
+        );
+        assert_eq!(
+            next.belongs_to(address("192.0.2.1"), &rules, &seed()),
+            Ok(())
+        );
+    }
+}
