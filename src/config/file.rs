@@ -20,7 +20,9 @@ use super::source::Source;
 use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
-use super::tables::{admin, client, jwt, limit, list, listener, log, origin, route, server, store};
+use super::tables::{
+    admin, client, jwt, limit, list, listener, log, origin, route, server, store, transform,
+};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,10 +181,11 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .into_iter()
         .filter_map(|(name, section)| Some((name, list::read(section, base)?)))
         .collect();
+    let shape = transform::of_all(&root);
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()
-        .map(route::read)
+        .map(|section| route::read(section, shape.as_ref()))
         .collect();
     for (key, is_missing, example) in [
         ("listener", no_listener, listener::EXAMPLE),
@@ -246,6 +249,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             .into_iter()
             .map(|route| route.rules)
             .collect::<Option<_>>()?,
+        shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
     })
 }
 

@@ -22,13 +22,21 @@ use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
+mod compress;
+mod cors;
 mod key;
 mod refusal;
+mod shape;
 mod store;
 mod tier;
 
+pub use self::compress::{Coding, CompressRules, Effort};
+pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
+pub use self::shape::{
+    FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
+};
 pub use self::store::{
     HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
     StoreSeed, Topology,
@@ -63,6 +71,8 @@ pub struct Rules {
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
     pub routes: Vec<RouteRules>,
+    /// How answers are shaped that no route gives; `None` where they go as they are.
+    pub shape: Option<Arc<ShapeRules>>,
 }
 
 /// `[server]`: the process.
@@ -376,6 +386,8 @@ pub struct RouteRules {
     pub max_body_bytes: Option<u64>,
     /// How refusals are worded here, whatever limit refuses; `None` leaves that to the limit.
     pub refusal: Option<Arc<RefusalRules>>,
+    /// How requests and answers are shaped, here and on every route; `None` where they pass as they are.
+    pub shape: Option<Arc<ShapeRules>>,
 }
 
 /// Which requests a route takes; all conditions must hold.
@@ -476,6 +488,8 @@ pub enum RouteAction {
     Forward(Name),
     /// `respond = { status = 204 }`.
     Respond(FixedResponse),
+    /// `redirect = { to = "/new" }`.
+    Redirect(Arc<RedirectRules>),
 }
 
 /// `respond`: a fixed answer.
@@ -487,6 +501,8 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
+    /// Further fields.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Rules {

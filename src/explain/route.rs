@@ -3,6 +3,7 @@
 use http::Method;
 use serde::Serialize;
 
+use super::shape;
 use super::text::listed;
 use crate::config::Action;
 use crate::config::rules::{Name, RouteAction, RouteRules, Rules};
@@ -24,6 +25,8 @@ pub struct RouteExplained {
     pub shadow: Vec<String>,
     /// Where an admitted request goes.
     pub action: String,
+    /// How requests and answers are shaped.
+    pub shape: Vec<String>,
 }
 
 impl RouteExplained {
@@ -56,7 +59,15 @@ impl RouteExplained {
                 RouteAction::Respond(fixed) => {
                     format!("answered here with {}", fixed.status.as_u16())
                 }
+                RouteAction::Redirect(redirect) => {
+                    format!("sent elsewhere with {}", redirect.status.as_u16())
+                }
             },
+            shape: route
+                .shape
+                .as_deref()
+                .map(shape::sentences)
+                .unwrap_or_default(),
         }
     }
 
@@ -88,6 +99,7 @@ impl RouteExplained {
             ));
         }
         lines.push(format!("Whatever passes is {}.", self.action));
+        lines.extend(self.shape.iter().cloned());
         lines
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -14,6 +14,7 @@ use crate::client::Source;
 use crate::clock;
 use crate::config::rules::Name;
 use crate::record::{Disposition, InFlight, RequestId};
+use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// One request on its way.
@@ -28,6 +29,12 @@ pub struct Context {
     pub peer: Option<SocketAddr>,
     /// Who asks, and on whose word.
     pub client: Option<(IpAddr, Source)>,
+    /// The target that the origin gets; `None`: the one that was sent.
+    pub(super) target: Option<String>,
+    /// The method that it asks about, where it is the preflight of a page.
+    pub(super) preflight: Option<Method>,
+    /// What compresses its answer; `None` where the answer goes as it is.
+    pub(super) compressor: Option<Compressor>,
     /// Its route.
     pub route: Option<Arc<ActiveRoute>>,
     /// The list that blocks its client or lets it past the limits.
@@ -78,6 +85,9 @@ impl Context {
             request_id: RequestId::next(),
             peer: None,
             client: None,
+            target: None,
+            preflight: None,
+            compressor: None,
             route: None,
             list: None,
             admitted: None,

@@ -25,6 +25,7 @@ pub(super) enum Step {
     AskStore,
     Forward,
     Respond,
+    Preflight,
     Refuse(Box<Refusal>),
     Incomplete,
     Reject(Problem),
@@ -52,6 +53,15 @@ impl Gateway {
         context.list = located.standing.list().cloned();
         if let Standing::Blocked(_) = located.standing {
             return Step::Reject(Problem::Blocked);
+        }
+        if located.preflight.is_some() {
+            // Before the limits, and free: what counts is the request that it asks about.
+            context.preflight = located.preflight;
+            return Step::Preflight;
+        }
+        match located.target(context.request_id) {
+            Ok(target) => context.target = target,
+            Err(problem) => return Step::Reject(problem),
         }
         let limits = located.limits();
         if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
@@ -91,7 +101,7 @@ impl Gateway {
                 }
                 match route.action {
                     ActiveAction::Forward(_) => Step::Forward,
-                    ActiveAction::Respond(_) => Step::Respond,
+                    ActiveAction::Respond(_) | ActiveAction::Redirect(_) => Step::Respond,
                 }
             }
             Admission::Refused(refused) => {

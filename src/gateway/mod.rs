@@ -8,6 +8,7 @@ mod context;
 mod decide;
 mod error;
 mod locate;
+mod shape;
 mod wait;
 
 use std::any::Any;
@@ -40,6 +41,7 @@ pub use wait::Waiting;
 
 use decide::Step;
 use error::{Fault, error_for};
+use shape::{End, Kind};
 
 /// The proxy's logic, one for all connections.
 pub struct Gateway(pub Arc<Live>);
@@ -151,7 +153,7 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_request_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         context: &mut Context,
     ) -> Result<()> {
@@ -168,8 +170,10 @@ impl ProxyHttp for Gateway {
         };
         edit_request(request, pool.rules.header_case, |fields| {
             introduce(fields, &introduction)?;
+            shape::edit_request(fields, session.req_header(), context)?;
             mark(fields, context)
-        })
+        })?;
+        shape::set_target(request, context)
     }
 
     async fn upstream_response_filter(
@@ -221,23 +225,51 @@ impl ProxyHttp for Gateway {
         {
             context.land();
         }
+        let (status, mut compressor) = (response.status, None);
         edit_response(response, context.header_case(), |fields| {
             answer::unchunk_for_http10(session, fields);
+            let request = session.req_header();
+            shape::edit_answer(fields, Kind::Content, request, context)?;
+            if is_final(status) {
+                compressor = shape::begin_compression(fields, status, request, context)?;
+            }
             answer::sign(fields, context)
-        })
+        })?;
+        context.compressor = compressor;
+        Ok(())
     }
 
     fn response_body_filter(
         &self,
         _: &mut Session,
-        _: &mut Option<Bytes>,
+        body: &mut Option<Bytes>,
         end_of_stream: bool,
         context: &mut Context,
     ) -> Result<Option<Duration>> {
+        let end = if end_of_stream {
+            End::Here
+        } else {
+            End::NotYet
+        };
+        shape::compress(body, end, context)?;
         if end_of_stream {
             context.land();
         }
         Ok(None)
+    }
+
+    async fn response_trailer_filter(
+        &self,
+        _: &mut Session,
+        _: &mut HeaderMap,
+        context: &mut Context,
+    ) -> Result<Option<Bytes>> {
+        let mut rest = None;
+        if context.compressor.is_some() {
+            // The body has ended without saying so; what is returned here goes in place of the trailers.
+            shape::compress(&mut rest, End::Here, context)?;
+        }
+        Ok(rest)
     }
 
     async fn fail_to_proxy(
@@ -333,14 +365,23 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Respond => {
             context.disposition = Some(Disposition::Responded);
-            if let Some(ActiveAction::Respond(fixed)) =
-                context.route.as_ref().map(|route| &route.action)
-            {
-                let status = fixed.status;
+            let status = context
+                .route
+                .as_ref()
+                .and_then(|route| match &route.action {
+                    ActiveAction::Respond(fixed) => Some(fixed.status),
+                    ActiveAction::Redirect(redirect) => Some(redirect.status),
+                    ActiveAction::Forward(_) => None,
+                });
+            if let Some(status) = status {
                 context.settle(status, &HeaderMap::new());
             }
             context.land();
             answer::respond(session, context).await?;
+        }
+        Step::Preflight => {
+            context.disposition = Some(Disposition::Responded);
+            answer::preflight(session, context).await?;
         }
         Step::Refuse(refusal) => {
             context.disposition = Some(Disposition::refused(context.barred.as_ref()));
@@ -412,7 +453,7 @@ impl Context {
     fn pool(&self) -> Option<&crate::origin::Pool> {
         match &self.route.as_ref()?.action {
             ActiveAction::Forward(pool) => Some(pool),
-            ActiveAction::Respond(_) => None,
+            ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
         }
     }
 

@@ -91,6 +91,11 @@ impl Repeats {
             // The proxy reads the body; and it would verify the token a second time if the request may pass.
             return None;
         }
+        let shape = located.route.shape.as_ref();
+        if shape.is_some_and(|shape| shape.touches_answers()) {
+            // What is to be said besides is said in one place.
+            return None;
+        }
         let refused = match located.standing {
             Standing::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.

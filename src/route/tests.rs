@@ -34,6 +34,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         lists: ListUse::default(),
         max_body_bytes: None,
         refusal: None,
+        shape: None,
     }
 }
 

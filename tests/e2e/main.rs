@@ -43,6 +43,7 @@ mod refusals;
 mod reload;
 mod restart;
 mod settling;
+mod shaping;
 mod shutdown;
 mod store;
 mod survival;

@@ -2,7 +2,9 @@
 
 pub(super) mod admin;
 pub(super) mod client;
+pub(super) mod compress;
 mod conditions;
+pub(super) mod cors;
 pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;
@@ -12,3 +14,4 @@ pub(super) mod origin;
 pub(super) mod route;
 pub(super) mod server;
 pub(super) mod store;
+pub(super) mod transform;
