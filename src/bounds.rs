@@ -135,6 +135,13 @@ pub const FIELD_EDITS: usize = 64;
 /// had it, and it may be repeated. A longer one is answered with 400.
 pub const SHAPED_TARGET: usize = 64 * 1024;
 
+/// Bytes of one page for failures: each is held in memory once, and sent as often as something fails. A larger one is refused when the
+/// configuration is read.
+pub const ERROR_PAGE: usize = 256 * 1024;
+
+/// Bytes of `tracestate` that go on to the origin, W3C Trace Context §3.3.1.5: at least so many should. A longer one is left out.
+pub const TRACE_STATE: usize = 512;
+
 /// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
 pub const ACCEPT_RANGES: usize = 32;
 

@@ -65,6 +65,7 @@ impl Surroundings for Still {
             "store-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "store.pem" => Ok(include_str!("tls/node.pem").to_owned()),
             "store.key" => Ok(include_str!("tls/node.key").to_owned()),
+            "5xx.html" | "502.html" => Ok("<p>{status}".to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -152,7 +153,13 @@ fn the_files_that_ship_have_no_problems() {
 fn every_key_occurs_in_the_reference() {
     let text = whole_reference();
     read(&text).unwrap_or_else(|problems| panic!("{problems}"));
-    let all = ["key_file", "password_env", "sentinel", "cluster"];
+    let all = [
+        "key_file",
+        "password_env",
+        "sentinel",
+        "cluster",
+        "html_file",
+    ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))
     });
@@ -449,7 +456,15 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
-        let key = if ["limit", "list", "origin"].contains(&path) {
+        let key = if [
+            "limit",
+            "list",
+            "origin",
+            "error_pages",
+            "route[].error_pages",
+        ]
+        .contains(&path)
+        {
             "NAME"
         } else {
             key.get_ref()

@@ -25,14 +25,17 @@ use crate::client::token::Verifier;
 mod compress;
 mod cors;
 mod key;
+mod pages;
 mod refusal;
 mod shape;
 mod store;
 mod tier;
+mod tracing;
 
 pub use self::compress::{Coding, CompressRules, Effort};
 pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
@@ -42,6 +45,7 @@ pub use self::store::{
     StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
+pub use self::tracing::TracingRules;
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -71,6 +75,8 @@ pub struct Rules {
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
     pub routes: Vec<RouteRules>,
+    /// `[tracing]`; `None` where traces pass as they are.
+    pub tracing: Option<TracingRules>,
     /// How answers are shaped that no route gives; `None` where they go as they are.
     pub shape: Option<Arc<ShapeRules>>,
 }
@@ -516,7 +522,11 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
-        let mut files: Vec<_> = lists.chain(keys).chain(overrides).chain(store).collect();
+        let shapes = self.routes.iter().map(|route| &route.shape);
+        let shapes = shapes.chain([&self.shape]).flatten();
+        let pages = shapes.flat_map(|shape| shape.pages.files.clone());
+        let files = lists.chain(keys).chain(overrides).chain(store);
+        let mut files: Vec<_> = files.chain(pages).collect();
         files.sort();
         files.dedup();
         files

@@ -1,7 +1,7 @@
 //! Explains how a route shapes requests and answers.
 
 use super::text::listed;
-use crate::config::rules::{FieldEdits, PageOrigin, PageOrigins, ShapeRules};
+use crate::config::rules::{Failing, FieldEdits, PageOrigin, PageOrigins, ShapeRules};
 
 /// A sentence for each thing that there is to say.
 pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
@@ -41,6 +41,17 @@ pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
             "Answers are compressed, by {}.",
             codings.join(" or ")
         ));
+    }
+    if !shape.pages.pages.is_empty() {
+        let failing = shape.pages.pages.iter().map(|(failing, _)| match failing {
+            Failing::Status(status) => status.as_str().to_owned(),
+            Failing::Client => "4xx".to_owned(),
+            Failing::Server => "5xx".to_owned(),
+        });
+        let mut failing: Vec<String> = failing.collect();
+        failing.sort();
+        failing.dedup();
+        lines.push(format!("Failures have pages: {}.", listed(&failing)));
     }
     lines
 }

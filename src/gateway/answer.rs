@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING, VARY,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
@@ -20,6 +20,7 @@ use super::shape::{self, Kind};
 use crate::bounds;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::origin::Fields;
+use crate::response::pages::Chosen;
 use crate::response::{
     FieldText, Grpc, GrpcStatus, LimitFields, Merge, PROBLEM_JSON, Problem, RATE_LIMIT,
     RATE_LIMIT_POLICY, Refusal, XRateLimit, key_missing, merge,
@@ -66,8 +67,16 @@ pub(super) async fn reject(
         return send(session, context, header, Bytes::new(), Kind::Failure).await;
     }
     let mut header = own_header(problem.status(), context)?;
-    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
-    send(session, context, header, problem.body(), Kind::Failure).await
+    let chosen = shape::page(problem.status(), session.req_header(), context);
+    if chosen != Chosen::NoPage {
+        header.insert_header(VARY, HeaderValue::from_static("accept"))?;
+    }
+    let (content_type, body) = match chosen {
+        Chosen::Page(content_type, body) => (content_type, body),
+        Chosen::Problem | Chosen::NoPage => (PROBLEM_JSON, problem.body()),
+    };
+    header.insert_header(CONTENT_TYPE, content_type)?;
+    send(session, context, header, body, Kind::Failure).await
 }
 
 /// Answers a request that lacks what a limit counts by: 400, with what to send.

@@ -13,7 +13,7 @@ use crate::admission::{Admitted, Answer, Barred, Gaps, Judged};
 use crate::client::Source;
 use crate::clock;
 use crate::config::rules::Name;
-use crate::record::{Disposition, InFlight, RequestId};
+use crate::record::{Disposition, InFlight, RequestId, Trace};
 use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -31,6 +31,8 @@ pub struct Context {
     pub client: Option<(IpAddr, Source)>,
     /// The target that the origin gets; `None`: the one that was sent.
     pub(super) target: Option<String>,
+    /// The trace that it belongs to; `None` where none is kept.
+    pub(super) trace: Option<Trace>,
     /// The method that it asks about, where it is the preflight of a page.
     pub(super) preflight: Option<Method>,
     /// What compresses its answer; `None` where the answer goes as it is.
@@ -86,6 +88,7 @@ impl Context {
             peer: None,
             client: None,
             target: None,
+            trace: None,
             preflight: None,
             compressor: None,
             route: None,

@@ -1,10 +1,12 @@
 //! Takes a request through stages 2 to 4: who asks, what for, may it pass; and what it may have to wait for on the way.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use pingora::ErrorType::ConnectionClosed;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
 
@@ -14,10 +16,12 @@ use super::context::Context;
 use super::locate::{RequestHead, locate};
 use super::wait::Waited;
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Source, Standing};
+use crate::client::{Hop, Source, Standing, hop};
 use crate::clock;
+use crate::record::Trace;
+use crate::record::trace::FlagOf;
 use crate::response::{Problem, Refusal};
-use crate::snapshot::{ActiveAction, ActiveRoute};
+use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 /// What happens to a request after the decision.
 pub(super) enum Step {
@@ -31,6 +35,26 @@ pub(super) enum Step {
     Reject(Problem),
 }
 
+/// The trace that a request belongs to. Whoever may say who the client is may say what is recorded too.
+fn begin_trace(
+    snapshot: &Snapshot,
+    peer: IpAddr,
+    head: &RequestHeader,
+    context: &Context,
+) -> Option<Trace> {
+    let rules = snapshot.rules.tracing?;
+    let flag_of = match hop(peer, &snapshot.rules.client) {
+        Hop::Trusted => FlagOf::Sender,
+        Hop::Stranger => FlagOf::Gateway,
+    };
+    Some(Trace::of(
+        &head.headers,
+        context.request_id,
+        flag_of,
+        rules.sample,
+    ))
+}
+
 impl Gateway {
     /// Stages 2 to 4: who asks, what for, may it pass.
     pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
@@ -41,6 +65,9 @@ impl Gateway {
             .copied();
         let peer = context.peer_address();
         let snapshot = Arc::clone(&context.snapshot);
+        context.trace = context
+            .trace
+            .or_else(|| begin_trace(&snapshot, peer, head, context));
         let located = match locate(&snapshot, peer, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {

@@ -31,6 +31,7 @@ use crate::live::Live;
 use crate::origin::{
     Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
+use crate::record::trace::{TRACEPARENT, TRACESTATE};
 use crate::record::{Disposition, OriginUse, Outcome};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
@@ -170,6 +171,7 @@ impl ProxyHttp for Gateway {
         };
         edit_request(request, pool.rules.header_case, |fields| {
             introduce(fields, &introduction)?;
+            trace(fields, context)?;
             shape::edit_request(fields, session.req_header(), context)?;
             mark(fields, context)
         })?;
@@ -332,6 +334,18 @@ impl ProxyHttp for Gateway {
     }
 }
 
+/// Tells the origin the trace that its part belongs to.
+fn trace(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    let Some(trace) = &context.trace else {
+        return Ok(());
+    };
+    match trace.state_fields(fields.all()) {
+        Some(state) => fields.insert(TRACESTATE.clone(), state)?,
+        None => fields.remove(&TRACESTATE),
+    }
+    fields.insert(TRACEPARENT.clone(), trace.parent_field())
+}
+
 /// Tells the origin which limits are exceeded. Nobody else may write these fields.
 fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     for name in &context.snapshot.marks {
@@ -410,6 +424,7 @@ impl Gateway {
         self.0.record(&Outcome {
             arrived: context.arrived,
             request_id: context.request_id,
+            trace: context.trace,
             client: context.client.map(|(address, _)| address),
             peer: context.peer.map(|peer| peer.ip()),
             method: head.method.as_str().as_bytes(),

@@ -18,6 +18,7 @@ use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::Fields;
 use crate::response::compressor::{Compressor, Flush};
 use crate::response::encoding::{self, Asked, Plan};
+use crate::response::pages::{self, Chosen};
 use crate::response::template::{Told, Unmade, field, location};
 use crate::response::{Problem, cors};
 use crate::route::{NormalPath, PathGroups, host};
@@ -100,6 +101,14 @@ pub(super) fn edit_answer(
         fields.append(name, value)?;
     }
     Ok(())
+}
+
+/// What a failure looks like to this client.
+pub(super) fn page(status: StatusCode, request: &RequestHeader, context: &Context) -> Chosen {
+    match context.shape() {
+        Some(shape) => pages::choose(&shape.pages, status, &request.headers, context.request_id),
+        None => Chosen::NoPage,
+    }
 }
 
 /// Decides whether an answer of `status` is compressed, and changes its fields accordingly.

@@ -131,6 +131,7 @@ impl Connection {
         live.record(&Outcome {
             arrived,
             request_id,
+            trace: None,
             client: peer.map(|peer| self.client(peer, live)),
             peer,
             method,

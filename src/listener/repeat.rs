@@ -127,6 +127,7 @@ impl Repeats {
         live.record(&Outcome {
             arrived,
             request_id,
+            trace: None,
             client: Some(located.client.address),
             peer: Some(self.peer),
             method: plain.method.as_str().as_bytes(),

@@ -62,6 +62,7 @@ impl Example<'_> {
         Outcome {
             arrived: NOW,
             request_id: RequestId::from_bits(0xabc),
+            trace: None,
             client: self.client,
             peer: Some(Ipv6Addr::LOCALHOST.into()),
             method: self.method,

@@ -21,6 +21,7 @@ mod shards;
 mod sink;
 mod store_calls;
 mod stripe;
+pub mod trace;
 mod writer;
 
 pub use access_log::AccessLog;
@@ -28,6 +29,7 @@ pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use outcome::{Disposition, OriginUse, Outcome};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
+pub use trace::Trace;
 
 /// Both memories of a request.
 #[derive(Debug)]

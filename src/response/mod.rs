@@ -9,6 +9,7 @@ mod fields;
 mod grpc;
 mod merge;
 mod negotiate;
+pub mod pages;
 mod problem;
 mod refusal;
 pub mod template;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use super::{CompressRules, CorsRules, Name};
+use super::{CompressRules, CorsRules, ErrorPages, Name};
 use crate::route::PathGroups;
 
 /// How a route shapes what passes: its own rules behind those of every route.
@@ -22,6 +22,8 @@ pub struct ShapeRules {
     pub cors: Option<Arc<CorsRules>>,
     /// `compress`: which answers are compressed; `None`: none is.
     pub compress: Option<Arc<CompressRules>>,
+    /// `error_pages`: what failures look like.
+    pub pages: ErrorPages,
 }
 
 impl ShapeRules {
@@ -34,7 +36,7 @@ impl ShapeRules {
     /// Whether answers that the gateway gives itself differ by these rules from those without them.
     #[must_use]
     pub fn touches_answers(&self) -> bool {
-        !self.response.is_empty() || self.cors.is_some()
+        !self.response.is_empty() || self.cors.is_some() || !self.pages.pages.is_empty()
     }
 
     /// Whether a template asks for a part of the path, which then must have one reading.

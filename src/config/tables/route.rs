@@ -1,6 +1,7 @@
 //! `[[route]]`: which requests go where, under which limits.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -68,8 +69,12 @@ pub(in crate::config) struct Route {
     pub(in crate::config) rules: Option<RouteRules>,
 }
 
-/// Reads a route; `of_all` is what the file says about how every route shapes what passes.
-pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
+/// Reads a route; `of_all` is what the file says about how every route shapes what passes, and relative paths begin at `base`.
+pub(in crate::config) fn read(
+    section: Section<'_>,
+    of_all: Option<&ShapeRules>,
+    base: &Path,
+) -> Route {
     let place = section.place.clone();
     let written = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
@@ -140,7 +145,7 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
         field.size(0..=LARGEST_BODY)
     });
     let refusal = refusal::of(&section);
-    let shape = transform::of(&section, way, origin.as_ref(), of_all);
+    let shape = transform::of(&section, way, origin.as_ref(), of_all, base);
     section.finish();
 
     let matches = || {

@@ -1,13 +1,14 @@
 //! `request_headers`, `response_headers`, `strip_prefix`, `rewrite` and `redirect`: how requests and answers are shaped.
 //!
-//! `cors` and `compress` are read beside them, by files of their own.
+//! `cors`, `compress` and `error_pages` are read beside them, by files of their own.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{self, HeaderName};
 
-use super::{compress, cors};
+use super::{compress, cors, error_pages};
 use crate::bounds::FIELD_EDITS;
 use crate::config::field::{Field, all, quoted};
 use crate::config::pattern;
@@ -45,9 +46,9 @@ pub(in crate::config) struct Way<'r> {
     pub(in crate::config) regex: Option<&'r PathRegex>,
 }
 
-/// What the file says about every route.
-pub(in crate::config) fn of_all(root: &Section<'_>) -> Option<ShapeRules> {
-    shape(root, None, None)
+/// What the file says about every route; relative paths begin at `base`, as for a route.
+pub(in crate::config) fn of_all(root: &Section<'_>, base: &Path) -> Option<ShapeRules> {
+    shape(root, None, None, base)
 }
 
 /// What a route says: its own rules behind those of every route; `None` inside where nothing is shaped.
@@ -56,9 +57,10 @@ pub(in crate::config) fn of(
     way: Option<Way<'_>>,
     origin: Option<&Field<'_>>,
     of_all: Option<&ShapeRules>,
+    base: &Path,
 ) -> Option<Option<Arc<ShapeRules>>> {
     let groups = groups(section, way);
-    let own = shape(section, way, groups.as_ref());
+    let own = shape(section, way, groups.as_ref(), base);
     let strip = section.field("strip_prefix", "\"/api\"");
     let rewrite = section.field("rewrite", "\"/v2/{rest}\"");
     if let (None, Some(path)) = (origin, strip.as_ref().or(rewrite.as_ref())) {
@@ -100,6 +102,7 @@ pub(in crate::config) fn of(
         groups: None,
         cors: own.cors.or_else(|| of_all.cors.clone()),
         compress: own.compress.or_else(|| of_all.compress.clone()),
+        pages: own.pages.before(&of_all.pages),
     };
     shape.groups = groups.filter(|_| shape.reads_path());
     Some((!shape.is_empty()).then(|| Arc::new(shape)))
@@ -110,6 +113,7 @@ fn shape(
     section: &Section<'_>,
     way: Option<Way<'_>>,
     groups: Option<&PathGroups>,
+    base: &Path,
 ) -> Option<ShapeRules> {
     let slots = Slots::of_field(way.map(|way| way.path), groups);
     let edited = |key, message| {
@@ -120,11 +124,13 @@ fn shape(
     let request = edited("request_headers", Message::Request);
     let response = edited("response_headers", Message::Response);
     let (cors, compress) = (cors::of(section), compress::of(section));
+    let pages = error_pages::of(section, base);
     Some(ShapeRules {
         request: request?,
         response: response?,
         cors: cors?,
         compress: compress?,
+        pages: pages?,
         ..ShapeRules::default()
     })
 }
