@@ -34,6 +34,10 @@ pub const PATH_SEGMENTS: usize = 128;
 /// larger one is refused when the configuration is read.
 pub const PATH_REGEX_BYTES: usize = 64 * 1024;
 
+/// Bytes that an expression over paths may compile to where a template repeats its groups, which it is compiled a second time for. With
+/// them it takes some times as much. A larger one is refused when the configuration is read.
+pub const PATH_GROUPS_BYTES: usize = 8 * PATH_REGEX_BYTES;
+
 /// Routes whose path is a regular expression. More are refused when the configuration is read: their automaton would no longer
 /// fit a cache, and thousands of paths are what patterns are for.
 pub const PATH_REGEXES: usize = 1000;
@@ -142,6 +146,21 @@ pub const REFUSAL_BODY: usize = 16 * 1024;
 
 /// Fields that the configuration adds to a refusal. More are refused when the configuration is read.
 pub const REFUSAL_FIELDS: usize = 16;
+
+/// Edits of fields on one route, those of every route included. Each costs a request a look-up. More are refused when the configuration is
+/// read.
+pub const FIELD_EDITS: usize = 64;
+
+/// Bytes of a path and its query that a template makes for the origin, or of a redirect: what a template repeats is as long as the request
+/// had it, and it may be repeated. A longer one is answered with 400.
+pub const SHAPED_TARGET: usize = 64 * 1024;
+
+/// Bytes of one page for failures: each is held in memory once, and sent as often as something fails. A larger one is refused when the
+/// configuration is read.
+pub const ERROR_PAGE: usize = 256 * 1024;
+
+/// Bytes of `tracestate` that go on to the origin, W3C Trace Context §3.3.1.5: at least so many should. A longer one is left out.
+pub const TRACE_STATE: usize = 512;
 
 /// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
 pub const ACCEPT_RANGES: usize = 32;

@@ -13,8 +13,8 @@ use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, Lists};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, Name, RefusalRules, RouteAction, RouteCacheRules, RouteRules,
-    Rules, ValueSource,
+    FixedResponse, ForwardedSource, Name, RedirectRules, RefusalRules, RouteAction,
+    RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::listener::{self, Certificates, Listeners};
 use crate::origin::Pool;
@@ -66,7 +66,7 @@ pub struct ActiveRoute {
     policy: Option<HeaderValue>,
     /// How refusals are worded; `None` leaves that to the limit that refuses.
     pub refusal: Option<Arc<RefusalRules>>,
-    /// Whether a limit counts by a parameter of the path, which then must have one reading.
+    /// Whether a limit counts by a parameter of the path, or a template repeats one, which then must have one reading.
     pub reads_parameters: bool,
     /// Whether a limit reads a claim.
     pub reads_token: bool,
@@ -76,6 +76,8 @@ pub struct ActiveRoute {
     pub max_body_bytes: u64,
     /// How its answers are stored; `None`: not at all.
     pub cache: Option<RouteCacheRules>,
+    /// How requests and answers are shaped; `None` where they pass as they are.
+    pub shape: Option<Arc<ShapeRules>>,
     /// Its handles of the metrics, which also know its name and those of its limits.
     pub metrics: RouteMetrics,
 }
@@ -86,6 +88,8 @@ pub enum ActiveAction {
     Forward(Arc<Pool>),
     /// It is answered here.
     Respond(FixedResponse),
+    /// Its client is sent elsewhere.
+    Redirect(Arc<RedirectRules>),
 }
 
 impl ActiveRoute {
@@ -223,6 +227,12 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     if wordings.any(|wording| wording.as_ref().is_some_and(|rules| varies(rules))) {
         fields.push(http::header::ACCEPT);
     }
+    let mut shapes = rules.routes.iter().filter_map(|route| route.shape.as_ref());
+    if shapes.any(|shape| shape.cors.is_some()) {
+        // They make a preflight, which may be another route's.
+        fields.push(http::header::ORIGIN);
+        fields.push(http::header::ACCESS_CONTROL_REQUEST_METHOD);
+    }
     fields.sort_by(|a, b| a.as_str().cmp(b.as_str()));
     fields.dedup();
     fields
@@ -318,7 +328,12 @@ fn compile_route(
         let mut values = written.flat_map(|limit| limit.values_read());
         values.any(|value| is_read(&value.source))
     };
-    let reads_parameters = reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let shape_reads = route.shape.as_ref().is_some_and(|shape| shape.reads_path());
+    let redirect_reads =
+        matches!(&route.action, RouteAction::Redirect(redirect) if redirect.to.reads_path());
+    let reads_parameters = shape_reads
+        || redirect_reads
+        || reads(|source| matches!(source, ValueSource::PathParameter(_)));
     let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
     let reads_body = reads(ValueSource::is_in_body);
     ActiveRoute {
@@ -326,6 +341,7 @@ fn compile_route(
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
+            RouteAction::Redirect(redirect) => ActiveAction::Redirect(Arc::clone(redirect)),
         },
         reads_parameters,
         reads_token,
@@ -335,6 +351,7 @@ fn compile_route(
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
+        shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
         metrics: metrics.route(&route.name, &names),

@@ -70,6 +70,7 @@ impl Surroundings for Still {
             "clients.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "old.pem" => Ok(include_str!("tls/old.pem").to_owned()),
             "old.key" => Ok(include_str!("tls/old.key").to_owned()),
+            "5xx.html" | "502.html" => Ok("<p>{status}".to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -174,6 +175,7 @@ fn every_key_occurs_in_the_reference() {
         "sentinel",
         "cluster",
         "proxy_protocol_from",
+        "html_file",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))
@@ -472,7 +474,15 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
-        let key = if ["limit", "list", "origin"].contains(&path) {
+        let key = if [
+            "limit",
+            "list",
+            "origin",
+            "error_pages",
+            "route[].error_pages",
+        ]
+        .contains(&path)
+        {
             "NAME"
         } else {
             key.get_ref()

@@ -58,6 +58,9 @@ impl Action {
 }
 
 impl Share {
+    /// Nothing.
+    pub const NONE: Self = Self { ten_thousandths: 0 };
+
     /// Every key.
     pub const ALL: Self = Self {
         ten_thousandths: 10_000,
@@ -66,9 +69,23 @@ impl Share {
     /// Whether this key is in it.
     #[must_use]
     pub fn takes(self, key: KeyHash) -> bool {
-        // The upper half of a keyed hash is as even as it gets; scaled to 0..10,000 without a division.
-        let part = ((key.bits() >> 32) * 10_000) >> 32;
+        // The upper half of a keyed hash is as even as it gets.
+        self.holds((key.bits() >> 32) as u32)
+    }
+
+    /// Whether an even number is in it: scaled to 0..10,000 without a division.
+    #[must_use]
+    pub fn holds(self, even: u32) -> bool {
+        let part = (u64::from(even) * 10_000) >> 32;
         part < u64::from(self.ten_thousandths)
+    }
+
+    /// So many of a hundred.
+    #[cfg(test)]
+    pub(crate) fn percent(of_hundred: u16) -> Self {
+        Self {
+            ten_thousandths: of_hundred * 100,
+        }
     }
 }
 
@@ -257,8 +274,20 @@ fn mark(text: &str) -> Result<HeaderName, Mistake> {
     Ok(name)
 }
 
-/// `10%`, `0.25%`.
+/// `10%`, `0.25%`, of keys that a limit is enforced for.
 fn share(text: &str) -> Result<Share, Mistake> {
+    let share = any_share(text)?;
+    if share == Share::NONE {
+        return Err(Mistake::with_advice(
+            "a limit that is enforced for nobody refuses nobody",
+            "write action = \"shadow\" if that is meant",
+        ));
+    }
+    Ok(share)
+}
+
+/// `0%` to `100%`.
+pub(super) fn any_share(text: &str) -> Result<Share, Mistake> {
     let wrong = || {
         Mistake::with_advice(
             format!("{} is not a share", quoted(text)),
@@ -275,17 +304,10 @@ fn share(text: &str) -> Result<Share, Mistake> {
     let hundredths =
         digits(decimals, 2).map(|rest| if decimals.len() == 1 { rest * 10 } else { rest });
     let (whole, hundredths) = digits(whole, 3).zip(hundredths).ok_or_else(wrong)?;
-    let share = match u16::try_from(whole * 100 + hundredths) {
-        Ok(ten_thousandths) if ten_thousandths <= 10_000 => Share { ten_thousandths },
-        _ => return Err(wrong()),
-    };
-    if share.ten_thousandths == 0 {
-        return Err(Mistake::with_advice(
-            "a limit that is enforced for nobody refuses nobody",
-            "write action = \"shadow\" if that is meant",
-        ));
+    match u16::try_from(whole * 100 + hundredths) {
+        Ok(ten_thousandths) if ten_thousandths <= 10_000 => Ok(Share { ten_thousandths }),
+        _ => Err(wrong()),
     }
-    Ok(share)
 }
 
 #[cfg(test)]

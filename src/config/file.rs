@@ -22,7 +22,7 @@ use super::syntax;
 use super::tables::route::Route;
 use super::tables::{
     admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route, server,
-    store,
+    store, tracing, transform,
 };
 
 /// A configuration that can be used.
@@ -183,10 +183,12 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .into_iter()
         .filter_map(|(name, section)| Some((name, list::read(section, base)?)))
         .collect();
+    let shape = transform::of_all(&root, base);
+    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"));
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()
-        .map(route::read)
+        .map(|section| route::read(section, shape.as_ref(), base))
         .collect();
     for (key, is_missing, example) in [
         ("listener", no_listener, listener::EXAMPLE),
@@ -253,6 +255,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             .into_iter()
             .map(|route| route.rules)
             .collect::<Option<_>>()?,
+        tracing: tracing?,
+        shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
     })
 }
 

@@ -39,6 +39,7 @@ mod suggest;
 mod surroundings;
 mod syntax;
 mod tables;
+mod template;
 mod tier;
 mod units;
 pub mod watch;

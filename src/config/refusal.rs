@@ -227,7 +227,7 @@ fn sample(template: &[Piece]) -> String {
 }
 
 /// Further fields, in the order written.
-fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+pub(super) fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let section = field.section()?;
     let entries = section.entries();
     if entries.len() > bounds::REFUSAL_FIELDS {

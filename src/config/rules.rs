@@ -23,25 +23,37 @@ use crate::route::PathRegex;
 use crate::client::token::Verifier;
 
 mod cache;
+mod compress;
+mod cors;
 mod defence;
 mod key;
 mod listener;
+mod pages;
 mod refusal;
+mod shape;
 mod store;
 mod tier;
+mod tracing;
 
 pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
+pub use self::compress::{Coding, CompressRules, Effort};
+pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::defence::{DefenceRules, OverrideFields};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
 };
+pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
+pub use self::shape::{
+    FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
+};
 pub use self::store::{
     HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
     StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
+pub use self::tracing::TracingRules;
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -73,6 +85,10 @@ pub struct Rules {
     pub limits: BTreeMap<Name, LimitRules>,
     /// `[[route]]` in file order.
     pub routes: Vec<RouteRules>,
+    /// `[tracing]`; `None` where traces pass as they are.
+    pub tracing: Option<TracingRules>,
+    /// How answers are shaped that no route gives; `None` where they go as they are.
+    pub shape: Option<Arc<ShapeRules>>,
 }
 
 /// `[server]`: the process.
@@ -374,6 +390,8 @@ pub struct RouteRules {
     pub refusal: Option<Arc<RefusalRules>>,
     /// How its answers are stored; `None`: not at all.
     pub cache: Option<RouteCacheRules>,
+    /// How requests and answers are shaped, here and on every route; `None` where they pass as they are.
+    pub shape: Option<Arc<ShapeRules>>,
 }
 
 /// Which requests a route takes; all conditions must hold.
@@ -474,6 +492,8 @@ pub enum RouteAction {
     Forward(Name),
     /// `respond = { status = 204 }`.
     Respond(FixedResponse),
+    /// `redirect = { to = "/new" }`.
+    Redirect(Arc<RedirectRules>),
 }
 
 /// `respond`: a fixed answer.
@@ -485,6 +505,8 @@ pub struct FixedResponse {
     pub body: bytes::Bytes,
     /// Default `text/plain; charset=utf-8` where there is a body.
     pub content_type: Option<HeaderValue>,
+    /// Further fields.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Rules {
@@ -500,8 +522,11 @@ impl Rules {
         let store = self.store.iter().flat_map(|store| store.files.clone());
         let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
         let tls = tls.flat_map(|tls| tls.files.clone());
+        let shapes = self.routes.iter().map(|route| &route.shape);
+        let shapes = shapes.chain([&self.shape]).flatten();
+        let pages = shapes.flat_map(|shape| shape.pages.files.clone());
         let files = lists.chain(keys).chain(overrides).chain(store);
-        let mut files: Vec<_> = files.chain(tls).collect();
+        let mut files: Vec<_> = files.chain(tls).chain(pages).collect();
         files.sort();
         files.dedup();
         files

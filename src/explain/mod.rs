@@ -10,6 +10,7 @@ mod limit;
 mod penalty;
 mod request;
 mod route;
+mod shape;
 mod shared;
 mod text;
 mod tier;

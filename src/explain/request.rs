@@ -15,6 +15,7 @@ use crate::clock;
 use crate::config::Action;
 use crate::config::rules::Tier;
 use crate::gateway::{RequestHead, locate};
+use crate::record::RequestId;
 use crate::response::Problem;
 use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
 use crate::snapshot::{ActiveAction, Snapshot};
@@ -191,7 +192,15 @@ impl RequestExplained {
                 }
                 let where_to = match &located.route.action {
                     ActiveAction::Forward(pool) => {
-                        format!("forwarded to the origin {:?}", pool.name)
+                        let as_what = match located.target(RequestId::next()) {
+                            Ok(None) => String::new(),
+                            Ok(Some(target)) => format!(" as {target}"),
+                            Err(problem) => format!(", but {}", problem.detail()),
+                        };
+                        format!("forwarded to the origin {:?}{as_what}", pool.name)
+                    }
+                    ActiveAction::Redirect(redirect) => {
+                        format!("sent elsewhere with {}", redirect.status.as_u16())
                     }
                     ActiveAction::Respond(fixed) => {
                         format!("answered here with {}", fixed.status.as_u16())

@@ -3,6 +3,7 @@
 use http::Method;
 use serde::Serialize;
 
+use super::shape;
 use super::text::{listed, span};
 use crate::config::Action;
 use crate::config::rules::{Cookies, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
@@ -27,6 +28,8 @@ pub struct RouteExplained {
     /// Which answers are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
+    /// How requests and answers are shaped.
+    pub shape: Vec<String>,
 }
 
 impl RouteExplained {
@@ -59,8 +62,16 @@ impl RouteExplained {
                 RouteAction::Respond(fixed) => {
                     format!("answered here with {}", fixed.status.as_u16())
                 }
+                RouteAction::Redirect(redirect) => {
+                    format!("sent elsewhere with {}", redirect.status.as_u16())
+                }
             },
             cache: route.cache.as_ref().map(stores),
+            shape: route
+                .shape
+                .as_deref()
+                .map(shape::sentences)
+                .unwrap_or_default(),
         }
     }
 
@@ -93,6 +104,7 @@ impl RouteExplained {
         }
         lines.push(format!("Whatever passes is {}.", self.action));
         lines.extend(self.cache.clone());
+        lines.extend(self.shape.iter().cloned());
         lines
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
-    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING,
+    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
@@ -17,8 +17,11 @@ use pingora::proxy::Session;
 use pingora::{Error, Result};
 
 use super::context::Context;
+use super::shape::{self, Kind};
 use crate::bounds;
+use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::origin::Fields;
+use crate::response::pages::Chosen;
 use crate::response::{
     FieldText, Grpc, GrpcStatus, LimitFields, Merge, PROBLEM_JSON, Problem, RATE_LIMIT,
     RATE_LIMIT_POLICY, Refusal, XRateLimit, key_missing, merge,
@@ -41,7 +44,14 @@ pub(super) async fn refuse(
         };
         header.insert_header(name, value)
     })?;
-    send(session, context, header, refusal.body.clone()).await
+    send(
+        session,
+        context,
+        header,
+        refusal.body.clone(),
+        Kind::Failure,
+    )
+    .await
 }
 
 /// Answers with a problem in the gateway's own name.
@@ -55,11 +65,19 @@ pub(super) async fn reject(
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
             header.insert_header(name, value)?;
         }
-        return send(session, context, header, Bytes::new()).await;
+        return send(session, context, header, Bytes::new(), Kind::Failure).await;
     }
     let mut header = own_header(problem.status(), context)?;
-    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
-    send(session, context, header, problem.body()).await
+    let chosen = shape::page(problem.status(), session.req_header(), context);
+    if chosen != Chosen::NoPage {
+        header.insert_header(VARY, HeaderValue::from_static("accept"))?;
+    }
+    let (content_type, body) = match chosen {
+        Chosen::Page(content_type, body) => (content_type, body),
+        Chosen::Problem | Chosen::NoPage => (PROBLEM_JSON, problem.body()),
+    };
+    header.insert_header(CONTENT_TYPE, content_type)?;
+    send(session, context, header, body, Kind::Failure).await
 }
 
 /// Answers a request that lacks what a limit counts by: 400, with what to send.
@@ -69,7 +87,7 @@ pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Res
     };
     let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
-    send(session, context, header, key_missing(gap)).await
+    send(session, context, header, key_missing(gap), Kind::Failure).await
 }
 
 /// Sends a request on to another place, for good: RFC 9110 §15.4.9, which keeps method and body.
@@ -83,12 +101,35 @@ pub(super) async fn redirect(
     send(session, context, header, Bytes::new()).await
 }
 
-/// Answers with the route's fixed response.
+/// Answers with the route's fixed response or redirect.
 pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<()> {
-    let Some(ActiveAction::Respond(fixed)) = context.route.as_ref().map(|route| &route.action)
-    else {
-        return reject(session, context, Problem::Internal).await;
-    };
+    match context.route.as_ref().map(|route| &route.action) {
+        Some(ActiveAction::Respond(fixed)) => respond_fixed(session, context, fixed).await,
+        Some(ActiveAction::Redirect(rules)) => redirect(session, context, rules).await,
+        Some(ActiveAction::Forward(_)) | None => reject(session, context, Problem::Internal).await,
+    }
+}
+
+/// Answers the preflight of a page: with nothing but what it asked about.
+pub(super) async fn preflight(session: &mut Session, context: &Context) -> Result<()> {
+    let header = own_header(StatusCode::NO_CONTENT, context)?;
+    send(session, context, header, Bytes::new(), Kind::Failure).await
+}
+
+async fn redirect(session: &mut Session, context: &Context, rules: &RedirectRules) -> Result<()> {
+    let mut header = own_header(rules.status, context)?;
+    if let Err(problem) = shape::redirect(&mut header, rules, session.req_header(), context)? {
+        return reject(session, context, problem).await;
+    }
+    sign_limits(&mut header, context)?;
+    send(session, context, header, Bytes::new(), Kind::Content).await
+}
+
+async fn respond_fixed(
+    session: &mut Session,
+    context: &Context,
+    fixed: &FixedResponse,
+) -> Result<()> {
     let mut header = own_header(fixed.status, context)?;
     if let Some(content_type) = &fixed.content_type {
         header.insert_header(CONTENT_TYPE, content_type.clone())?;
@@ -97,8 +138,11 @@ pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<
         // RFC 9110 §15.5.6 asks for the field; an empty list says that nothing is allowed here.
         header.insert_header(ALLOW, HeaderValue::from_static(""))?;
     }
+    for (name, value) in &fixed.headers {
+        header.insert_header(name.clone(), value.clone())?;
+    }
     sign_limits(&mut header, context)?;
-    send(session, context, header, fixed.body.clone()).await
+    send(session, context, header, fixed.body.clone(), Kind::Content).await
 }
 
 /// Whether the client sends its body only when it is told to, RFC 9110 §10.1.1.
@@ -188,7 +232,9 @@ async fn send(
     context: &Context,
     mut header: ResponseHeader,
     body: Bytes,
+    kind: Kind,
 ) -> Result<()> {
+    shape::edit_answer(&mut header, kind, session.req_header(), context)?;
     let no_body = is_bodiless(header.status);
     if !no_body {
         header.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;

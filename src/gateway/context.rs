@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -15,7 +15,8 @@ use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Secured, Source};
 use crate::clock;
 use crate::config::rules::Name;
-use crate::record::{Disposition, InFlight, RequestId};
+use crate::record::{Disposition, InFlight, RequestId, Trace};
+use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// One request on its way.
@@ -32,6 +33,14 @@ pub struct Context {
     pub secured: Option<Arc<Secured>>,
     /// Who asks, and on whose word.
     pub client: Option<(IpAddr, Source)>,
+    /// The target that the origin gets; `None`: the one that was sent.
+    pub(super) target: Option<String>,
+    /// The trace that it belongs to; `None` where none is kept.
+    pub(super) trace: Option<Trace>,
+    /// The method that it asks about, where it is the preflight of a page.
+    pub(super) preflight: Option<Method>,
+    /// What compresses its answer; `None` where the answer goes as it is.
+    pub(super) compressor: Option<Compressor>,
     /// Its route.
     pub route: Option<Arc<ActiveRoute>>,
     /// The list that blocks its client or lets it past the limits.
@@ -87,6 +96,10 @@ impl Context {
             peer: None,
             secured: None,
             client: None,
+            target: None,
+            trace: None,
+            preflight: None,
+            compressor: None,
             route: None,
             list: None,
             admitted: None,

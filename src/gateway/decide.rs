@@ -1,10 +1,12 @@
 //! Takes a request through stages 2 to 4: who asks, what for, may it pass; and what it may have to wait for on the way.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use pingora::ErrorType::ConnectionClosed;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
 
@@ -15,11 +17,13 @@ use super::locate::{RequestHead, locate};
 use super::redirect;
 use super::wait::Waited;
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Peer, Source, Standing};
+use crate::client::{Hop, Peer, Source, Standing, hop};
 use crate::clock;
 use crate::listener::secured;
+use crate::record::Trace;
+use crate::record::trace::FlagOf;
 use crate::response::{Problem, Refusal};
-use crate::snapshot::{ActiveAction, ActiveRoute};
+use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 /// What happens to a request after the decision.
 pub(super) enum Step {
@@ -28,9 +32,30 @@ pub(super) enum Step {
     Forward,
     Respond,
     Redirect(HeaderValue),
+    Preflight,
     Refuse(Box<Refusal>),
     Incomplete,
     Reject(Problem),
+}
+
+/// The trace that a request belongs to. Whoever may say who the client is may say what is recorded too.
+fn begin_trace(
+    snapshot: &Snapshot,
+    peer: IpAddr,
+    head: &RequestHeader,
+    context: &Context,
+) -> Option<Trace> {
+    let rules = snapshot.rules.tracing?;
+    let flag_of = match hop(peer, &snapshot.rules.client) {
+        Hop::Trusted => FlagOf::Sender,
+        Hop::Stranger => FlagOf::Gateway,
+    };
+    Some(Trace::of(
+        &head.headers,
+        context.request_id,
+        flag_of,
+        rules.sample,
+    ))
 }
 
 impl Gateway {
@@ -53,6 +78,9 @@ impl Gateway {
             address: peer,
             secured: secured.as_deref(),
         };
+        context.trace = context
+            .trace
+            .or_else(|| begin_trace(&snapshot, peer, head, context));
         let located = match locate(&snapshot, told, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {
@@ -65,6 +93,15 @@ impl Gateway {
         context.list = located.standing.list().cloned();
         if let Standing::Blocked(_) = located.standing {
             return Step::Reject(Problem::Blocked);
+        }
+        if located.preflight.is_some() {
+            // Before the limits, and free: what counts is the request that it asks about.
+            context.preflight = located.preflight;
+            return Step::Preflight;
+        }
+        match located.target(context.request_id) {
+            Ok(target) => context.target = target,
+            Err(problem) => return Step::Reject(problem),
         }
         let limits = located.limits();
         if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
@@ -104,7 +141,7 @@ impl Gateway {
                 }
                 match route.action {
                     ActiveAction::Forward(_) => Step::Forward,
-                    ActiveAction::Respond(_) => Step::Respond,
+                    ActiveAction::Respond(_) | ActiveAction::Redirect(_) => Step::Respond,
                 }
             }
             Admission::Refused(refused) => {

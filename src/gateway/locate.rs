@@ -13,7 +13,9 @@ use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::token::Presented;
 use crate::client::{self, Client, Hop, Peer, Secured, Standing};
 use crate::config::rules::PathPattern;
-use crate::response::Problem;
+use crate::record::RequestId;
+use crate::response::template::{self, Told};
+use crate::response::{Problem, cors};
 use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -92,6 +94,8 @@ pub struct Located<'a> {
     pub client: Client,
     /// Its route.
     pub route: &'a Arc<ActiveRoute>,
+    /// The method that it asks about, where it is the preflight of a page that the route has rules for.
+    pub preflight: Option<Method>,
     /// How its client stands to the route's lists.
     pub standing: Standing<'a>,
     hop: Hop,
@@ -112,6 +116,28 @@ impl Located<'_> {
             Standing::Allowed(_) => RouteLimits::none(),
             Standing::Ordinary | Standing::Blocked(_) => &self.route.limits,
         }
+    }
+
+    /// The target that the origin gets; `None`: the one that was sent.
+    ///
+    /// # Errors
+    /// What to answer when the route's template makes no path of this one.
+    pub fn target(&self, request_id: RequestId) -> Result<Option<String>, Problem> {
+        let shape = self.route.shape.as_deref();
+        let Some((shape, template)) = shape.and_then(|shape| Some((shape, shape.path.as_ref()?)))
+        else {
+            return Ok(None);
+        };
+        let told = Told {
+            client: self.client.address,
+            host: &self.host,
+            path: self.path.as_str(),
+            query: self.head.query(),
+            route: self.route.metrics.name(),
+            request_id,
+            groups: shape.groups.as_ref(),
+        };
+        Ok(Some(template::target(template, &told)?))
     }
 
     /// What keys can be made of at `now`.
@@ -162,11 +188,23 @@ pub fn locate<'a>(
         query: head.query(),
         client: client.address,
     };
-    let index = snapshot
-        .router
-        .find(&host, &path, &asked)
-        .map_err(|_| Problem::AmbiguousPath)?
-        .ok_or(Problem::NoRoute)?;
+    let find = |asked: &Asked<'_>| {
+        let found = snapshot.router.find(&host, &path, asked);
+        found.map_err(|_| Problem::AmbiguousPath)
+    };
+    // A preflight belongs to the route of the request that it asks about.
+    let mut preflight = cors::preflight(head.method, head.headers);
+    let of_preflight = match &preflight {
+        Some(method) => find(&Asked { method, ..asked })?,
+        None => None,
+    };
+    let index = match of_preflight.filter(|index| has_cors(snapshot, *index)) {
+        Some(index) => index,
+        None => {
+            preflight = None;
+            find(&asked)?.ok_or(Problem::NoRoute)?
+        }
+    };
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
     let standing = route.lists.standing(client.address);
     if !matches!(standing, Standing::Blocked(_)) {
@@ -177,6 +215,7 @@ pub fn locate<'a>(
     }
     let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
+        preflight,
         token: Presented::new(verifier, head.headers),
         client,
         route,
@@ -192,6 +231,14 @@ pub fn locate<'a>(
             .get(index)
             .map(|rules| &rules.matches.path),
     })
+}
+
+fn has_cors(snapshot: &Snapshot, route: usize) -> bool {
+    let shape = snapshot
+        .routes
+        .get(route)
+        .and_then(|route| route.shape.as_ref());
+    shape.is_some_and(|shape| shape.cors.is_some())
 }
 
 fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem> {

@@ -11,6 +11,7 @@ mod error;
 mod locate;
 mod pace;
 mod redirect;
+mod shape;
 mod switch;
 mod tries;
 mod wait;
@@ -40,6 +41,7 @@ use crate::live::Live;
 use crate::origin::{
     Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
+use crate::record::trace::{TRACEPARENT, TRACESTATE};
 use crate::record::{CacheUse, Disposition, OriginUse, Outcome};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
@@ -50,6 +52,7 @@ pub use wait::Waiting;
 
 use decide::Step;
 use error::{Fault, error_for};
+use shape::{End, Kind};
 
 /// The proxy's logic, one for each listener: what all share, and the address that this one serves.
 pub struct Gateway(pub Arc<Live>, pub SocketAddr);
@@ -217,7 +220,7 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_request_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         context: &mut Context,
     ) -> Result<()> {
@@ -237,8 +240,11 @@ impl ProxyHttp for Gateway {
         };
         edit_request(request, pool.rules.header_case, |fields| {
             introduce(fields, &introduction)?;
+            trace(fields, context)?;
+            shape::edit_request(fields, session.req_header(), context)?;
             mark(fields, context)
-        })
+        })?;
+        shape::set_target(request, context)
     }
 
     async fn upstream_response_filter(
@@ -296,24 +302,52 @@ impl ProxyHttp for Gateway {
         {
             context.land();
         }
+        let (status, mut compressor) = (response.status, None);
         edit_response(response, context.header_case(), |fields| {
             answer::unchunk_for_http10(session, fields);
             cache::tell(session, fields, context)?;
+            let request = session.req_header();
+            shape::edit_answer(fields, Kind::Content, request, context)?;
+            if is_final(status) {
+                compressor = shape::begin_compression(fields, status, request, context)?;
+            }
             answer::sign(fields, context)
-        })
+        })?;
+        context.compressor = compressor;
+        Ok(())
     }
 
     fn response_body_filter(
         &self,
         _: &mut Session,
-        _: &mut Option<Bytes>,
+        body: &mut Option<Bytes>,
         end_of_stream: bool,
         context: &mut Context,
     ) -> Result<Option<Duration>> {
+        let end = if end_of_stream {
+            End::Here
+        } else {
+            End::NotYet
+        };
+        shape::compress(body, end, context)?;
         if end_of_stream {
             context.land();
         }
         Ok(None)
+    }
+
+    async fn response_trailer_filter(
+        &self,
+        _: &mut Session,
+        _: &mut HeaderMap,
+        context: &mut Context,
+    ) -> Result<Option<Bytes>> {
+        let mut rest = None;
+        if context.compressor.is_some() {
+            // The body has ended without saying so; what is returned here goes in place of the trailers.
+            shape::compress(&mut rest, End::Here, context)?;
+        }
+        Ok(rest)
     }
 
     async fn fail_to_proxy(
@@ -385,6 +419,18 @@ impl ProxyHttp for Gateway {
     }
 }
 
+/// Tells the origin the trace that its part belongs to.
+fn trace(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+    let Some(trace) = &context.trace else {
+        return Ok(());
+    };
+    match trace.state_fields(fields.all()) {
+        Some(state) => fields.insert(TRACESTATE.clone(), state)?,
+        None => fields.remove(&TRACESTATE),
+    }
+    fields.insert(TRACEPARENT.clone(), trace.parent_field())
+}
+
 /// Tells the origin which limits are exceeded. Nobody else may write these fields.
 fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     for name in &context.snapshot.marks {
@@ -418,10 +464,15 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Respond => {
             context.disposition = Some(Disposition::Responded);
-            if let Some(ActiveAction::Respond(fixed)) =
-                context.route.as_ref().map(|route| &route.action)
-            {
-                let status = fixed.status;
+            let status = context
+                .route
+                .as_ref()
+                .and_then(|route| match &route.action {
+                    ActiveAction::Respond(fixed) => Some(fixed.status),
+                    ActiveAction::Redirect(redirect) => Some(redirect.status),
+                    ActiveAction::Forward(_) => None,
+                });
+            if let Some(status) = status {
                 context.settle(status, &HeaderMap::new());
             }
             context.land();
@@ -430,6 +481,10 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         Step::Redirect(location) => {
             context.disposition = Some(Disposition::Responded);
             answer::redirect(session, context, location).await?;
+        }
+        Step::Preflight => {
+            context.disposition = Some(Disposition::Responded);
+            answer::preflight(session, context).await?;
         }
         Step::Refuse(refusal) => {
             context.disposition = Some(Disposition::refused(context.barred.as_ref()));
@@ -458,6 +513,7 @@ impl Gateway {
         self.0.record(&Outcome {
             arrived: context.arrived,
             request_id: context.request_id,
+            trace: context.trace,
             client: context.client.map(|(address, _)| address),
             peer: context.peer.map(|peer| peer.ip()),
             secured: context.secured.as_deref(),
@@ -511,7 +567,7 @@ impl Context {
     fn pool(&self) -> Option<&crate::origin::Pool> {
         match &self.route.as_ref()?.action {
             ActiveAction::Forward(pool) => Some(pool),
-            ActiveAction::Respond(_) => None,
+            ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
         }
     }
 

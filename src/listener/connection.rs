@@ -167,7 +167,7 @@ impl Connection {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let body = problem.body();
-        let secured = super::secured_of(&self.stream);
+        let secured = super::secured_of(&*self.stream);
         let hsts = secured.as_ref().and_then(|secured| {
             let value = secured.strict_transport.as_ref()?.to_str().ok()?;
             Some(format!("\r\nstrict-transport-security: {value}"))
@@ -189,6 +189,7 @@ impl Connection {
         live.record(&Outcome {
             arrived,
             request_id,
+            trace: None,
             client: peer.map(|peer| self.client(peer, live)),
             peer,
             secured: secured.as_deref(),

@@ -98,6 +98,11 @@ impl Repeats {
             // The proxy reads the body; and it would verify the token a second time if the request may pass.
             return None;
         }
+        let shape = located.route.shape.as_ref();
+        if shape.is_some_and(|shape| shape.touches_answers()) {
+            // What is to be said besides is said in one place.
+            return None;
+        }
         let refused = match located.standing {
             Standing::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.
@@ -131,6 +136,7 @@ impl Repeats {
         live.record(&Outcome {
             arrived,
             request_id,
+            trace: None,
             client: Some(located.client.address),
             peer: Some(self.peer),
             secured,

@@ -38,6 +38,12 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     into.extend_from_slice(outcome.request_id.hex().as_bytes());
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
+    if let Some(trace) = &outcome.trace {
+        into.extend_from_slice(b",\"trace_id\":\"");
+        into.extend_from_slice(trace.id().hex().as_bytes());
+        // Writing into a vector does not fail.
+        let _ = write!(into, "\",\"span_id\":\"{:016x}\"", trace.span());
+    }
     // Without a trusted hop in front, the peer is the client.
     let peer = outcome.peer.filter(|_| outcome.peer != outcome.client);
     address(into, b",\"peer\":\"", peer);

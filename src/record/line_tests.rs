@@ -66,6 +66,7 @@ impl Example<'_> {
         Outcome {
             arrived: NOW,
             request_id: RequestId::from_bits(0xabc),
+            trace: None,
             client: self.client,
             peer: Some(Ipv6Addr::LOCALHOST.into()),
             secured: self.secured,

@@ -23,6 +23,7 @@ mod shards;
 mod sink;
 mod store_calls;
 mod stripe;
+pub mod trace;
 mod writer;
 
 pub use access_log::AccessLog;
@@ -32,6 +33,7 @@ pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
+pub use trace::Trace;
 
 /// Both memories of a request.
 #[derive(Debug)]

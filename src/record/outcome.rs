@@ -9,6 +9,7 @@ use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
+use super::trace::Trace;
 use crate::admission::{Bar, Barred, Beside, Finding, Gap};
 use crate::client::Secured;
 
@@ -19,6 +20,8 @@ pub struct Outcome<'a> {
     pub arrived: Timestamp,
     /// Its identity in log and headers.
     pub request_id: RequestId,
+    /// The trace that it belongs to; `None` where none is kept.
+    pub trace: Option<Trace>,
     /// Who asked; `None` where the connection had no address.
     pub client: Option<IpAddr>,
     /// The other end of the connection.

@@ -45,6 +45,18 @@ impl RequestId {
         Self(bits)
     }
 
+    /// All its bits.
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// The lower half of them.
+    #[must_use]
+    pub const fn low_bits(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The written form, for a header or a log line.
     #[must_use]
     pub fn hex(self) -> Hex {

@@ -2,12 +2,17 @@
 //!
 //! Everything here is pure and mostly made before a request comes; a refusal formats two numbers and a short list.
 
+pub mod compressor;
+pub mod cors;
+pub mod encoding;
 mod fields;
 mod grpc;
 mod merge;
 mod negotiate;
+pub mod pages;
 mod problem;
 mod refusal;
+pub mod template;
 mod wording;
 mod x_rate_limit;
 

@@ -88,7 +88,7 @@ impl<'a> Range<'a> {
 }
 
 /// RFC 9110 §12.4.2: `0`, `0.`, up to three decimals, and no more than 1.
-fn thousandths(weight: &str) -> Option<u16> {
+pub(super) fn thousandths(weight: &str) -> Option<u16> {
     let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

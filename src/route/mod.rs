@@ -25,6 +25,7 @@
 
 mod client;
 mod entry;
+mod groups;
 mod header;
 pub mod host;
 mod method;
@@ -40,16 +41,18 @@ mod trie;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use self::entry::Entry;
 pub use self::entry::{Asked, Condition};
+pub use self::groups::PathGroups;
 pub use self::path::{NormalPath, PathError};
 pub use self::regex::{PathRegex, RegexError};
 use self::site::Site;
 pub use self::summary::Criterion;
 use self::summary::Summary;
 use crate::bounds;
-use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules};
+use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]
@@ -72,6 +75,7 @@ struct Treatment {
     action: RouteAction,
     lists: ListUse,
     max_body_bytes: Option<u64>,
+    shape: Option<Arc<ShapeRules>>,
 }
 
 /// The path can be read in two ways, and these are treated differently: answer 400.
@@ -257,6 +261,7 @@ impl Treatment {
             action: rules.action.clone(),
             lists: rules.lists.clone(),
             max_body_bytes: rules.max_body_bytes,
+            shape: rules.shape.clone(),
         }
     }
 }

@@ -35,6 +35,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
         max_body_bytes: None,
         refusal: None,
         cache: None,
+        shape: None,
     }
 }
 

@@ -46,6 +46,7 @@ mod refusals;
 mod reload;
 mod restart;
 mod settling;
+mod shaping;
 mod shutdown;
 mod smuggling;
 mod spellings;

@@ -3,8 +3,11 @@
 pub(super) mod admin;
 pub(super) mod cache;
 pub(super) mod client;
+pub(super) mod compress;
 mod conditions;
+pub(super) mod cors;
 mod defence;
+pub(super) mod error_pages;
 pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;
@@ -15,3 +18,5 @@ pub(super) mod origin;
 pub(super) mod route;
 pub(super) mod server;
 pub(super) mod store;
+pub(super) mod tracing;
+pub(super) mod transform;

@@ -1,6 +1,7 @@
 //! `[[route]]`: which requests go where, under which limits.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use super::cache;
 use super::conditions;
 use super::list;
 use super::server::LARGEST_BODY;
+use super::transform::{self, Way};
 use crate::config::field::{Field, all, describe, quoted};
 use crate::config::host;
 use crate::config::pattern;
@@ -18,7 +20,7 @@ use crate::config::problem::Mistake;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
-    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules,
+    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules, ShapeRules,
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
@@ -68,7 +70,12 @@ pub(in crate::config) struct Route {
     pub(in crate::config) rules: Option<RouteRules>,
 }
 
-pub(in crate::config) fn read(section: Section<'_>) -> Route {
+/// Reads a route; `of_all` is what the file says about how every route shapes what passes, and relative paths begin at `base`.
+pub(in crate::config) fn read(
+    section: Section<'_>,
+    of_all: Option<&ShapeRules>,
+    base: &Path,
+) -> Route {
     let place = section.place.clone();
     let written = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
@@ -96,19 +103,37 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
         let text = field.text()?;
         Some(field.placed(Name::from(text)))
     });
-    let action = match (&origin, &respond) {
-        (Some(_), Some(respond)) => {
+    let way = path.as_ref().map(|(path, regex)| Way {
+        path,
+        regex: regex.as_ref(),
+    });
+    let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
+    let action = match (&origin, &respond, &redirect) {
+        (Some(_), Some(respond), _) => {
             fixed_response(respond);
             respond.refuse(
                 "the route has an origin too, and can only have one of the two",
                 "leave one out",
             )
         }
-        (Some(_), None) => origin_name
+        (Some(_), None, Some(redirect)) | (None, Some(_), Some(redirect)) => {
+            transform::redirect(redirect, way);
+            respond
+                .iter()
+                .for_each(|respond| drop(fixed_response(respond)));
+            redirect.refuse(
+                "the route has an origin or a `respond` too, and can only have one of them",
+                "leave one out",
+            )
+        }
+        (Some(_), None, None) => origin_name
             .as_ref()
             .map(|name| RouteAction::Forward(name.value.clone())),
-        (None, Some(respond)) => fixed_response(respond).map(RouteAction::Respond),
-        (None, None) => {
+        (None, Some(respond), None) => fixed_response(respond).map(RouteAction::Respond),
+        (None, None, Some(redirect)) => {
+            transform::redirect(redirect, way).map(|rules| RouteAction::Redirect(Arc::new(rules)))
+        }
+        (None, None, None) => {
             section.report.absent(
                 &place,
                 "nothing is said about where requests go",
@@ -122,6 +147,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
     });
     let refusal = refusal::of(&section);
     let cache = cache::of_route(&section);
+    let shape = transform::of(&section, way, origin.as_ref(), of_all, base);
     section.finish();
 
     let matches = || {
@@ -161,6 +187,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Route {
             max_body_bytes: max_body_bytes?,
             refusal: refusal?,
             cache: cache?,
+            shape: shape?,
         })
     };
     let rules = rules();
@@ -381,6 +408,12 @@ fn fixed_response(field: &Field<'_>) -> Option<FixedResponse> {
         section.finish();
         return None;
     }
+    let headers = section.or(
+        "headers",
+        "{ x-support = \"help@example.com\" }",
+        Vec::new(),
+        refusal::headers,
+    );
     section.finish();
     let (body, content_type) = (body?, content_type?);
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -388,6 +421,7 @@ fn fixed_response(field: &Field<'_>) -> Option<FixedResponse> {
         status: status?,
         content_type: content_type.or_else(|| (!body.is_empty()).then_some(plain)),
         body,
+        headers: headers?,
     })
 }
 

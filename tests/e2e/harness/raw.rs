@@ -86,6 +86,19 @@ impl RawConnection {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Reads one chunk of a body in chunks, behind [`Self::read_response_to_head`].
+    pub async fn read_chunk(&mut self) -> Vec<u8> {
+        let chunk = async {
+            let line = self.line().await?;
+            let size = usize::from_str_radix(line.trim(), 16)
+                .map_err(|_| format!("bad chunk size {line:?}"))?;
+            let chunk = self.take(size).await?;
+            self.line().await.map(|_| chunk)
+        };
+        let chunk = timeout(PATIENCE, chunk).await;
+        chunk.expect("a chunk in time").unwrap()
+    }
+
     /// Reads one answer, or says why there is none.
     pub async fn try_read_response(&mut self) -> Result<Response, String> {
         self.read("GET").await

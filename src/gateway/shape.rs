@@ -1,0 +1,274 @@
+//! Shapes requests and answers by the rules of their route: fields, the path that the origin gets, where a redirect leads.
+//!
+//! Edits come between what the other side sent and what the gateway says of its own: so they can overrule an origin, and nobody can
+//! overrule what the gateway tells about clients and limits. What a template repeats is read from the request when it is needed; routes
+//! without templates pay nothing for them.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{self, HeaderName};
+use log::warn;
+use pingora::ErrorType::InternalError;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::{Error, Result};
+
+use super::context::Context;
+use super::locate::RequestHead;
+use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
+use crate::origin::Fields;
+use crate::response::compressor::{Compressor, Flush};
+use crate::response::encoding::{self, Asked, Plan};
+use crate::response::pages::{self, Chosen};
+use crate::response::template::{Told, Unmade, field, location};
+use crate::response::{Problem, cors};
+use crate::route::{NormalPath, PathGroups, host};
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What was asked for, or what an origin says instead.
+    Content,
+    /// A refusal or a failure, in the gateway's own words.
+    Failure,
+}
+
+/// Fields that speak of a content or of how long it is good: of no use for a failure, whatever the rules say of them.
+const OF_CONTENT: [HeaderName; 10] = [
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LOCATION,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::ETAG,
+    header::EXPIRES,
+    header::LAST_MODIFIED,
+];
+
+impl Context {
+    /// How its messages are shaped: by its route, or by what the file says of all.
+    pub(super) fn shape(&self) -> Option<&ShapeRules> {
+        match &self.route {
+            Some(route) => route.shape.as_deref(),
+            None => self.snapshot.rules.shape.as_deref(),
+        }
+    }
+}
+
+/// Edits the fields of a request on its way to the origin.
+pub(super) fn edit_request(
+    fields: &mut dyn Fields,
+    request: &RequestHeader,
+    context: &Context,
+) -> Result<()> {
+    match context.shape() {
+        Some(shape) => edit(fields, &shape.request, Kind::Content, request, context),
+        None => Ok(()),
+    }
+}
+
+/// Gives a request for the origin the path that its route makes.
+pub(super) fn set_target(request: &mut RequestHeader, context: &Context) -> Result<()> {
+    match &context.target {
+        Some(target) => request.set_raw_path(target.as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Edits the fields of an answer on its way to the client, who sent `request`.
+pub(super) fn edit_answer(
+    fields: &mut dyn Fields,
+    kind: Kind,
+    request: &RequestHeader,
+    context: &Context,
+) -> Result<()> {
+    let Some(shape) = context.shape() else {
+        return Ok(());
+    };
+    edit(fields, &shape.response, kind, request, context)?;
+    let Some(rules) = &shape.cors else {
+        return Ok(());
+    };
+    for name in &cors::OWN {
+        fields.remove(name);
+    }
+    let told = match &context.preflight {
+        Some(method) => cors::preflight_fields(rules, method, &request.headers),
+        None => cors::fields(rules, &request.headers),
+    };
+    for (name, value) in told {
+        fields.append(name, value)?;
+    }
+    Ok(())
+}
+
+/// What a failure looks like to this client.
+pub(super) fn page(status: StatusCode, request: &RequestHeader, context: &Context) -> Chosen {
+    match context.shape() {
+        Some(shape) => pages::choose(&shape.pages, status, &request.headers, context.request_id),
+        None => Chosen::NoPage,
+    }
+}
+
+/// Decides whether an answer of `status` is compressed, and changes its fields accordingly.
+pub(super) fn begin_compression(
+    fields: &mut dyn Fields,
+    status: StatusCode,
+    request: &RequestHeader,
+    context: &Context,
+) -> Result<Option<Compressor>> {
+    let Some(rules) = context.shape().and_then(|shape| shape.compress.as_ref()) else {
+        return Ok(None);
+    };
+    let asked = Asked {
+        method: &request.method,
+        version: request.version,
+        headers: &request.headers,
+    };
+    let plan = encoding::plan(rules, &asked, status, fields.all());
+    if plan == Plan::LeaveAlone {
+        return Ok(None);
+    }
+    if let Some((name, value)) = encoding::vary(fields.all()) {
+        fields.append(name, value)?;
+    }
+    let Plan::Compress(coding) = plan else {
+        return Ok(None);
+    };
+    let flush = if fields.all().contains_key(header::CONTENT_LENGTH) {
+        Flush::WhenFull
+    } else {
+        Flush::Always
+    };
+    let compressor = match Compressor::new(coding, rules.level, flush) {
+        Ok(compressor) => compressor,
+        Err(error) => {
+            warn!("an answer goes as it is, since there is no coder for it: {error}");
+            return Ok(None);
+        }
+    };
+    let rewritten = encoding::rewrite(coding, fields.all());
+    for name in rewritten.remove {
+        fields.remove(name);
+    }
+    for (name, value) in rewritten.insert {
+        fields.insert(name, value)?;
+    }
+    Ok(Some(compressor))
+}
+
+/// Compresses a piece of a body, and its end.
+pub(super) fn compress(body: &mut Option<Bytes>, end: End, context: &mut Context) -> Result<()> {
+    let Some(compressor) = &mut context.compressor else {
+        return Ok(());
+    };
+    let mut coded = || -> std::io::Result<Bytes> {
+        let piece = compressor.push(body.as_deref().unwrap_or_default())?;
+        if end == End::NotYet {
+            return Ok(piece);
+        }
+        let last = compressor.finish()?;
+        Ok(if piece.is_empty() {
+            last
+        } else {
+            Bytes::from([piece, last].concat())
+        })
+    };
+    match coded() {
+        // An empty piece would end a body in chunks.
+        Ok(piece) => *body = (!piece.is_empty() || end == End::Here).then_some(piece),
+        Err(error) => return Error::e_because(InternalError, "compressing an answer", error),
+    }
+    Ok(())
+}
+
+/// Whether a piece of a body is its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is.
+    Here,
+    /// More may come.
+    NotYet,
+}
+
+/// Writes where a redirect leads.
+pub(super) fn redirect(
+    header: &mut ResponseHeader,
+    rules: &RedirectRules,
+    request: &RequestHeader,
+    context: &Context,
+) -> Result<Result<(), Problem>> {
+    let to = with_told(request, context, rules.groups.as_ref(), |told| {
+        location(rules, told)
+    });
+    match to {
+        Ok(to) => header.insert_header(header::LOCATION, to).map(Ok),
+        Err(why) => Ok(Err(why.into())),
+    }
+}
+
+impl From<Unmade> for Problem {
+    fn from(why: Unmade) -> Self {
+        match why {
+            Unmade::Broken => Self::BadPath,
+            Unmade::Ambiguous => Self::AmbiguousPath,
+        }
+    }
+}
+
+fn edit(
+    fields: &mut dyn Fields,
+    edits: &FieldEdits,
+    kind: Kind,
+    request: &RequestHeader,
+    context: &Context,
+) -> Result<()> {
+    if edits.is_empty() {
+        return Ok(());
+    }
+    let groups = context.shape().and_then(|shape| shape.groups.as_ref());
+    let is_meant = |name: &HeaderName| kind == Kind::Content || !OF_CONTENT.contains(name);
+    with_told(request, context, groups, |told| {
+        for name in edits.remove.iter().filter(|name| is_meant(name)) {
+            fields.remove(name);
+        }
+        for (name, template) in edits.set.iter().filter(|(name, _)| is_meant(name)) {
+            match field(template, told) {
+                Some(value) => fields.insert(name.clone(), value)?,
+                // What the other side says must not pass for what was meant to be set.
+                None => fields.remove(name),
+            }
+        }
+        for (name, template) in edits.add.iter().filter(|(name, _)| is_meant(name)) {
+            if let Some(value) = field(template, told) {
+                fields.append(name.clone(), value)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Calls `then` with what templates can say of a request.
+fn with_told<T>(
+    request: &RequestHeader,
+    context: &Context,
+    groups: Option<&PathGroups>,
+    then: impl FnOnce(&Told<'_>) -> T,
+) -> T {
+    let head = RequestHead::from(request);
+    let path = NormalPath::parse(head.target).ok();
+    let (client, _) = context.client_or_unspecified();
+    then(&Told {
+        client,
+        host: &host::normalise(head.host()).unwrap_or_default(),
+        path: path.as_ref().map_or("", NormalPath::as_str),
+        query: head.query(),
+        route: context
+            .route
+            .as_ref()
+            .map_or("", |route| route.metrics.name()),
+        request_id: context.request_id,
+        groups,
+    })
+}

@@ -1,0 +1,304 @@
+//! Owns the trace that a request belongs to: W3C Trace Context, read from clients, written for origins, named in the log.
+//!
+//! A trace that a client began is continued, since its id tells nothing and costs nothing. Whether it is *recorded* costs the origins and
+//! all behind them, so a client does not decide that unless it is trusted: the flag is drawn from the trace's own id, by which all gateways
+//! with one share draw alike. A new trace has the id of its request, so that one search finds both.
+//!
+//! # Limits
+//! [`TRACE_STATE`](bounds::TRACE_STATE) bytes of `tracestate` go on; a longer one is left out, as the standard allows.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::request_id::RequestId;
+use crate::bounds;
+use crate::config::Share;
+
+/// `traceparent`
+pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// `tracestate`
+pub static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// A span of a trace: the gateway's own part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Never zero.
+    id: u128,
+    /// The gateway's span, never zero.
+    span: u64,
+    /// Whether the client began it.
+    origin: Begun,
+    sampled: Sampled,
+}
+
+/// Who began a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// The gateway.
+    Here,
+    /// The client, or who is before it.
+    Before,
+}
+
+/// Whether a trace is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampled {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+}
+
+/// Whose word counts about that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagOf {
+    /// The sender's, who is trusted.
+    Sender,
+    /// The gateway's.
+    Gateway,
+}
+
+/// Whether this share of all traces holds one. W3C Trace Context Level 2: the last 7 bytes of an id are random.
+fn sampled(id: u128, share: Share) -> Sampled {
+    let random = ((id >> 24) & u128::from(u32::MAX)) as u32;
+    if share.holds(random) {
+        Sampled::Yes
+    } else {
+        Sampled::No
+    }
+}
+
+impl Trace {
+    /// The span for a request with these fields and this identity.
+    #[must_use]
+    pub fn of(headers: &HeaderMap, request_id: RequestId, flag_of: FlagOf, share: Share) -> Self {
+        let span = RequestId::next().low_bits().max(1);
+        match parent(headers) {
+            Some((id, sent)) => Self {
+                id,
+                span,
+                origin: Begun::Before,
+                sampled: match flag_of {
+                    FlagOf::Sender => sent,
+                    FlagOf::Gateway => sampled(id, share),
+                },
+            },
+            None => {
+                let id = request_id.bits().max(1);
+                Self {
+                    id,
+                    span,
+                    origin: Begun::Here,
+                    sampled: sampled(id, share),
+                }
+            }
+        }
+    }
+
+    /// `traceparent` for whoever comes next.
+    #[must_use]
+    pub fn parent_field(&self) -> HeaderValue {
+        let flags = u8::from(self.sampled == Sampled::Yes);
+        let text = format!("00-{:032x}-{:016x}-{flags:02x}", self.id, self.span);
+        HeaderValue::from_str(&text).expect("hexadecimal digits and dashes are visible ASCII")
+    }
+
+    /// The `tracestate` of these fields that goes on; one of a trace that was not continued is about another.
+    #[must_use]
+    pub fn state_fields(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        if self.origin == Begun::Here {
+            return None;
+        }
+        let lines = headers
+            .get_all(&TRACESTATE)
+            .iter()
+            .map(HeaderValue::as_bytes);
+        let joined = lines.collect::<Vec<_>>().join(&b","[..]);
+        if joined.is_empty() || joined.len() > bounds::TRACE_STATE {
+            return None;
+        }
+        HeaderValue::from_bytes(&joined).ok()
+    }
+
+    /// The id of the trace, 32 digits.
+    #[must_use]
+    pub fn id(&self) -> RequestId {
+        RequestId::from_bits(self.id)
+    }
+
+    /// The id of the gateway's span, 16 digits.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        self.span
+    }
+}
+
+/// The trace that a client says, and whether it wants it recorded; `None` where it says none or nonsense.
+fn parent(headers: &HeaderMap) -> Option<(u128, Sampled)> {
+    let mut lines = headers.get_all(&TRACEPARENT).iter();
+    // §3.2: with several nobody knows which is meant.
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        return None;
+    };
+    parse(line.as_bytes())
+}
+
+/// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, §3.2.2; later versions may go on behind a dash.
+fn parse(text: &[u8]) -> Option<(u128, Sampled)> {
+    const LENGTH: usize = 55;
+    let known = text.get(..LENGTH)?;
+    let (version, rest) = known.split_at_checked(2)?;
+    let [b'-', id @ .., b'-', f1, f2] = rest else {
+        return None;
+    };
+    let (id, span) = id.split_at_checked(32)?;
+    let span = span.strip_prefix(b"-")?;
+    let version = hex(version)?;
+    let goes_on = text.len() > LENGTH;
+    let is_right = match version {
+        0 => !goes_on,
+        0xff => false,
+        _ => !goes_on || text[LENGTH] == b'-',
+    };
+    let (id, span, flags) = (hex(id)?, hex(span)?, hex(&[*f1, *f2])?);
+    if !is_right || id == 0 || span == 0 {
+        return None;
+    }
+    let sampled = if flags & 1 == 1 {
+        Sampled::Yes
+    } else {
+        Sampled::No
+    };
+    Some((id, sampled))
+}
+
+/// Lower-case digits only, §3.2.2.
+fn hex(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0_u128, |number, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u128::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const SPAN: &str = "00f067aa0ba902b7";
+
+    fn sent(parents: &[&str], states: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, values) in [(&TRACEPARENT, parents), (&TRACESTATE, states)] {
+            for value in values {
+                headers.append(name, HeaderValue::from_str(value).expect("a value"));
+            }
+        }
+        headers
+    }
+
+    fn of(headers: &HeaderMap, flag_of: FlagOf, share: Share) -> Trace {
+        Trace::of(headers, RequestId::from_bits(7), flag_of, share)
+    }
+
+    /// Goal: a right one goes on under a span of ours, and nonsense does not. Method: the standard's example and each way to break it.
+    #[test]
+    fn a_trace_goes_on_and_nonsense_begins_a_new_one() {
+        let right = format!("00-{ID}-{SPAN}-01");
+        let trace = of(
+            &sent(&[&right], &["a=1", "b=2"]),
+            FlagOf::Sender,
+            Share::ALL,
+        );
+        assert_eq!(trace.id().to_string(), ID);
+        let field = trace.parent_field();
+        let field = field.to_str().expect("text");
+        assert!(
+            field.starts_with(&format!("00-{ID}-")) && field.ends_with("-01"),
+            "{field}"
+        );
+        assert!(!field.contains(SPAN));
+        let state = trace.state_fields(&sent(&[&right], &["a=1", "b=2"]));
+        assert_eq!(state.expect("a state"), "a=1,b=2");
+        let later = format!("cc-{ID}-{SPAN}-00-more");
+        assert_eq!(
+            of(&sent(&[&later], &[]), FlagOf::Sender, Share::ALL)
+                .id()
+                .to_string(),
+            ID
+        );
+        let zero = "0".repeat(32);
+        for wrong in [
+            format!("00-{}-{SPAN}-01", ID.to_uppercase()),
+            format!("ff-{ID}-{SPAN}-01"),
+            format!("00-{ID}-{SPAN}-01-more"),
+            format!("cc-{ID}-{SPAN}-01more"),
+            format!("00-{zero}-{SPAN}-01"),
+            format!("00-{ID}-{}-01", &zero[..16]),
+            format!("00-{ID}-{SPAN}-0"),
+            format!("00-{ID}-{SPAN}"),
+            String::new(),
+        ] {
+            let headers = sent(&[&wrong], &["a=1"]);
+            let trace = of(&headers, FlagOf::Sender, Share::ALL);
+            assert_eq!(trace.id(), RequestId::from_bits(7), "{wrong}");
+            assert_eq!(trace.state_fields(&headers), None, "{wrong}");
+        }
+        let twice = sent(&[&right, &right], &[]);
+        assert_eq!(
+            of(&twice, FlagOf::Sender, Share::ALL).id(),
+            RequestId::from_bits(7)
+        );
+        let long = sent(&[&right], &[&"a".repeat(513)]);
+        assert_eq!(
+            of(&long, FlagOf::Sender, Share::ALL).state_fields(&long),
+            None
+        );
+    }
+
+    /// Goal: strangers do not decide what is recorded. Method: both flags, from a trusted sender and from another, with all and none.
+    #[test]
+    fn only_a_trusted_sender_decides_what_is_recorded() {
+        for (flag, sampled) in [
+            ("00", Sampled::No),
+            ("01", Sampled::Yes),
+            ("03", Sampled::Yes),
+        ] {
+            let headers = sent(&[&format!("00-{ID}-{SPAN}-{flag}")], &[]);
+            assert_eq!(of(&headers, FlagOf::Sender, Share::ALL).sampled, sampled);
+            assert_eq!(
+                of(&headers, FlagOf::Gateway, Share::NONE).sampled,
+                Sampled::No
+            );
+            assert_eq!(
+                of(&headers, FlagOf::Gateway, Share::ALL).sampled,
+                Sampled::Yes
+            );
+        }
+    }
+
+    /// Goal: a share is a share. Method: 20,000 new traces with a quarter.
+    #[test]
+    fn a_share_of_the_traces_is_recorded() {
+        let share = Share::percent(25);
+        let recorded = (0..20_000)
+            .filter(|_| sampled(RequestId::next().bits(), share) == Sampled::Yes)
+            .count();
+        assert!((4_500..5_500).contains(&recorded), "{recorded}");
+    }
+
+    proptest! {
+        /// Goal: nothing that a client sends makes this fall over or go on malformed. Method: any text, also near the right one.
+        #[test]
+        fn any_parent_makes_a_right_one(text in "([ -~]{0,70}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.?)?)") {
+            let Ok(value) = HeaderValue::from_str(&text) else { return Ok(()); };
+            let headers = HeaderMap::from_iter([(TRACEPARENT.clone(), value)]);
+            let made = of(&headers, FlagOf::Gateway, Share::ALL).parent_field();
+            prop_assert!(parse(made.as_bytes()).is_some());
+        }
+    }
+}

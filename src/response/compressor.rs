@@ -1,0 +1,195 @@
+//! Compresses a body, piece by piece.
+//!
+//! Pingora has coders of its own, whose trait can only be told of a piece and of the end: an event of a stream would stay inside them until
+//! hundreds more have come. So the coders of the same libraries are driven here, and a body of which nobody knows the length is flushed
+//! with every piece that the origin sends. One with a length comes as fast as it can, and is not: flushing costs some per cent of its size.
+//!
+//! # Limits
+//! Windows are small for what the codings can: as long as its answer lasts, a coder takes some 300 KiB for gzip and 2 MiB for the others at
+//! their usual effort, several times that at the highest. What one piece becomes is held until it is written.
+
+use std::io::{self, Write};
+
+use brotli::CompressorWriter;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::config::rules::{Coding, Effort};
+
+/// Bits of the window of brotli: 256 KiB.
+const BROTLI_WINDOW: u32 = 18;
+/// Bits of the window of zstd: 1 MiB; RFC 9659 asks every decoder for 8.
+const ZSTD_WINDOW: u32 = 20;
+/// Bytes that brotli writes at once.
+const BROTLI_BUFFER: usize = 4096;
+
+/// When what a coder holds is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// With every piece.
+    Always,
+    /// When it has enough, and at the end.
+    WhenFull,
+}
+
+/// A body on its way.
+pub struct Compressor {
+    /// `None` once it has ended.
+    coder: Option<Coder>,
+    flush: Flush,
+}
+
+enum Coder {
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Brotli(Box<CompressorWriter<Vec<u8>>>),
+    Gzip(GzEncoder<Vec<u8>>),
+}
+
+impl Compressor {
+    /// One by `coding`, which tries as hard as `effort` says, or as is usual for it.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new(coding: Coding, effort: Option<Effort>, flush: Flush) -> io::Result<Self> {
+        let level = |usual: u8| effort.map_or(usual, |Effort(level)| level);
+        let coder = match coding {
+            Coding::Zstd => {
+                let mut coder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level(3)))?;
+                coder.window_log(ZSTD_WINDOW)?;
+                Coder::Zstd(coder)
+            }
+            Coding::Brotli => {
+                let quality = u32::from(level(4));
+                let coder =
+                    CompressorWriter::new(Vec::new(), BROTLI_BUFFER, quality, BROTLI_WINDOW);
+                Coder::Brotli(Box::new(coder))
+            }
+            Coding::Gzip => {
+                let level = Compression::new(u32::from(level(5)));
+                Coder::Gzip(GzEncoder::new(Vec::new(), level))
+            }
+        };
+        Ok(Self {
+            coder: Some(coder),
+            flush,
+        })
+    }
+
+    /// What can be sent after this piece; nothing may come of it yet.
+    ///
+    /// # Errors
+    /// When the coder fails, which none does for what it is given; the answer cannot go on then.
+    pub fn push(&mut self, piece: &[u8]) -> io::Result<Bytes> {
+        let Some(coder) = &mut self.coder else {
+            return Ok(Bytes::new());
+        };
+        if piece.is_empty() {
+            return Ok(Bytes::new());
+        }
+        coder.writer().write_all(piece)?;
+        if self.flush == Flush::Always {
+            coder.writer().flush()?;
+        }
+        Ok(Bytes::from(coder.take()))
+    }
+
+    /// The end of the body; nothing where it has ended before.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push).
+    pub fn finish(&mut self) -> io::Result<Bytes> {
+        let rest = match self.coder.take() {
+            Some(Coder::Zstd(coder)) => coder.finish()?,
+            Some(Coder::Brotli(coder)) => coder.into_inner(),
+            Some(Coder::Gzip(coder)) => coder.finish()?,
+            None => Vec::new(),
+        };
+        Ok(Bytes::from(rest))
+    }
+}
+
+impl Coder {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Zstd(coder) => coder,
+            Self::Brotli(coder) => coder,
+            Self::Gzip(coder) => coder,
+        }
+    }
+
+    /// What has been written since the last time.
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(match self {
+            Self::Zstd(coder) => coder.get_mut(),
+            Self::Brotli(coder) => coder.get_mut(),
+            Self::Gzip(coder) => coder.get_mut(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plain(coding: Coding, encoded: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        let read = match coding {
+            Coding::Zstd => zstd::stream::read::Decoder::new(encoded)
+                .expect("a decoder")
+                .read_to_end(&mut plain),
+            Coding::Brotli => brotli::Decompressor::new(encoded, 4096).read_to_end(&mut plain),
+            Coding::Gzip => flate2::read::GzDecoder::new(encoded).read_to_end(&mut plain),
+        };
+        read.expect("a whole stream");
+        plain
+    }
+
+    /// Goal: an event is on its way when it is sent. Method: what is out after one piece, decoded as far as it goes.
+    #[test]
+    fn a_flushed_piece_can_be_read_at_once() {
+        for coding in Coding::ALL {
+            let mut compressor = Compressor::new(coding, None, Flush::Always).expect("a coder");
+            let mut out = compressor.push(b"data: one\n\n").expect("bytes").to_vec();
+            let mut decoder: Box<dyn Read> = match coding {
+                Coding::Zstd => {
+                    Box::new(zstd::stream::read::Decoder::new(&*out).expect("a decoder"))
+                }
+                Coding::Brotli => Box::new(brotli::Decompressor::new(&*out, 4096)),
+                Coding::Gzip => Box::new(flate2::read::GzDecoder::new(&*out)),
+            };
+            let mut event = [0; 11];
+            decoder
+                .read_exact(&mut event)
+                .unwrap_or_else(|error| panic!("{coding:?}: {error}"));
+            assert_eq!(&event, b"data: one\n\n");
+            drop(decoder);
+            out.extend_from_slice(&compressor.finish().expect("an end"));
+            assert_eq!(plain(coding, &out), b"data: one\n\n");
+            assert!(compressor.finish().expect("nothing more").is_empty());
+        }
+    }
+
+    proptest! {
+        /// Goal: what comes out is what went in, whatever the pieces. Method: any pieces by every coding, either way of flushing.
+        #[test]
+        fn any_body_comes_out_as_it_went_in(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..6),
+            effort in prop::option::of(1_u8..=9),
+            flush in prop::sample::select(vec![Flush::Always, Flush::WhenFull]),
+        ) {
+            for coding in Coding::ALL {
+                let mut compressor = Compressor::new(coding, effort.map(Effort), flush).expect("a coder");
+                let mut out = Vec::new();
+                for piece in &pieces {
+                    out.extend_from_slice(&compressor.push(piece).expect("bytes"));
+                }
+                out.extend_from_slice(&compressor.finish().expect("an end"));
+                prop_assert_eq!(plain(coding, &out), pieces.concat());
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Decides which answers are compressed, and by which coding (RFC 9110 §8.4, §12.5.3).
+//!
+//! An answer that may be compressed says so in `Vary` whoever asks, since a cache in between would give the one form to who takes only the
+//! other. One that is compressed is no longer the same bytes: its strong validator becomes a weak one, and what speaks of bytes (length,
+//! ranges, digests) goes. Left alone is what has a coding already, what is a part of something, what says `no-transform` (RFC 9111
+//! §5.2.2.6), and what would hardly become shorter.
+//!
+//! # Limits
+//! [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) codings of `Accept-Encoding` are looked at.
+
+use http::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use super::negotiate::thousandths;
+use crate::bounds;
+use crate::config::rules::{Coding, CompressRules};
+
+/// What becomes of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It is none that is ever compressed.
+    LeaveAlone,
+    /// It could be, but this client does not take it so: it only tells that it varies.
+    Vary,
+    /// It is compressed.
+    Compress(Coding),
+}
+
+/// What has to be known of a request for that.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its version.
+    pub version: http::Version,
+    /// Its fields.
+    pub headers: &'a HeaderMap,
+}
+
+/// Decides about an answer.
+#[must_use]
+pub fn plan(
+    rules: &CompressRules,
+    asked: &Asked<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Plan {
+    if rules.encodings.is_empty() || !is_compressible(rules, status, headers) {
+        return Plan::LeaveAlone;
+    }
+    // HTTP/1.0 knows no chunks, and a body of unknown length would cost its connection.
+    let takes_any = asked.method != Method::HEAD
+        && asked.version >= http::Version::HTTP_11
+        && !has_token(asked.headers, &CACHE_CONTROL, "no-transform");
+    match choose(asked.headers, &rules.encodings).filter(|_| takes_any) {
+        Some(coding) => Plan::Compress(coding),
+        None => Plan::Vary,
+    }
+}
+
+fn is_compressible(rules: &CompressRules, status: StatusCode, headers: &HeaderMap) -> bool {
+    let bodiless = status.is_informational()
+        || [
+            StatusCode::NO_CONTENT,
+            StatusCode::RESET_CONTENT,
+            StatusCode::NOT_MODIFIED,
+        ]
+        .contains(&status);
+    let is_part = status == StatusCode::PARTIAL_CONTENT || headers.contains_key(CONTENT_RANGE);
+    let is_encoded = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    !bodiless
+        && !is_part
+        && !is_encoded
+        && length.is_none_or(|length| length >= rules.min_bytes)
+        && is_of_type(rules, headers)
+        && !has_token(headers, &CACHE_CONTROL, "no-transform")
+}
+
+fn is_of_type(rules: &CompressRules, headers: &HeaderMap) -> bool {
+    let Some(text) = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return false;
+    };
+    let essence = text
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    rules.types.iter().any(|of| match of.strip_suffix('*') {
+        Some(kind) => essence.starts_with(kind),
+        None => essence == **of,
+    })
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    let lines = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    lines
+        .flat_map(|line| line.split(','))
+        .any(|directive| directive.trim().eq_ignore_ascii_case(token))
+}
+
+/// The coding that the client likes best; of those that it likes equally the first of `ours`. `None`: it likes none as well as the plain
+/// answer.
+fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
+    let asked = || {
+        let lines = headers.get_all(ACCEPT_ENCODING).iter();
+        let lines = lines.filter_map(|line| line.to_str().ok());
+        lines
+            .flat_map(|line| line.split(','))
+            .take(bounds::ACCEPT_RANGES)
+            .filter_map(weighed)
+    };
+    let named = |name: &str| {
+        let own = asked().find(|(coding, _)| coding.eq_ignore_ascii_case(name));
+        own.map(|(_, weight)| weight)
+    };
+    let others = named("*");
+    // RFC 9110 §12.5.3: what is not listed goes by `*`; the plain answer is always welcome unless it is ruled out.
+    let plain = named("identity").unwrap_or(0);
+    let weight = |coding: Coding| {
+        let own = match coding {
+            Coding::Gzip => named("gzip").or_else(|| named("x-gzip")),
+            Coding::Zstd | Coding::Brotli => named(coding.name()),
+        };
+        own.or(others).unwrap_or(0)
+    };
+    let liked = ours.iter().map(|coding| (weight(*coding), *coding));
+    // The first of the best: `max_by_key` would take the last.
+    let best = liked.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
+    (best.0 > 0 && best.0 >= plain).then_some(best.1)
+}
+
+/// A coding with its weight in thousandths; `None` for what is none.
+fn weighed(text: &str) -> Option<(&str, u16)> {
+    let mut parts = text.split(';').map(str::trim);
+    let coding = parts.next().filter(|coding| !coding.is_empty())?;
+    let weight = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim()
+            .eq_ignore_ascii_case("q")
+            .then_some(value.trim())
+    });
+    Some((coding, weight.map_or(Some(1_000), thousandths)?))
+}
+
+/// What is inserted into the head of a compressed answer, and what goes from it.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// Fields to insert.
+    pub insert: Vec<(HeaderName, HeaderValue)>,
+    /// Fields to remove.
+    pub remove: &'static [HeaderName],
+}
+
+/// Fields that speak of the bytes as they were.
+static OF_BYTES: [HeaderName; 5] = [
+    CONTENT_LENGTH,
+    ACCEPT_RANGES,
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("digest"),
+];
+
+/// How the head of an answer changes that is compressed by `coding`; `Vary` comes from [`vary`].
+#[must_use]
+pub fn rewrite(coding: Coding, headers: &HeaderMap) -> Rewritten {
+    let mut insert = vec![
+        (CONTENT_ENCODING, HeaderValue::from_static(coding.name())),
+        // Taken away again for HTTP/2.
+        (TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
+    ];
+    if let Some(etag) = headers.get(ETAG)
+        && etag.as_bytes().starts_with(b"\"")
+        && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", etag.as_bytes()].concat())
+    {
+        insert.push((ETAG, weak));
+    }
+    Rewritten {
+        insert,
+        remove: &OF_BYTES,
+    }
+}
+
+/// The line of `Vary` to append; `None` where it is said already.
+#[must_use]
+pub fn vary(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+    let said = has_token(headers, &VARY, "accept-encoding") || has_token(headers, &VARY, "*");
+    (!said).then(|| (VARY, HeaderValue::from_static("accept-encoding")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rules() -> CompressRules {
+        CompressRules {
+            encodings: Coding::ALL.to_vec(),
+            level: None,
+            min_bytes: 1024,
+            types: vec!["text/*".into(), "application/json".into()],
+        }
+    }
+
+    fn chosen(accept: &str) -> Option<Coding> {
+        let value = HeaderValue::from_str(accept).expect("a value");
+        choose(
+            &HeaderMap::from_iter([(ACCEPT_ENCODING, value)]),
+            &Coding::ALL,
+        )
+    }
+
+    /// Goal: weights decide as the RFC says, and ours among equals. Method: what browsers and libraries send, and the corners.
+    #[test]
+    fn the_client_weighs_and_the_rules_decide_between_equals() {
+        assert_eq!(chosen("gzip, deflate, br, zstd"), Some(Coding::Zstd));
+        assert_eq!(chosen("gzip, deflate, br"), Some(Coding::Brotli));
+        assert_eq!(chosen("gzip;q=1.0, br;q=0.9"), Some(Coding::Gzip));
+        assert_eq!(chosen("GZIP"), Some(Coding::Gzip));
+        assert_eq!(chosen("x-gzip"), Some(Coding::Gzip));
+        assert_eq!(chosen("*"), Some(Coding::Zstd));
+        assert_eq!(chosen("*;q=0.5, zstd;q=0"), Some(Coding::Brotli));
+        assert_eq!(chosen("gzip;q=0"), None);
+        assert_eq!(chosen("identity"), None);
+        assert_eq!(chosen("identity;q=1, gzip;q=0.5"), None);
+        assert_eq!(chosen("identity;q=0.5, gzip;q=0.5"), Some(Coding::Gzip));
+        assert_eq!(chosen("deflate"), None);
+        assert_eq!(chosen("gzip;q=2"), None);
+        assert_eq!(chosen(""), None);
+        assert_eq!(choose(&HeaderMap::new(), &Coding::ALL), None);
+    }
+
+    fn of(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
+        let fields = fields.iter().cloned();
+        HeaderMap::from_iter(fields.map(|(name, value)| (name, HeaderValue::from_static(value))))
+    }
+
+    fn planned(method: &Method, status: u16, fields: &[(HeaderName, &'static str)]) -> Plan {
+        let headers = of(&[(ACCEPT_ENCODING, "gzip")]);
+        let asked = Asked {
+            method,
+            version: http::Version::HTTP_11,
+            headers: &headers,
+        };
+        let status = StatusCode::from_u16(status).expect("a status");
+        plan(&rules(), &asked, status, &of(fields))
+    }
+
+    /// Goal: only what gains by it is compressed. Method: an answer that is, and one difference at a time.
+    #[test]
+    fn what_is_encoded_short_or_a_part_is_left_alone() {
+        let html = (CONTENT_TYPE, "Text/HTML; charset=utf-8");
+        let get = |status, fields: &[_]| planned(&Method::GET, status, fields);
+        assert_eq!(
+            get(200, std::slice::from_ref(&html)),
+            Plan::Compress(Coding::Gzip)
+        );
+        assert_eq!(
+            get(404, &[html.clone(), (CONTENT_LENGTH, "1024")]),
+            Plan::Compress(Coding::Gzip)
+        );
+        assert_eq!(
+            get(200, &[html.clone(), (CONTENT_ENCODING, "identity")]),
+            Plan::Compress(Coding::Gzip)
+        );
+        assert_eq!(
+            planned(&Method::HEAD, 200, std::slice::from_ref(&html)),
+            Plan::Vary
+        );
+        for (status, field) in [
+            (200, (CONTENT_LENGTH, "1023")),
+            (200, (CONTENT_ENCODING, "br")),
+            (200, (CONTENT_ENCODING, "unknown")),
+            (200, (CACHE_CONTROL, "public, No-Transform")),
+            (200, (CONTENT_RANGE, "bytes 0-1/2")),
+            (206, (VARY, "a")),
+            (304, (VARY, "a")),
+            (204, (VARY, "a")),
+            (101, (VARY, "a")),
+        ] {
+            assert_eq!(
+                get(status, &[html.clone(), field.clone()]),
+                Plan::LeaveAlone,
+                "{status} {field:?}"
+            );
+        }
+        assert_eq!(get(200, &[(CONTENT_TYPE, "image/png")]), Plan::LeaveAlone);
+        assert_eq!(get(200, &[]), Plan::LeaveAlone);
+    }
+
+    /// Goal: what is said of the bytes stays true. Method: a strong validator, a weak one, and a Vary that says it already.
+    #[test]
+    fn validators_become_weak_and_vary_is_said_once() {
+        let etag = |value| {
+            let headers = of(&[(ETAG, value)]);
+            let rewritten = rewrite(Coding::Gzip, &headers);
+            let found = rewritten.insert.into_iter().find(|(name, _)| name == ETAG);
+            found.map(|(_, value)| value.to_str().expect("text").to_owned())
+        };
+        assert_eq!(etag("\"a\"").as_deref(), Some("W/\"a\""));
+        assert_eq!(etag("W/\"a\""), None);
+        assert!(vary(&of(&[(VARY, "origin, Accept-Encoding")])).is_none());
+        assert!(vary(&of(&[(VARY, "*")])).is_none());
+        assert!(vary(&of(&[(VARY, "origin")])).is_some());
+    }
+
+    proptest! {
+        /// Goal: no client makes this fall over, or gets what it rules out. Method: any text, and a `q=0` for each coding.
+        #[test]
+        fn any_accept_encoding_has_an_answer(text in "[ -~]{0,80}", weights in prop::collection::vec(0_u16..=1, 3)) {
+            let _ = chosen(&text);
+            let line: Vec<String> = Coding::ALL.iter().zip(&weights)
+                .map(|(coding, weight)| format!("{};q={weight}", coding.name())).collect();
+            let allowed = |coding: &Coding| weights[Coding::ALL.iter().position(|all| all == coding).expect("one of all")] > 0;
+            prop_assert_eq!(chosen(&line.join(",")), Coding::ALL.into_iter().find(allowed));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Chooses what a failure looks like to a client, among the operator's pages and the problem body.
+//!
+//! What is filled in is digits, a phrase of the standard and hexadecimal digits, so nothing needs an escape in any type.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::negotiate;
+use super::problem::PROBLEM_JSON;
+use crate::config::rules::{ErrorPages, Failing, Page, PagePiece};
+use crate::record::RequestId;
+
+/// What `Accept` chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// There is no page for this failure.
+    NoPage,
+    /// The problem body, where there are pages too.
+    Problem,
+    /// A page with its type.
+    Page(HeaderValue, Bytes),
+}
+
+/// The body of a failure with `status`, for a client that sent `headers`.
+#[must_use]
+pub fn choose(
+    pages: &ErrorPages,
+    status: StatusCode,
+    headers: &HeaderMap,
+    request_id: RequestId,
+) -> Chosen {
+    let Some(page) = find(pages, status) else {
+        return Chosen::NoPage;
+    };
+    let own = page.bodies.iter().map(|body| &body.content_type);
+    let problem = PROBLEM_JSON;
+    let types = std::iter::once(&problem)
+        .chain(own)
+        .map(|media_type| media_type.to_str().unwrap_or_default());
+    let chosen = negotiate::choose(headers, types).checked_sub(1);
+    match chosen.and_then(|index| page.bodies.get(index)) {
+        Some(body) => Chosen::Page(
+            body.content_type.clone(),
+            fill(&body.text, status, request_id),
+        ),
+        None => Chosen::Problem,
+    }
+}
+
+/// The page of this very status, or else that of its class.
+fn find(pages: &ErrorPages, status: StatusCode) -> Option<&Page> {
+    let class = if status.is_server_error() {
+        Failing::Server
+    } else {
+        Failing::Client
+    };
+    [Failing::Status(status), class]
+        .into_iter()
+        .find_map(|failing| {
+            let of_it = pages.pages.iter().find(|(of, _)| *of == failing);
+            of_it.map(|(_, page)| page)
+        })
+}
+
+fn fill(text: &[PagePiece], status: StatusCode, request_id: RequestId) -> Bytes {
+    let mut body = BytesMut::new();
+    for piece in text {
+        match piece {
+            PagePiece::Text(text) => body.extend_from_slice(text.as_bytes()),
+            PagePiece::Status => body.extend_from_slice(status.as_str().as_bytes()),
+            PagePiece::Reason => {
+                let reason = status.canonical_reason().unwrap_or_default();
+                body.extend_from_slice(reason.as_bytes());
+            }
+            PagePiece::RequestId => body.extend_from_slice(request_id.hex().as_bytes()),
+        }
+    }
+    body.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::rules::PageBody;
+    use http::header::ACCEPT;
+
+    fn page(text: &str) -> Page {
+        Page {
+            bodies: vec![PageBody {
+                content_type: HeaderValue::from_static("text/html; charset=utf-8"),
+                text: vec![
+                    PagePiece::Text(text.into()),
+                    PagePiece::Status,
+                    PagePiece::Text(" ".into()),
+                    PagePiece::Reason,
+                    PagePiece::Text(" ".into()),
+                    PagePiece::RequestId,
+                ],
+            }],
+        }
+    }
+
+    fn chosen(status: u16, accept: Option<&'static str>) -> Option<String> {
+        let pages = ErrorPages {
+            pages: vec![
+                (Failing::Server, page("5xx ")),
+                (Failing::Status(StatusCode::BAD_GATEWAY), page("own ")),
+            ],
+            files: Vec::new(),
+        };
+        let accept = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
+        let headers: HeaderMap = accept.into_iter().collect();
+        let status = StatusCode::from_u16(status).expect("a status");
+        match choose(&pages, status, &headers, RequestId::from_bits(10)) {
+            Chosen::NoPage => None,
+            Chosen::Problem => Some("problem".to_owned()),
+            Chosen::Page(_, body) => Some(String::from_utf8(body.to_vec()).expect("text")),
+        }
+    }
+
+    /// Goal: the status goes before its class, and programs get the problem body. Method: pages for 502 and for 5xx.
+    #[test]
+    fn a_page_of_the_status_goes_before_that_of_its_class() {
+        let browser = Some("text/html,application/xhtml+xml,*/*;q=0.8");
+        let id = "0000000000000000000000000000000a";
+        assert_eq!(
+            chosen(502, browser),
+            Some(format!("own 502 Bad Gateway {id}"))
+        );
+        assert_eq!(
+            chosen(504, browser),
+            Some(format!("5xx 504 Gateway Timeout {id}"))
+        );
+        assert_eq!(chosen(504, None).as_deref(), Some("problem"));
+        assert_eq!(
+            chosen(504, Some("application/json")).as_deref(),
+            Some("problem")
+        );
+        assert_eq!(chosen(404, browser), None);
+    }
+}

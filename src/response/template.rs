@@ -1,0 +1,304 @@
+//! Fills in templates of fields, paths and redirects.
+//!
+//! What clients sent comes in normal form: a path has escapes for all that means something elsewhere, a host is letters, digits and dots.
+//! So nothing that is filled in can end a field or begin another one. A path that is made is brought into normal form again, because pieces
+//! of one may make what the whole would not: two slashes, a `..`, half an escape.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use http::HeaderValue;
+
+use crate::bounds;
+use crate::client::address_text;
+use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
+use crate::record::RequestId;
+use crate::route::{NormalPath, PathGroups};
+
+/// What templates can speak of.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Who asks.
+    pub client: IpAddr,
+    /// The host in normal form; empty where none was named.
+    pub host: &'a str,
+    /// The path in normal form.
+    pub path: &'a str,
+    /// What follows its `?`; empty where nothing does.
+    pub query: &'a str,
+    /// The name of the route; empty where there is none.
+    pub route: &'a str,
+    /// The request's identity.
+    pub request_id: RequestId,
+    /// The groups of the route's path, if it is an expression.
+    pub groups: Option<&'a PathGroups>,
+}
+
+/// Why a path cannot be made. The client is to blame: answer 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmade {
+    /// It is none, or too long.
+    Broken,
+    /// It would be read in two ways.
+    Ambiguous,
+}
+
+/// The value of a field; `None` where what is filled in cannot be part of one.
+#[must_use]
+pub fn field(template: &Template, told: &Told<'_>) -> Option<HeaderValue> {
+    match template {
+        Template::Fixed(value) => Some(value.clone()),
+        Template::Filled(slots) => HeaderValue::from_str(&fill(slots, told)).ok(),
+    }
+}
+
+/// The target for the origin: a path in normal form that has one reading, and the query as it was sent.
+///
+/// # Errors
+/// [`Unmade`] where the template and this path make no such path.
+pub fn target(template: &Template, told: &Told<'_>) -> Result<String, Unmade> {
+    let made = text(template, told);
+    let mut target = normal(&made)?;
+    push_query(&mut target, told.query);
+    bounded(target)
+}
+
+/// The `Location` of a redirect.
+///
+/// # Errors
+/// [`Unmade`] where the template and this path make none.
+pub fn location(rules: &RedirectRules, told: &Told<'_>) -> Result<String, Unmade> {
+    let made = text(&rules.to, told);
+    let (made, fragment) = match made.split_once('#') {
+        Some((made, fragment)) => (made, Some(fragment)),
+        None => (&*made, None),
+    };
+    let (path, query) = match made.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (made, None),
+    };
+    let mut location = match rules.place {
+        RedirectPlace::Path => normal(path)?,
+        // The rules have seen to it that no slot stands where the host is, but for that of the host.
+        RedirectPlace::Url => path.to_owned(),
+    };
+    match (query, rules.query) {
+        (Some(query), _) => push_query(&mut location, query),
+        (None, RedirectQuery::Kept) => push_query(&mut location, told.query),
+        (None, RedirectQuery::Replaced) => {}
+    }
+    if let Some(fragment) = fragment {
+        location.push('#');
+        location.push_str(fragment);
+    }
+    bounded(location)
+}
+
+fn text<'t>(template: &'t Template, told: &Told<'_>) -> Cow<'t, str> {
+    match template {
+        Template::Fixed(value) => Cow::Borrowed(value.to_str().unwrap_or_default()),
+        Template::Filled(slots) => Cow::Owned(fill(slots, told)),
+    }
+}
+
+fn normal(path: &str) -> Result<String, Unmade> {
+    if path.contains('?') {
+        return Err(Unmade::Broken);
+    }
+    let normal = NormalPath::parse(path).map_err(|_| Unmade::Broken)?;
+    if normal.is_ambiguous() {
+        return Err(Unmade::Ambiguous);
+    }
+    Ok(normal.as_str().to_owned())
+}
+
+fn push_query(target: &mut String, query: &str) {
+    if !query.is_empty() {
+        target.push('?');
+        target.push_str(query);
+    }
+}
+
+fn bounded(target: String) -> Result<String, Unmade> {
+    if target.len() > bounds::SHAPED_TARGET {
+        return Err(Unmade::Broken);
+    }
+    Ok(target)
+}
+
+fn fill(slots: &[Slot], told: &Told<'_>) -> String {
+    let mut made = String::new();
+    for slot in slots {
+        match slot {
+            Slot::Text(text) => made.push_str(text),
+            Slot::ClientIp => made.push_str(&address_text(told.client)),
+            Slot::Host => made.push_str(told.host),
+            // Writing into a text does not fail.
+            Slot::RequestId => drop(write!(made, "{}", told.request_id)),
+            Slot::Route => made.push_str(told.route),
+            Slot::Segment(at) => {
+                made.push_str(told.path.split('/').nth(at + 1).unwrap_or_default())
+            }
+            Slot::Rest(behind) => {
+                let mut rest = told.path.splitn(behind + 2, '/');
+                made.push_str(rest.nth(behind + 1).unwrap_or_default());
+            }
+            Slot::Group(name) => {
+                made.push_str(
+                    told.groups
+                        .map_or("", |groups| groups.find(told.path, name)),
+                );
+            }
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::PathRegex;
+    use http::StatusCode;
+    use proptest::prelude::*;
+
+    fn told(path: &str) -> Told<'_> {
+        Told {
+            client: IpAddr::from([192, 0, 2, 7]),
+            host: "shop.test",
+            path,
+            query: "a=%2F&b",
+            route: "shop",
+            request_id: RequestId::from_bits(10),
+            groups: None,
+        }
+    }
+
+    fn filled(slots: &[Slot]) -> Template {
+        Template::Filled(slots.to_vec())
+    }
+
+    fn words(text: &str) -> Slot {
+        Slot::Text(text.into())
+    }
+
+    /// Goal: each slot has its value. Method: all of them in one field.
+    #[test]
+    fn every_slot_has_its_value() {
+        let all = filled(&[
+            Slot::ClientIp,
+            words(" "),
+            Slot::Host,
+            words(" "),
+            Slot::Route,
+            words(" "),
+            Slot::Segment(1),
+            words(" "),
+            Slot::Rest(1),
+            words(" "),
+            Slot::RequestId,
+        ]);
+        let value = field(&all, &told("/users/7%20b/x/")).expect("a value");
+        let expected = "192.0.2.7 shop.test shop 7%20b 7%20b/x/ 0000000000000000000000000000000a";
+        assert_eq!(value, expected);
+        assert_eq!(
+            field(&filled(&[Slot::Segment(9)]), &told("/")).expect("a value"),
+            ""
+        );
+    }
+
+    /// Goal: a prefix goes, and what is left is a path with the query as it was. Method: paths with more and with nothing behind it.
+    #[test]
+    fn what_is_left_of_a_path_is_a_path() {
+        let stripped = filled(&[words("/"), Slot::Rest(1)]);
+        for (path, left) in [
+            ("/api/v1/x", "/v1/x?a=%2F&b"),
+            ("/api/v1/", "/v1/?a=%2F&b"),
+            ("/api/", "/?a=%2F&b"),
+            ("/api", "/?a=%2F&b"),
+        ] {
+            assert_eq!(target(&stripped, &told(path)).expect("a target"), left);
+        }
+    }
+
+    /// Goal: pieces of a path cannot make what no request could ask for. Method: groups that cut at a slash, at dots and in an escape.
+    #[test]
+    fn pieces_of_a_path_do_not_walk_around_it() {
+        let expression = PathRegex::new("^/x(.*?)-(.*)$").expect("an expression");
+        let groups = PathGroups::of(&expression);
+        let made = |path: &str, slots: &[Slot]| {
+            let told = Told {
+                query: "",
+                groups: groups.as_ref(),
+                ..told(path)
+            };
+            target(&filled(slots), &told)
+        };
+        let (one, two) = (Slot::Group("1".into()), Slot::Group("2".into()));
+        let slash = words("/");
+        assert_eq!(
+            made("/x/a-b", &[slash.clone(), one.clone()]),
+            Ok("/a".to_owned())
+        );
+        assert_eq!(
+            made("/x.-.", &[words("/a/"), one.clone(), two.clone()]),
+            Err(Unmade::Ambiguous)
+        );
+        assert_eq!(
+            made("/x%2-F", &[slash.clone(), one.clone(), two.clone()]),
+            Err(Unmade::Ambiguous)
+        );
+        assert_eq!(
+            made("/x%2-G", &[slash, one.clone(), two]),
+            Err(Unmade::Broken)
+        );
+        assert_eq!(made("/xa-", &[one]), Err(Unmade::Broken));
+    }
+
+    fn redirect(to: &[Slot], place: RedirectPlace, query: RedirectQuery) -> RedirectRules {
+        RedirectRules {
+            status: StatusCode::FOUND,
+            to: filled(to),
+            place,
+            query,
+            groups: None,
+        }
+    }
+
+    /// Goal: the query goes along unless the target has its own, and a path stays on its host. Method: one redirect of each kind.
+    #[test]
+    fn a_redirect_keeps_the_query_and_the_host() {
+        let url = [words("https://"), Slot::Host, words("/new/"), Slot::Rest(1)];
+        let kept = redirect(&url, RedirectPlace::Url, RedirectQuery::Kept);
+        assert_eq!(
+            location(&kept, &told("/old/a/b")).expect("a location"),
+            "https://shop.test/new/a/b?a=%2F&b"
+        );
+        let own = [words("/new?from="), Slot::Segment(0), words("#top")];
+        let own = redirect(&own, RedirectPlace::Path, RedirectQuery::Replaced);
+        assert_eq!(
+            location(&own, &told("/old")).expect("a location"),
+            "/new?from=old#top"
+        );
+        let foreign = [words("//"), Slot::Rest(1)];
+        let foreign = redirect(&foreign, RedirectPlace::Path, RedirectQuery::Replaced);
+        assert_eq!(
+            location(&foreign, &told("/old/evil.test")).expect("a location"),
+            "/evil.test"
+        );
+    }
+
+    proptest! {
+        /// Goal: whatever is made for an origin has one reading, and stays as it is when read again. Method: any normal path, any cut.
+        #[test]
+        fn a_made_path_is_its_own_normal_form(path in "/[a-z.%/;+]{0,24}", behind in 0_usize..4, text in "/[a-z./%2]{0,6}") {
+            let Ok(path) = NormalPath::parse(&path) else { return Ok(()); };
+            let slots = filled(&[words(&text), Slot::Rest(behind), Slot::Segment(behind)]);
+            if let Ok(made) = target(&slots, &Told { query: "", ..told(path.as_str()) }) {
+                let again = NormalPath::parse(&made).expect("a path");
+                prop_assert_eq!(again.as_str(), &made);
+                prop_assert!(!again.is_ambiguous());
+            }
+        }
+    }
+}
