@@ -29,6 +29,7 @@ pub mod live;
 pub mod snapshot;
 pub mod state;
 pub mod store;
+mod supervisor;
 
 pub mod admin;
 

@@ -18,9 +18,11 @@ use crate::config::rules::{ListenerRules, ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, Loaded};
 use crate::gateway::Waiting;
+use crate::listener::Presence;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
+use crate::supervisor;
 
 /// Shared by all requests of the process.
 pub struct Live {
@@ -37,6 +39,8 @@ pub struct Live {
     file: PathBuf,
     /// Requests that are held back.
     pub waiting: Waiting,
+    /// Of clients.
+    pub connections: Arc<Presence>,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -103,6 +107,7 @@ impl Live {
             version_at_start: Version::of(&files),
             file: file.to_owned(),
             waiting: Waiting::default(),
+            connections: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),
@@ -174,6 +179,7 @@ impl Live {
 
     /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
     pub fn reload(&self) {
+        supervisor::reloading();
         // Only the reload service calls this, so compile and swap see the same predecessor.
         match config::load(&self.file) {
             Ok(Loaded { rules, warnings }) => {
@@ -184,6 +190,12 @@ impl Live {
             }
             Err(problems) => self.keep(problems.to_string()),
         }
+        supervisor::ready(match self.last_reload() {
+            Some(ReloadReport { error: Some(_), .. }) => {
+                "serving; the configuration was not reloaded"
+            }
+            _ => "serving",
+        });
     }
 
     fn keep(&self, error: String) {

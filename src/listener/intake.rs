@@ -105,6 +105,7 @@ impl ServerApp for Intake {
         mut stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
+        let _present = self.live.connections.enter();
         let patience = self.live.snapshot().rules.server.client_read_timeout;
         if timeout(patience, self.speaks_http2(&mut stream))
             .await

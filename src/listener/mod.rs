@@ -4,6 +4,7 @@ mod admin;
 mod connection;
 pub(crate) mod head;
 mod intake;
+mod presence;
 mod repeat;
 mod vigil;
 
@@ -15,6 +16,7 @@ use pingora::protocols::http::date::get_cached_date;
 
 pub use admin::AdminDesk;
 pub use intake::Intake;
+pub use presence::Presence;
 
 /// The other end of a connection, IPv4-mapped addresses folded.
 fn peer_address(stream: &Stream) -> Option<IpAddr> {
