@@ -134,6 +134,27 @@ pub const REPEAT_FIELDS: usize = 64;
 /// How long the end of the process waits for the access log: a disk that hangs may not hold up a shutdown. Then the lines are lost.
 pub const LAST_LINES: Duration = Duration::from_secs(2);
 
+/// How long a process that drains leaves idle connections open: a request that is on its way to one is heard and answered, for
+/// clients as far away as a second. Then the process ends.
+pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+/// How often a process that drains, or follows a successor, looks how far it is.
+pub const DRAIN_LOOKS: Duration = Duration::from_millis(10);
+
+/// How long a hand-over waits for the other process. The tables of ten thousand limits are opened in a few seconds. At the bound the old
+/// process goes on, and the new one ends.
+pub const UPGRADE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of a line of the hand-over: a path, `PATH_MAX` of Linux, has 4096. A longer one ends the conversation.
+pub const UPGRADE_LINE: usize = 8 * 1024;
+
+/// Listening sockets of one hand-over that were received and not yet asked for: more are nobody's listeners. It ends the conversation.
+pub const UPGRADE_SOCKETS: usize = 1024;
+
+/// Conversations at the upgrade socket at the same time: one with a successor, one with a command, and some that only look. Others are
+/// closed at once.
+pub const UPGRADE_CONVERSATIONS: usize = 8;
+
 /// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 

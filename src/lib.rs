@@ -31,6 +31,7 @@ pub mod live;
 pub mod snapshot;
 pub mod state;
 pub mod store;
+mod supervisor;
 
 pub mod admin;
 

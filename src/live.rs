@@ -25,6 +25,7 @@ use crate::listener::{Admittance, Certificates, OpenFiles};
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
+use crate::supervisor;
 
 /// Shared by all requests of the process.
 pub struct Live {
@@ -195,6 +196,7 @@ impl Live {
 
     /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
     pub fn reload(&self) {
+        supervisor::reloading();
         // Only the reload service calls this, so compile and swap see the same predecessor.
         match config::load(&self.file) {
             Ok(Loaded { rules, warnings }) => {
@@ -205,6 +207,12 @@ impl Live {
             }
             Err(problems) => self.keep(problems.to_string()),
         }
+        supervisor::ready(match self.last_reload() {
+            Some(ReloadReport { error: Some(_), .. }) => {
+                "serving; the configuration was not reloaded"
+            }
+            _ => "serving",
+        });
     }
 
     fn keep(&self, error: String) {

@@ -1,35 +1,43 @@
 //! Builds the Pingora server, the only file that does: listeners, services, drain.
 
+mod drain;
+mod opening;
+mod sockets;
+pub mod upgrade;
+
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{info, warn};
+use log::{error, info, warn};
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
-use pingora::server::{
-    ExecutionPhase, RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, UnixShutdownSignalWatch,
-};
+use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
+use self::drain::{exit_when_drained, save_log};
+use self::opening::{Closes, Opened, Opening};
+use self::sockets::{Listening, Sockets};
+use self::upgrade::{Claim, Succession, Takeover};
 use crate::admission::KeySeed;
 use crate::bounds;
-use crate::clock;
 use crate::config::rules::Rules;
 use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
-use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles, reachable};
+use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{Home, HomeError, Keeper};
 use crate::store::Syncs;
+use crate::supervisor::{self, Watchdog};
 
 /// Why the gateway could not start.
 #[derive(Debug)]
@@ -40,6 +48,19 @@ pub enum StartError {
     AccessLog(std::io::Error),
     /// There is no home for counters.
     Home(HomeError),
+    /// There is no path at which a running gateway could be asked.
+    NoUpgradeSocket,
+    /// The gateway at this path does not hand over.
+    Takeover(PathBuf, std::io::Error),
+}
+
+/// How a gateway comes to its listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It binds them.
+    Alone,
+    /// It takes them over from the gateway that runs.
+    AsSuccessor,
 }
 
 impl std::fmt::Display for StartError {
@@ -48,21 +69,31 @@ impl std::fmt::Display for StartError {
             Self::Bind(address, cause) => write!(f, "cannot listen on {address}: {cause}"),
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
             Self::Home(cause) => cause.fmt(f),
+            Self::NoUpgradeSocket => f.write_str(NO_UPGRADE_SOCKET),
+            Self::Takeover(path, cause) => write!(
+                f,
+                "no gateway hands over at {}: {cause}; without --upgrade this one starts alone",
+                path.display()
+            ),
         }
     }
 }
 
 impl std::error::Error for StartError {}
 
-/// Runs the gateway with `rules` from `file` until a signal ends it.
+/// What to write so that there can be an upgrade.
+pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] state_dir = \"/var/lib/sluicegate/state\", or \
+     upgrade_socket = \"/run/sluicegate/upgrade.sock\", and restart once";
+
+/// Runs the gateway with `rules` from `file` until a signal, or a successor, ends it.
 ///
 /// # Errors
-/// When it cannot start; nothing was listened on then. A signal ends the process, so there is no other return.
-pub fn run(file: &Path, rules: Rules) -> Result<Infallible, StartError> {
+/// When it cannot start; a gateway that it was to succeed then goes on. The process ends by itself, so there is no other return.
+pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartError> {
     let log = AccessLog::start(&rules.log.access).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
     let recorder = Recorder { metrics, log };
-    serve(file, rules, recorder, |_| {})
+    serve(file, rules, recorder, begin, |_| {})
 }
 
 /// As [`run`], with a recorder and further services of the caller's.
@@ -73,12 +104,23 @@ pub fn serve(
     file: &Path,
     rules: Rules,
     recorder: Recorder,
+    begin: Begin,
     add_services: impl FnOnce(&mut Server),
 ) -> Result<Infallible, StartError> {
+    let upgrade_socket = rules.server.upgrade_socket.clone();
+    let (takeover, inherited) = match begin {
+        Begin::Alone => (None, Listening::new()),
+        Begin::AsSuccessor => {
+            let path = upgrade_socket
+                .as_deref()
+                .ok_or(StartError::NoUpgradeSocket)?;
+            let (takeover, inherited) = Takeover::begin(path)?;
+            (Some(takeover), inherited)
+        }
+    };
     let addresses = rules.listeners.iter().map(|listener| listener.address);
-    for address in addresses.chain([rules.admin.address]) {
-        probe(address)?;
-    }
+    let addresses = addresses.chain([rules.admin.address]);
+    let sockets = Arc::new(Sockets::open(addresses, inherited)?);
     // Before anything asks what time it is: a state directory has a clock of its own.
     let (home, seed) = Home::open(rules.server.state_dir.as_deref()).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
@@ -89,10 +131,15 @@ pub fn serve(
 
     let mut server = Server::new_with_opt_and_conf(None, configuration(rules));
     let conf = Arc::clone(&server.configuration);
+    let mut opening = Opening::of(&sockets);
     for listener in &rules.listeners {
-        server.add_service(gateway_at(listener.address, &live, &conf));
+        let service = gateway_at(listener.address, &live, &conf);
+        server.add_service(opening.add(service, Closes::AtDrain));
     }
-    server.add_service(AdminDesk::service(&live, rules.admin.address));
+    // Probes and scrapes are answered while the process drains, but by the successor once there is one.
+    let (retire, retired) = watch::channel(false);
+    let desk = AdminDesk::service(&live, rules.admin.address);
+    server.add_service(opening.add(desk, Closes::When(retired)));
     server.add_service(background_service("reload", Reloads(Arc::clone(&live))));
     server.add_service(background_service(
         "health",
@@ -100,10 +147,25 @@ pub fn serve(
     ));
     server.add_service(background_service("state", Keeper(Arc::clone(&live))));
     server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
+    server.add_service(background_service("watchdog", Watchdog));
 
     add_services(&mut server);
 
-    serve_when_listening(&live);
+    let succession = Succession::of(&sockets);
+    let stop = Stop {
+        live: Arc::clone(&live),
+        sockets,
+        succession: Arc::clone(&succession),
+        can_hand_over: upgrade_socket.is_some(),
+        retire,
+    };
+    let start = Start {
+        live: Arc::clone(&live),
+        takeover,
+        upgrade_socket,
+        succession,
+    };
+    start.complete(opening.complete());
     exit_when_drained(&server, Arc::clone(&live));
     for listener in &rules.listeners {
         info!("listening on {}", listener.address);
@@ -113,9 +175,9 @@ pub fn serve(
     // The server runs for ever: kept here, the first configuration's tables and connections would never go.
     drop(snapshot);
     server.run(RunArgs {
-        shutdown_signal: Box::new(Stop(Arc::clone(&live))),
+        shutdown_signal: Box::new(stop),
     });
-    // Both signals end the process while the server runs; what follows is for a server that ends by itself.
+    // Signals and successors end the process while the server runs; what follows is for a server that ends by itself.
     save_log(&live);
     std::process::exit(0)
 }
@@ -134,29 +196,43 @@ fn tell_room(files: OpenFiles, caps: ConnectionCaps) {
     }
 }
 
-/// Fails early and clearly where Pingora would retry for half a minute and panic.
-fn probe(address: SocketAddr) -> Result<(), StartError> {
-    TcpListener::bind(address)
-        .map(drop)
-        .map_err(|cause| StartError::Bind(address, cause))
+/// What is left to do once every listener accepts.
+struct Start {
+    live: Arc<Live>,
+    takeover: Option<Takeover>,
+    upgrade_socket: Option<PathBuf>,
+    succession: Arc<Succession>,
 }
 
-/// Turns `/readyz` to 200 once every listener accepts. Pingora does not tell, so a connection to each does.
-fn serve_when_listening(live: &Arc<Live>) {
-    const POLL: Duration = Duration::from_millis(5);
-    let live = Arc::clone(live);
-    std::thread::spawn(move || {
-        for listener in &live.snapshot().rules.listeners {
-            while TcpStream::connect(reachable(listener.address)).is_err()
-                && live.phase() == Phase::Starting
-            {
-                std::thread::sleep(POLL);
+impl Start {
+    /// Turns `/readyz` to 200 once every listener accepts, and takes the predecessor's place.
+    fn complete(self, opened: Opened) {
+        std::thread::spawn(move || {
+            if opened.wait().is_err() {
+                error!("a listener does not start");
+                std::process::exit(1);
             }
-        }
-        live.enter(Phase::Serving);
-    });
+            self.live.enter(Phase::Serving);
+            let claim = match self.takeover.map(Takeover::complete) {
+                None => Claim::IfUnanswered,
+                Some(Ok(())) => {
+                    info!("upgrade: took over from the gateway before");
+                    Claim::FromPredecessor
+                }
+                Some(Err(cause)) => {
+                    // Invariant 2 of the hand-over: the predecessor goes on.
+                    error!("upgrade: the gateway before this one goes on: {cause}");
+                    save_log(&self.live);
+                    std::process::exit(1);
+                }
+            };
+            if let Some(path) = &self.upgrade_socket {
+                upgrade::serve(path, claim, &self.succession);
+            }
+            supervisor::ready("serving");
+        });
+    }
 }
-
 fn configuration(rules: &Rules) -> ServerConf {
     ServerConf {
         threads: rules.server.threads,
@@ -191,65 +267,89 @@ fn server_options(rules: &Rules) -> HttpServerOptions {
     options
 }
 
-/// SIGTERM drains, SIGINT stops at once. SIGQUIT, Pingora's upgrade, drains too: there is no successor to hand over to.
-struct Stop(Arc<Live>);
+/// Ends the process: SIGTERM drains, SIGINT stops at once, and so does, after a drain, a successor that has taken over.
+struct Stop {
+    live: Arc<Live>,
+    sockets: Arc<Sockets>,
+    succession: Arc<Succession>,
+    can_hand_over: bool,
+    retire: watch::Sender<bool>,
+}
 
 #[async_trait]
 impl ShutdownSignalWatch for Stop {
     async fn recv(&self) -> ShutdownSignal {
-        match UnixShutdownSignalWatch.recv().await {
-            ShutdownSignal::FastShutdown => {
-                info!("SIGINT: stopping");
-                save_log(&self.0);
-                // Returning would drop the runtimes under Pingora's accept loops, which then spin on errors, sometimes for ever.
-                std::process::exit(0)
+        let mut signals = match Signals::listen() {
+            Ok(signals) => signals,
+            Err(error) => {
+                error!("cannot listen to signals: {error}");
+                std::process::exit(1)
             }
-            ShutdownSignal::GracefulTerminate | ShutdownSignal::GracefulUpgrade => {
-                info!("SIGTERM: draining");
-                self.0.enter(Phase::Draining);
-                ShutdownSignal::GracefulTerminate
+        };
+        loop {
+            tokio::select! {
+                _ = signals.interrupt.recv() => {
+                    info!("SIGINT: stopping");
+                    supervisor::stopping();
+                    save_log(&self.live);
+                    // Returning would drop the runtimes under Pingora's accept loops, which then spin on errors, sometimes for ever.
+                    std::process::exit(0)
+                }
+                _ = signals.terminate.recv() => {
+                    info!("SIGTERM: draining");
+                    self.succession.stop();
+                    supervisor::stopping();
+                    break;
+                }
+                _ = signals.quit.recv() => {
+                    if !self.can_hand_over {
+                        info!("SIGQUIT: draining, since no successor can take over; {NO_UPGRADE_SOCKET}");
+                        self.succession.stop();
+                        supervisor::stopping();
+                        break;
+                    }
+                    self.await_successor();
+                }
+                () = self.succession.handed_over() => {
+                    // Nobody holds the receiver when the admin listener failed.
+                    let _ = self.retire.send(true);
+                    break;
+                }
             }
         }
+        self.live.enter(Phase::Draining);
+        self.sockets.close();
+        ShutdownSignal::GracefulTerminate
     }
 }
 
-/// Pingora sleeps its whole grace period; this ends the process as soon as the last request is done, or at the timeout.
-fn exit_when_drained(server: &Server, live: Arc<Live>) {
-    const POLL: Duration = Duration::from_millis(10);
-    let mut phases = server.watch_execution_phase();
-    std::thread::spawn(move || {
-        while !matches!(
-            phases.blocking_recv(),
-            Ok(ExecutionPhase::ShutdownGracePeriod)
-        ) {
-            if phases.is_closed() {
-                return;
+impl Stop {
+    /// SIGQUIT is how Pingora's servers are told that a successor was started. Here it may come at any time, and if it does not come nothing ends.
+    fn await_successor(&self) {
+        info!("SIGQUIT: waiting for a successor, `sluicegate run --upgrade`");
+        let succession = Arc::clone(&self.succession);
+        tokio::spawn(async move {
+            tokio::time::sleep(bounds::UPGRADE_PATIENCE).await;
+            if succession.is_serving() {
+                warn!("no successor has taken over, this process goes on");
             }
-        }
-        let start = clock::now();
-        let timeout = live.snapshot().rules.server.shutdown_timeout;
-        // A request whose head is just being read is not counted yet; two quiet looks in a row let it enter.
-        let mut quiet = 0;
-        while quiet < 2 && clock::since(start) < timeout {
-            quiet = if live.recorder.metrics.requests_in_flight() == 0 {
-                quiet + 1
-            } else {
-                0
-            };
-            std::thread::sleep(POLL);
-        }
-        match live.recorder.metrics.requests_in_flight() {
-            0 => info!("drained"),
-            left => warn!("{left} requests are cut off after {timeout:?}"),
-        }
-        save_log(&live);
-        std::process::exit(0);
-    });
+        });
+    }
 }
 
-/// Writes the lines that are still buffered.
-fn save_log(live: &Live) {
-    if !live.recorder.log.flush(bounds::LAST_LINES) {
-        warn!("the access log hangs, its last lines are lost");
+/// The signals that end a process.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+        })
     }
 }

@@ -118,6 +118,7 @@ fn whole_reference() -> String {
     let mut whole = reference();
     for key in [
         "state_dir",
+        "upgrade_socket",
         "overrides",
         "token_file",
         "file",

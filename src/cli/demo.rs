@@ -15,7 +15,7 @@ use super::{FAILED, tell};
 use crate::config;
 use crate::record::live_view::Colour;
 use crate::record::{AccessLog, Recorder};
-use crate::server::{self, StartError};
+use crate::server::{self, Begin, StartError};
 
 /// Runs until Ctrl-C.
 pub(super) fn demo() -> u8 {
@@ -110,7 +110,7 @@ origin = "app"
                     metrics: Arc::default(),
                     log,
                 };
-                server::serve(&file, rules, recorder, |server| {
+                server::serve(&file, rules, recorder, Begin::Alone, |server| {
                     server.add_service(origin);
                 })
             });

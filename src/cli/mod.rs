@@ -6,11 +6,14 @@ mod explain;
 mod ping;
 mod run;
 mod store;
+mod upgrade;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::server::Begin;
 
 /// Done.
 const SUCCESS: u8 = 0;
@@ -32,6 +35,15 @@ enum Command {
     /// Run the gateway; SIGHUP or a change of the file reloads, SIGUSR1 reopens the access log, SIGTERM drains.
     Run {
         /// The configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Take the listeners over from the gateway that runs, which then drains. If this one does not come to serve, that one goes on.
+        #[arg(long)]
+        upgrade: bool,
+    },
+    /// Replace the running gateway by this program without losing a connection; if that fails, it goes on.
+    Upgrade {
+        /// The configuration: where the running gateway is found, and what its successor serves.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
@@ -71,7 +83,15 @@ enum StoreCommand {
 pub fn main() -> ExitCode {
     let code = match Arguments::try_parse() {
         Ok(arguments) => match arguments.command {
-            Command::Run { config } => run::run(&config),
+            Command::Run { config, upgrade } => run::run(
+                &config,
+                if upgrade {
+                    Begin::AsSuccessor
+                } else {
+                    Begin::Alone
+                },
+            ),
+            Command::Upgrade { config } => upgrade::upgrade(&config),
             Command::Check { file } => check::check(&file),
             Command::Explain(explain) => explain.run(),
             Command::Demo => demo::demo(),

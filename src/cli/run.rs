@@ -1,13 +1,14 @@
-//! `sluicegate run --config FILE`
+//! `sluicegate run --config FILE [--upgrade]`
 
 use std::path::Path;
 
+use super::upgrade::COUNTERS_START_EMPTY;
 use super::{FAILED, USAGE, start_process_log, tell};
 use crate::config::{self, Loaded};
-use crate::server;
+use crate::server::{self, Begin};
 
 /// Runs until a signal ends it. Refuses to start on a broken configuration.
-pub(super) fn run(file: &Path) -> u8 {
+pub(super) fn run(file: &Path, begin: Begin) -> u8 {
     let Loaded { rules, warnings } = match config::load(file) {
         Ok(loaded) => loaded,
         Err(problems) => {
@@ -19,7 +20,10 @@ pub(super) fn run(file: &Path) -> u8 {
     if !warnings.is_empty() {
         tell(&warnings);
     }
-    let Err(error) = server::run(file, rules);
+    if begin == Begin::AsSuccessor && rules.server.state_dir.is_none() {
+        tell(&COUNTERS_START_EMPTY);
+    }
+    let Err(error) = server::run(file, rules, begin);
     tell(&format_args!("sluicegate: {error}"));
     FAILED
 }

@@ -112,6 +112,8 @@ pub struct ServerRules {
     pub max_body_bytes: u64,
     /// Where counters survive the process; default none.
     pub state_dir: Option<PathBuf>,
+    /// Where a successor takes over; default `upgrade.sock` in `state_dir`, without one none.
+    pub upgrade_socket: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
     /// How much a client may press against the gateway before it asks for anything.

@@ -11,6 +11,8 @@ use crate::config::section::Section;
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
+/// Bytes of the path of a socket.
+const LONGEST_SOCKET: usize = 96;
 /// Largest body limit in bytes: 1 TiB.
 pub(super) const LARGEST_BODY: u64 = 1 << 40;
 
@@ -54,6 +56,12 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
     let state_dir = section.optional("state_dir", "\"/var/lib/sluicegate/state\"", |field| {
         state_dir(field, base)
     });
+    let upgrade_socket = section.or(
+        "upgrade_socket",
+        "\"/run/sluicegate/upgrade.sock\"",
+        None,
+        |field| upgrade_socket(field, base).map(Some),
+    );
     let body_key_bytes = section.or("body_key_bytes", "\"16KiB\"", 16 << 10, |field| {
         field
             .size(1..=BODY_KEY_BYTES as u64)
@@ -61,6 +69,9 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
     });
     let defence = defence::read(&section);
     section.finish();
+    let state_dir = state_dir?;
+    // Where counters are handed over, so can be listeners.
+    let beside_counters = state_dir.as_ref().map(|path| path.join("upgrade.sock"));
     Some(ServerRules {
         threads: threads?,
         shutdown_timeout: shutdown_timeout?,
@@ -70,7 +81,8 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         max_header_bytes: max_header_bytes?,
         max_headers: max_headers?,
         max_body_bytes: max_body_bytes?,
-        state_dir: state_dir?,
+        state_dir,
+        upgrade_socket: upgrade_socket?.or(beside_counters),
         body_key_bytes: body_key_bytes?,
         defence: defence?,
     })
@@ -85,4 +97,21 @@ fn state_dir(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
         ),
         path => Some(base.join(path)),
     }
+}
+
+/// The path of a socket. Whether it can be listened on is found out at the start.
+fn upgrade_socket(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
+    let text = field.text()?;
+    let path = base.join(text);
+    // unix(7): sun_path has 108 bytes with the final zero, and the socket is made beside the path, with a suffix.
+    if text.is_empty() || text.contains('\0') || path.as_os_str().len() > LONGEST_SOCKET {
+        return field.refuse(
+            "this is not the path of a socket",
+            format!(
+                "write one of at most {LONGEST_SOCKET} bytes in a directory of the gateway's user, such as {}",
+                field.example
+            ),
+        );
+    }
+    Some(path)
 }

@@ -1,0 +1,65 @@
+//! Decides when a process that drains may end: when the last connection is gone, or after `shutdown_timeout`.
+//!
+//! A request under way is finished. Every answer then closes its connection (HTTP/2: GOAWAY), so a client that is busy comes back on a
+//! new one, to a successor if there is one. A connection that is idle may just be getting a request, which is on its way while this
+//! process looks elsewhere; closing it at once would lose it. Idle ones therefore have [`bounds::DRAIN_IDLE`] to say something.
+
+use std::sync::Arc;
+
+use log::{info, warn};
+use pingora::server::{ExecutionPhase, Server};
+
+use crate::bounds;
+use crate::clock;
+use crate::live::Live;
+
+/// Pingora sleeps its whole grace period; this ends the process as soon as nobody is served any more, or at the timeout.
+pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>) {
+    let mut phases = server.watch_execution_phase();
+    std::thread::spawn(move || {
+        while !matches!(
+            phases.blocking_recv(),
+            Ok(ExecutionPhase::ShutdownGracePeriod)
+        ) {
+            if phases.is_closed() {
+                return;
+            }
+        }
+        wait(&live);
+        save_log(&live);
+        std::process::exit(0);
+    });
+}
+
+fn wait(live: &Live) {
+    let start = clock::now();
+    let timeout = live.snapshot().rules.server.shutdown_timeout;
+    let mut busy = start;
+    // A connection that was just accepted is not counted yet; two looks in a row let it enter.
+    let mut empty = 0;
+    while clock::since(start) < timeout {
+        if live.recorder.metrics.requests_in_flight() > 0 {
+            busy = clock::now();
+        }
+        empty = if live.admittance.tallies().open == 0 {
+            empty + 1
+        } else {
+            0
+        };
+        if empty >= 2 || clock::since(busy) >= bounds::DRAIN_IDLE {
+            break;
+        }
+        std::thread::sleep(bounds::DRAIN_LOOKS);
+    }
+    match live.recorder.metrics.requests_in_flight() {
+        0 => info!("drained"),
+        left => warn!("{left} requests are cut off after {timeout:?}"),
+    }
+}
+
+/// Writes the lines that are still buffered.
+pub(super) fn save_log(live: &Live) {
+    if !live.recorder.log.flush(bounds::LAST_LINES) {
+        warn!("the access log hangs, its last lines are lost");
+    }
+}

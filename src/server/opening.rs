@@ -1,0 +1,195 @@
+//! Wraps a service that listens: gives it its socket, says when it accepts, and decides when its listener closes.
+//!
+//! Pingora tells when a service was started, not when it accepts. Its service of a listener builds the listener, starts the loop that
+//! accepts, and then waits for that loop's end: when it waits for the first time, it accepts. A service that fails before drops its
+//! end of the channel, so a start that will never be one is known at once.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use async_trait::async_trait;
+use log::error;
+use pingora::server::{ListenFds, ShutdownWatch};
+use pingora::services::Service;
+
+use super::sockets::Sockets;
+
+/// The services that must accept before the gateway serves.
+pub(super) struct Opening {
+    sockets: Arc<Sockets>,
+    accepts: Sender<()>,
+    accepting: Receiver<()>,
+    services: usize,
+}
+
+/// Waits for all of them.
+pub(super) struct Opened {
+    accepting: Receiver<()>,
+    services: usize,
+}
+
+/// When a listener closes.
+pub(super) enum Closes {
+    /// When the process drains.
+    AtDrain,
+    /// When this says so: what operators ask while it drains is answered too.
+    When(ShutdownWatch),
+}
+
+/// One of the services.
+pub(super) struct Listening<S> {
+    service: S,
+    sockets: Arc<Sockets>,
+    closes: Closes,
+    accepts: Option<Sender<()>>,
+}
+
+impl Opening {
+    /// Of services that listen on these sockets.
+    pub(super) fn of(sockets: &Arc<Sockets>) -> Self {
+        let (accepts, accepting) = channel();
+        Self {
+            sockets: Arc::clone(sockets),
+            accepts,
+            accepting,
+            services: 0,
+        }
+    }
+
+    /// One more service.
+    pub(super) fn add<S: Service>(&mut self, service: S, closes: Closes) -> Listening<S> {
+        self.services += 1;
+        Listening {
+            service,
+            sockets: Arc::clone(&self.sockets),
+            closes,
+            accepts: Some(self.accepts.clone()),
+        }
+    }
+
+    /// No more services.
+    pub(super) fn complete(self) -> Opened {
+        Opened {
+            accepting: self.accepting,
+            services: self.services,
+        }
+    }
+}
+
+impl Opened {
+    /// Waits until every service accepts, or one never will.
+    ///
+    /// # Errors
+    /// When one never will.
+    pub(super) fn wait(self) -> Result<(), NeverAccepts> {
+        for _ in 0..self.services {
+            self.accepting.recv().map_err(|_| NeverAccepts)?;
+        }
+        Ok(())
+    }
+}
+
+/// A service ended before it accepted. Pingora's panic, in the log, says why.
+#[derive(Debug)]
+pub(super) struct NeverAccepts;
+
+#[async_trait]
+impl<S: Service> Service for Listening<S> {
+    async fn start_service(
+        &mut self,
+        fds: Option<ListenFds>,
+        shutdown: ShutdownWatch,
+        listeners_per_fd: usize,
+    ) {
+        let accepts = self.accepts.take();
+        let addresses = self.service.listen_addresses().unwrap_or_default();
+        if let Some(fds) = &fds
+            && let Err(error) = self.sockets.give(fds, &addresses)
+        {
+            return error!(
+                "{}: the socket cannot be used: {error}",
+                addresses.join(" ")
+            );
+        }
+        let shutdown = match &self.closes {
+            Closes::AtDrain => shutdown,
+            Closes::When(watch) => watch.clone(),
+        };
+        let mut accepts = accepts;
+        let mut serving = pin!(self.service.start_service(fds, shutdown, listeners_per_fd));
+        std::future::poll_fn(|context| {
+            let polled = serving.as_mut().poll(context);
+            if polled.is_pending()
+                && let Some(accepts) = accepts.take()
+            {
+                // Nobody hears it when the start was given up.
+                let _ = accepts.send(());
+            }
+            polled
+        })
+        .await;
+    }
+
+    fn name(&self) -> &str {
+        self.service.name()
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.service.threads()
+    }
+
+    fn listen_addresses(&self) -> Option<Vec<String>> {
+        self.service.listen_addresses()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::server::sockets::Listening as Handed;
+
+    /// Accepts for ever, or fails.
+    struct Stub(bool);
+
+    #[async_trait]
+    impl Service for Stub {
+        async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
+            if self.0 {
+                std::future::pending::<()>().await;
+            }
+        }
+
+        fn name(&self) -> &'static str {
+            "stub"
+        }
+    }
+
+    fn opened(accept: [bool; 2]) -> Result<(), NeverAccepts> {
+        let sockets = Sockets::open([], Handed::new()).expect("nothing to bind");
+        let mut opening = Opening::of(&Arc::new(sockets));
+        let services = accept.map(|accepts| opening.add(Stub(accepts), Closes::AtDrain));
+        let opened = opening.complete();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .expect("a runtime");
+        let (_keep, shutdown) = watch::channel(false);
+        for mut service in services {
+            let shutdown = shutdown.clone();
+            runtime.spawn(async move { service.start_service(None, shutdown, 1).await });
+        }
+        let told = opened.wait();
+        runtime.shutdown_background();
+        told
+    }
+
+    /// Goal: a successor neither takes over too early nor waits for ever. Method: two services that accept; one that ends before.
+    #[test]
+    fn a_start_is_complete_when_all_accept_and_failed_when_one_never_will() {
+        assert!(opened([true, true]).is_ok());
+        assert!(opened([true, false]).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! Owns the listening sockets: bound here, or taken over from the process before.
+//!
+//! Pingora would bind by itself, and try an address that is taken for half a minute. Bound here, a start fails early and clearly, and
+//! there is something to hand to a successor. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait
+//! in its queue, until the last duplicate in any process is closed.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::IntoRawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pingora::server::ListenFds;
+
+use super::StartError;
+
+/// Listening sockets by the address that the configuration gives them.
+pub(super) type Listening = BTreeMap<SocketAddr, TcpListener>;
+
+/// The sockets of this process.
+pub(super) struct Sockets(Mutex<Listening>);
+
+impl Sockets {
+    /// A socket for each of the `addresses`, taken from the `inherited` ones or bound. Inherited ones that none asks for are closed here.
+    ///
+    /// # Errors
+    /// When an address cannot be listened on.
+    pub(super) fn open(
+        addresses: impl IntoIterator<Item = SocketAddr>,
+        mut inherited: Listening,
+    ) -> Result<Self, StartError> {
+        let open = |address| {
+            let socket = match inherited.remove(&address) {
+                Some(socket) => socket,
+                None => {
+                    TcpListener::bind(address).map_err(|cause| StartError::Bind(address, cause))?
+                }
+            };
+            Ok((address, socket))
+        };
+        let sockets: Result<Listening, StartError> = addresses.into_iter().map(open).collect();
+        Ok(Self(Mutex::new(sockets?)))
+    }
+
+    /// Gives Pingora a duplicate of the sockets for these addresses, which it then does not bind.
+    pub(super) fn give(&self, fds: &ListenFds, addresses: &[String]) -> std::io::Result<()> {
+        for (address, socket) in &*self.lock() {
+            let address = address.to_string();
+            if addresses.contains(&address) {
+                let duplicate = socket.try_clone()?;
+                // Its runtime waits for them by epoll.
+                duplicate.set_nonblocking(true)?;
+                fds.lock().add(address, duplicate.into_raw_fd());
+            }
+        }
+        Ok(())
+    }
+
+    /// Duplicates of all, for a successor.
+    pub(super) fn duplicates(&self) -> std::io::Result<Listening> {
+        self.lock()
+            .iter()
+            .map(|(address, socket)| Ok((*address, socket.try_clone()?)))
+            .collect()
+    }
+
+    /// Closes what is held here. An address is free once Pingora, and every successor, has closed its duplicate too.
+    pub(super) fn close(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Listening> {
+        // Every change of the map is one call of its own, so a poisoned lock still holds a whole one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a successor needs no address to be free, and binds what is new. Method: one address inherited, one not; and the same one
+    /// without inheritance, while it is taken.
+    #[test]
+    fn an_inherited_address_is_not_bound_again() {
+        let old = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = old.local_addr().expect("its address");
+        let free = "127.0.0.1:0".parse().expect("an address");
+        let handed = Listening::from([(address, old.try_clone().expect("a duplicate"))]);
+        let sockets = Sockets::open([address, free], handed).expect("both open");
+        assert_eq!(sockets.duplicates().expect("duplicates").len(), 2);
+        assert!(matches!(
+            Sockets::open([address], Listening::new()),
+            Err(StartError::Bind(taken, _)) if taken == address
+        ));
+        sockets.close();
+        assert!(sockets.duplicates().expect("none").is_empty());
+    }
+}

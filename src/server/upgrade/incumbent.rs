@@ -1,0 +1,270 @@
+//! The incumbent: hands its sockets to a successor, and starts one when asked to.
+//!
+//! # Concurrency
+//! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and with root.
+//! Who hands over to whom is one [`Stage`] under one lock, so that there is one successor at a time.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use log::{error, info, warn};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+use tokio::sync::Notify;
+
+use super::line::Lines;
+use super::{START, TAKE};
+use crate::bounds;
+use crate::clock;
+use crate::server::sockets::Sockets;
+use crate::supervisor;
+
+/// What becomes of this process's place.
+pub(in crate::server) struct Succession {
+    sockets: Arc<Sockets>,
+    stage: Mutex<Stage>,
+    handed_over: Notify,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// This process serves.
+    Serving,
+    /// A successor has the sockets and does not accept yet.
+    HandingOver,
+    /// The process with this id serves.
+    HandedOver(i32),
+    /// This process was told to stop.
+    Stopping,
+}
+
+/// Whose the path of the socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Claim {
+    /// Nobody's, unless somebody answers there.
+    IfUnanswered,
+    /// The predecessor's, which has handed over.
+    FromPredecessor,
+}
+
+impl Succession {
+    /// Of a process that serves on these sockets.
+    pub(in crate::server) fn of(sockets: &Arc<Sockets>) -> Arc<Self> {
+        Arc::new(Self {
+            sockets: Arc::clone(sockets),
+            stage: Mutex::new(Stage::Serving),
+            handed_over: Notify::new(),
+        })
+    }
+
+    /// Waits until a successor has taken over.
+    pub(in crate::server) async fn handed_over(&self) {
+        self.handed_over.notified().await;
+    }
+
+    /// No successor gets the sockets any more.
+    pub(in crate::server) fn stop(&self) {
+        let mut stage = self.stage();
+        if !matches!(*stage, Stage::HandedOver(_)) {
+            *stage = Stage::Stopping;
+        }
+    }
+
+    /// Whether no successor has taken over, nor is about to.
+    pub(in crate::server) fn is_serving(&self) -> bool {
+        *self.stage() == Stage::Serving
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        // It is replaced whole, so a poisoned lock still holds one.
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn converse(&self, stream: UnixStream) {
+        let Ok(mut lines) = Lines::over(stream, bounds::UPGRADE_PATIENCE) else {
+            return;
+        };
+        match lines.hear().as_deref() {
+            Ok(TAKE) => self.hand_over(&mut lines),
+            Ok(START) => {
+                let told = match self.start(&mut lines) {
+                    Ok(successor) => format!("done {successor}"),
+                    Err(reason) => {
+                        error!("upgrade: {reason}; this process goes on");
+                        format!("failed {reason}")
+                    }
+                };
+                // Who asked may have left; the log has it too.
+                let _ = lines.say(&told);
+            }
+            // Another version, which understands this.
+            Ok(_) => drop(lines.say("failed this gateway speaks version 1 of the hand-over")),
+            // Somebody looked whether there is anybody.
+            Err(_) => {}
+        }
+    }
+
+    fn hand_over(&self, lines: &mut Lines) {
+        {
+            let mut stage = self.stage();
+            let refusal = match *stage {
+                Stage::Serving => None,
+                Stage::HandingOver => Some("another successor is about to take over"),
+                Stage::HandedOver(_) => Some("another successor has taken over"),
+                Stage::Stopping => Some("the gateway is stopping"),
+            };
+            if let Some(refusal) = refusal {
+                return drop(lines.say(refusal));
+            }
+            *stage = Stage::HandingOver;
+        }
+        info!("upgrade: a successor takes the listeners over");
+        let offered = self.offer(lines);
+        let mut stage = self.stage();
+        if *stage == Stage::Stopping {
+            return;
+        }
+        // Commits under the lock, so that a stop comes before or after. Invariant 1: up to here this process accepts.
+        let accepted = offered.and_then(|successor| {
+            supervisor::main_process(successor.unsigned_abs());
+            lines.say("yours")?;
+            Ok(successor)
+        });
+        match accepted {
+            Ok(successor) => {
+                info!("upgrade: process {successor} serves now, this one drains");
+                *stage = Stage::HandedOver(successor);
+                drop(stage);
+                self.handed_over.notify_one();
+            }
+            Err(cause) => {
+                *stage = Stage::Serving;
+                drop(stage);
+                supervisor::main_process(std::process::id());
+                error!("upgrade: the successor did not take over, this process goes on: {cause}");
+            }
+        }
+    }
+
+    /// Passes the sockets and waits until the successor accepts on them. Its process id.
+    fn offer(&self, lines: &mut Lines) -> io::Result<i32> {
+        for (address, socket) in self.sockets.duplicates()? {
+            lines.pass(&format!("listener {address}"), &socket)?;
+        }
+        lines.say("end")?;
+        match lines.hear() {
+            Ok(line) if line == "ready" => Ok(lines.peer()?),
+            Ok(line) => Err(io::Error::other(line)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(io::Error::other("it ended before it was ready"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Starts the successor that is asked for, and waits for what becomes of it. Its process id.
+    fn start(&self, lines: &mut Lines) -> Result<i32, String> {
+        let (program, configuration) = lines
+            .hear()
+            .and_then(|program| Ok((program, lines.hear()?)))
+            .map_err(|error| error.to_string())?;
+        if *self.stage() != Stage::Serving {
+            return Err("the gateway stops, or hands over already".to_owned());
+        }
+        info!("upgrade: starting {program} with {configuration}");
+        let child = Command::new(&program)
+            .args(["run", "--upgrade", "--config", &configuration])
+            // The watchdog asks for the main process, which that one is to be.
+            .env_remove("WATCHDOG_PID")
+            .stdin(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{program} cannot be started: {error}"))?;
+        self.follow(child)
+    }
+
+    fn follow(&self, mut child: Child) -> Result<i32, String> {
+        let began = clock::now();
+        loop {
+            if let Stage::HandedOver(successor) = *self.stage() {
+                // The child is left to whoever adopts it: this process ends before it does.
+                return Ok(successor);
+            }
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    return Err(format!(
+                        "the successor ended ({status}), its messages are in the log of the gateway"
+                    ));
+                }
+                Err(error) => return Err(format!("the successor is lost: {error}")),
+            }
+            if clock::since(began) >= bounds::UPGRADE_PATIENCE {
+                // Both fail only for a process that has ended.
+                let _ = child.kill();
+                let _ = child.wait();
+                let patience = bounds::UPGRADE_PATIENCE;
+                return Err(format!("the successor was not ready after {patience:?}"));
+            }
+            std::thread::sleep(bounds::DRAIN_LOOKS);
+        }
+    }
+}
+
+/// Answers at `path` for the rest of the process. Where that is not possible it is said, and upgrades are not: a gateway that can
+/// serve is to serve.
+pub(in crate::server) fn serve(path: &Path, claim: Claim, succession: &Arc<Succession>) {
+    let listener = match listen(path, claim) {
+        Ok(listener) => listener,
+        Err(error) => {
+            return warn!(
+                "upgrades are not possible, {} cannot be listened on: {error}",
+                path.display()
+            );
+        }
+    };
+    let succession = Arc::clone(succession);
+    let turns = Arc::new(());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Out of descriptors, perhaps: the next look may do better.
+                std::thread::sleep(bounds::DRAIN_LOOKS);
+                continue;
+            };
+            if Arc::strong_count(&turns) > bounds::UPGRADE_CONVERSATIONS || !is_trusted(&stream) {
+                continue;
+            }
+            let (succession, turn) = (Arc::clone(&succession), Arc::clone(&turns));
+            std::thread::spawn(move || {
+                succession.converse(stream);
+                drop(turn);
+            });
+        }
+    });
+}
+
+/// Binds beside the path and renames, so that the path leads to somebody at any time.
+fn listen(path: &Path, claim: Claim) -> io::Result<UnixListener> {
+    if claim == Claim::IfUnanswered && UnixStream::connect(path).is_ok() {
+        let message = "another gateway answers there; give each a path of its own";
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    // Left behind by a process that had this id.
+    let _ = std::fs::remove_file(&beside);
+    let listener = UnixListener::bind(&beside)?;
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&beside, path)?;
+    Ok(listener)
+}
+
+/// Whether the other end is this user or root: who talks here decides what this user runs.
+fn is_trusted(stream: &UnixStream) -> bool {
+    socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
+}

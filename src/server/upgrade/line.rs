@@ -1,0 +1,173 @@
+//! Lines between two processes of this machine, some with a listening socket.
+//!
+//! A socket travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in pieces, or
+//! several at once; the kernel keeps sockets in the order of the bytes that they came with, so the n-th socket is of the n-th line that has one.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::bounds;
+
+/// One end of the conversation.
+pub(super) struct Lines {
+    stream: UnixStream,
+    read: VecDeque<u8>,
+    sockets: VecDeque<OwnedFd>,
+}
+
+impl Lines {
+    /// Waits `patience` at most, for each line that is heard and said.
+    pub(super) fn over(stream: UnixStream, patience: Duration) -> io::Result<Self> {
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self {
+            stream,
+            read: VecDeque::new(),
+            sockets: VecDeque::new(),
+        })
+    }
+
+    /// Says a line.
+    pub(super) fn say(&self, line: &str) -> io::Result<()> {
+        self.send(line, &[])
+    }
+
+    /// Says a line and passes a socket with it.
+    pub(super) fn pass(&self, line: &str, socket: &TcpListener) -> io::Result<()> {
+        self.send(line, &[socket.as_fd()])
+    }
+
+    /// The next line, without its end. An end of the conversation is an error.
+    pub(super) fn hear(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
+                let mut line: Vec<u8> = self.read.drain(..=end).collect();
+                line.pop();
+                return String::from_utf8(line)
+                    .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text was heard"));
+            }
+            if self.read.len() > bounds::UPGRADE_LINE {
+                let message = "a line is too long";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            self.receive()?;
+        }
+    }
+
+    /// The process at the other end.
+    pub(super) fn peer(&self) -> io::Result<i32> {
+        Ok(socket_peercred(&self.stream)?.pid.as_raw_nonzero().get())
+    }
+
+    /// The socket of the line that was just heard, if it had one.
+    pub(super) fn socket(&mut self) -> Option<TcpListener> {
+        self.sockets.pop_front().map(TcpListener::from)
+    }
+
+    fn send(&self, line: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let bytes = format!("{line}\n");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !sockets.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(sockets)) {
+            return Err(io::Error::other("more sockets than a line has"));
+        }
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let rest = [IoSlice::new(&bytes.as_bytes()[sent..])];
+            sent += rustix::io::retry_on_intr(|| {
+                sendmsg(&self.stream, &rest, &mut beside, SendFlags::NOSIGNAL)
+            })?;
+            // They went with the first bytes.
+            beside.clear();
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::io::retry_on_intr(|| {
+            let mut room = [IoSliceMut::new(&mut bytes)];
+            // A program that the gateway starts inherits no socket by accident.
+            recvmsg(
+                &self.stream,
+                &mut room,
+                &mut beside,
+                RecvFlags::CMSG_CLOEXEC,
+            )
+        })?;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(sockets) = message {
+                self.sockets.extend(sockets);
+            }
+        }
+        if self.sockets.len() > bounds::UPGRADE_SOCKETS {
+            return Err(io::Error::other("too many sockets"));
+        }
+        if received.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.read.extend(&bytes[..received.bytes]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// Goal: sockets arrive with their lines, whatever the kernel glues together. Method: a line without, many with one and one without
+    /// are said before any is heard; each socket must have the address that its line says.
+    #[test]
+    fn each_socket_arrives_with_its_line() {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        let said = Lines::over(one, PATIENCE).expect("timeouts");
+        let mut heard = Lines::over(other, PATIENCE).expect("timeouts");
+        said.say("first").expect("room");
+        let sockets: Vec<_> = (0..20)
+            .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .collect();
+        for socket in &sockets {
+            let address = socket.local_addr().expect("an address");
+            said.pass(&address.to_string(), socket).expect("room");
+        }
+        said.say("end").expect("room");
+        assert_eq!(heard.hear().expect("a line"), "first");
+        for _ in &sockets {
+            let line = heard.hear().expect("a line");
+            let socket = heard.socket().expect("its socket");
+            assert_eq!(socket.local_addr().expect("an address").to_string(), line);
+        }
+        assert_eq!(heard.hear().expect("a line"), "end");
+        assert!(heard.socket().is_none());
+        drop(said);
+        let end = heard.hear().expect_err("the end");
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// Goal: a peer that talks nonsense costs no memory. Method: bytes without an end.
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        let said = Lines::over(one, PATIENCE).expect("timeouts");
+        let mut heard = Lines::over(other, PATIENCE).expect("timeouts");
+        let long = "x".repeat(2 * bounds::UPGRADE_LINE);
+        said.say(&long).expect("room");
+        let refused = heard.hear().expect_err("too long");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,60 @@
+//! The successor: takes the sockets over, and tells the incumbent when it accepts on them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use super::TAKE;
+use super::line::Lines;
+use crate::bounds;
+use crate::server::StartError;
+use crate::server::sockets::Listening;
+
+/// A hand-over that has begun.
+pub(in crate::server) struct Takeover(Lines);
+
+impl Takeover {
+    /// Asks the incumbent at `path` for its sockets.
+    ///
+    /// # Errors
+    /// When there is no incumbent, or it hands nothing over.
+    pub(in crate::server) fn begin(path: &Path) -> Result<(Self, Listening), StartError> {
+        let failed = |cause| StartError::Takeover(path.to_owned(), cause);
+        let stream = UnixStream::connect(path).map_err(failed)?;
+        let mut lines = Lines::over(stream, bounds::UPGRADE_PATIENCE).map_err(failed)?;
+        lines.say(TAKE).map_err(failed)?;
+        let sockets = receive(&mut lines).map_err(failed)?;
+        Ok((Self(lines), sockets))
+    }
+
+    /// Says that every listener accepts, and hears that the incumbent drains.
+    ///
+    /// # Errors
+    /// When it does not: then it goes on, and this process must end.
+    pub(in crate::server) fn complete(mut self) -> io::Result<()> {
+        self.0.say("ready")?;
+        match self.0.hear()?.as_str() {
+            "yours" => Ok(()),
+            other => Err(io::Error::other(other.to_owned())),
+        }
+    }
+}
+
+fn receive(lines: &mut Lines) -> io::Result<Listening> {
+    let mut sockets = Listening::new();
+    loop {
+        let line = lines.hear()?;
+        let address = line.strip_prefix("listener ");
+        match address.and_then(|address| address.parse::<SocketAddr>().ok()) {
+            Some(address) => {
+                let socket = lines
+                    .socket()
+                    .ok_or_else(|| io::Error::other(format!("no socket came with {address}")))?;
+                sockets.insert(address, socket);
+            }
+            None if line == "end" => return Ok(sockets),
+            None => return Err(io::Error::other(line)),
+        }
+    }
+}
