@@ -1,7 +1,7 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
-use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{debts, exchanged, store};
+use super::view::{AdminView, BansView, LimitView, PermitsView};
+use super::{debts, exchanged, origins, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -16,7 +16,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(store::families(view.store()));
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
-    families.push(origins(view));
+    families.extend(origins::families(&view.origins()));
     exposition::text(families)
 }
 
@@ -181,21 +181,4 @@ fn state(view: &dyn AdminView) -> [Family; 2] {
             None => errors,
         },
     ]
-}
-
-fn origins(view: &dyn AdminView) -> Family {
-    let mut up = Family::gauge(
-        "sluicegate_origin_server_up",
-        "Whether requests are sent to a server of an origin.",
-    );
-    for origin in view.origins() {
-        for server in &origin.servers {
-            let address = server.address.to_string();
-            up.push(
-                &[("origin", &*origin.name), ("server", &address)],
-                server.health == Health::Up,
-            );
-        }
-    }
-    up
 }

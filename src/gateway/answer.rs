@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
@@ -58,6 +58,9 @@ pub(super) async fn reject(
     }
     let mut header = own_header(problem.status(), context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
+    if let Some(seconds) = problem.retry_after() {
+        header.insert_header(RETRY_AFTER, HeaderValue::from(seconds))?;
+    }
     send(session, context, header, problem.body()).await
 }
 

@@ -53,6 +53,10 @@ impl Gateway {
         if let Standing::Blocked(_) = located.standing {
             return Step::Reject(Problem::Blocked);
         }
+        if let ActiveAction::Forward(pool) = &located.route.action {
+            let facts = || located.facts(KnownBody::Unread, context.decided_at);
+            context.spread = pool.spread(facts);
+        }
         let limits = located.limits();
         if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
             return Step::ReadBody;

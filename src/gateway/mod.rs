@@ -111,7 +111,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<Box<HttpPeer>> {
-        tries::next(session, context)
+        tries::next(session, context).await
     }
 
     fn fail_to_connect(
@@ -122,6 +122,18 @@ impl ProxyHttp for Gateway {
         error: Box<Error>,
     ) -> Box<Error> {
         tries::unconnected(context, error)
+    }
+
+    fn error_while_proxy(
+        &self,
+        peer: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        context: &mut Context,
+        client_reused: bool,
+    ) -> Box<Error> {
+        let error = error.more_context(format!("Peer: {peer}"));
+        tries::interrupted(session, context, error, client_reused)
     }
 
     async fn upstream_request_filter(
@@ -149,10 +161,13 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_response_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
+        if is_final(response.status) {
+            tries::judge(session, context, response.status)?;
+        }
         if context.wait.is_none() {
             context.wait = Some(clock::since(context.tried_at));
         }
@@ -198,6 +213,7 @@ impl ProxyHttp for Gateway {
         }
         edit_response(response, context.header_case(), |fields| {
             answer::unchunk_for_http10(session, fields);
+            tries::give_cookie(fields, session, context)?;
             answer::sign(fields, context)
         })
     }
@@ -258,6 +274,7 @@ impl ProxyHttp for Gateway {
 
     async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
         context.settle_unanswered();
+        context.place = None;
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
@@ -394,10 +411,6 @@ impl Context {
     fn header_case(&self) -> HeaderCase {
         self.pool()
             .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
-    }
-
-    fn retries(&self) -> u8 {
-        self.pool().map_or(0, |pool| pool.rules.retries)
     }
 
     fn origin_use(&self) -> Option<OriginUse<'_>> {

@@ -37,6 +37,8 @@ pub enum Problem {
     BadGateway,
     /// Every server of the origin is out of service.
     NoServer,
+    /// Every server of the origin has all the requests that it may, and so many wait, or waited long enough.
+    OriginFull,
     /// The origin did not answer in time.
     OriginTimeout,
     /// Too many requests are held back already.
@@ -59,9 +61,19 @@ impl Problem {
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServer | Self::OriginFull | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::OriginTimeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// After how many seconds it is worth to ask again; `None` where nobody knows.
+    #[must_use]
+    pub fn retry_after(self) -> Option<u64> {
+        match self {
+            // Requests end all the time.
+            Self::OriginFull => Some(1),
+            _ => None,
         }
     }
 
@@ -100,6 +112,7 @@ impl Problem {
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
+            Self::OriginFull => "the origin has all the requests that it may; try again soon",
             Self::OriginTimeout => "the origin did not answer in time",
             Self::Crowded => "too many requests wait for their turn already",
             Self::Internal => "the gateway failed",
