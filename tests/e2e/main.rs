@@ -36,6 +36,7 @@ mod link;
 mod lists;
 mod matching;
 mod operating;
+mod origin_pools;
 mod origins;
 mod overrides;
 mod proxying;
