@@ -112,7 +112,7 @@ pub struct CircuitRules {
 /// `sticky`: a client stays with its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StickyRules {
-    /// The name of the cookie; default `sluicegate_server`.
+    /// The name of the cookie; default `sluicegate-server`.
     pub cookie: Arc<str>,
     /// For how long; default: until the browser is closed.
     pub ttl: Option<Duration>,

@@ -14,7 +14,7 @@ use crate::config::suggest;
 const NAMES: [&str; 4] = ["round-robin", "least-requests", "power-of-two", "hash"];
 
 /// Name of the cookie where none is written.
-const COOKIE: &str = "sluicegate_server";
+const COOKIE: &str = "sluicegate-server";
 
 /// `balance`, and the `hash_key` that belongs to one of them.
 pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
@@ -80,7 +80,7 @@ fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
 pub(super) fn sticky(section: Section<'_>) -> Option<StickyRules> {
     let cookie = section.or(
         "cookie",
-        "\"sluicegate_server\"",
+        "\"sluicegate-server\"",
         Arc::from(COOKIE),
         |field| field.parsed(cookie_name),
     );

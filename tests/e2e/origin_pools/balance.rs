@@ -91,7 +91,7 @@ async fn a_sticky_client_keeps_its_server_across_a_restart() {
     let second = gateway.get("/").await;
     assert_ne!(first.text(), second.text());
     let given = first.header("set-cookie").unwrap();
-    assert!(given.starts_with("sluicegate_server="), "{given}");
+    assert!(given.starts_with("sluicegate-server="), "{given}");
     assert!(
         given.ends_with("; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600"),
         "{given}"
@@ -109,6 +109,6 @@ async fn a_sticky_client_keeps_its_server_across_a_restart() {
         gateway.kill();
         gateway.start_again().await;
     }
-    let forged = get("/").header("cookie", "sluicegate_server=0000000000000000");
+    let forged = get("/").header("cookie", "sluicegate-server=0000000000000000");
     assert!(cookie(&gateway.send(forged).await).is_some());
 }
