@@ -99,6 +99,12 @@ pub const LINGER_TIME: Duration = Duration::from_millis(500);
 /// Idle connections to origins kept in all. Pingora's default of 128 a thread is too few for many origins; what is over it is closed.
 pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 
+/// Servers of one origin, those of names included.
+///
+/// Their states are walked by a choice at worst, and each has series of metrics. More are refused when the configuration is read; of
+/// what a name says later, what is over is left out, with a warning.
+pub const POOL_SERVERS: usize = 512;
+
 /// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
 pub const MAX_TRIES: u8 = 6;
 

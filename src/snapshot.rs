@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sluicegate_limiter::Timestamp;
+use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, Lists};
@@ -157,7 +157,7 @@ impl Snapshot {
         let certificates = previous
             .map(|snapshot| Arc::clone(&snapshot.certificates))
             .unwrap_or_default();
-        let pools = compile_pools(&rules, previous);
+        let pools = compile_pools(&rules, previous, seed, now);
         let store = compile_store(&rules, previous, metrics);
         let limits = compile_limits(&rules, previous, home, store.as_ref(), seed, now);
         let routes = rules
@@ -253,16 +253,33 @@ fn marks(rules: &Rules) -> Vec<HeaderName> {
     marks
 }
 
-fn compile_pools(rules: &Rules, previous: Option<&Snapshot>) -> BTreeMap<Name, Arc<Pool>> {
+/// A pool whose rules are unchanged is kept; where they changed, what is known of its servers is.
+fn compile_pools(
+    rules: &Rules,
+    previous: Option<&Snapshot>,
+    seed: &KeySeed,
+    now: Timestamp,
+) -> BTreeMap<Name, Arc<Pool>> {
+    // Gateways that share a store's secret share the values of sticky cookies.
+    let secret = |rules: &Rules| rules.store.as_ref().and_then(|store| store.secret);
+    let seed = match secret(rules) {
+        Some(secret) => KeySeed::from_seed(Seed::from_bytes(secret.0)),
+        None => seed.clone(),
+    };
+    let same_secret = previous.is_some_and(|before| secret(&before.rules) == secret(rules));
     let kept = |name: &Name| previous.and_then(|snapshot| snapshot.pools.get(name));
     rules
         .origins
         .iter()
         .map(|(name, origin)| {
-            let pool = kept(name)
-                .filter(|pool| pool.rules == *origin)
+            let before = kept(name);
+            let pool = before
+                .filter(|pool| same_secret && pool.rules == *origin)
                 .cloned()
-                .unwrap_or_else(|| Arc::new(Pool::new(name.clone(), origin.clone())));
+                .unwrap_or_else(|| {
+                    let before = before.map(|pool| &**pool);
+                    Arc::new(Pool::new(name.clone(), origin.clone(), &seed, before, now))
+                });
             (name.clone(), pool)
         })
         .collect()

@@ -146,6 +146,24 @@ fn whole_reference() -> String {
         "sync",
         "secret_file",
         "required_for_ready",
+        "slow_start",
+        "[origin.app.ejection]",
+        "failures",
+        "on ",
+        "for ",
+        "max ",
+        "max_percent",
+        "[origin.app.retry]",
+        "budget",
+        "min_per_second",
+        "within",
+        "[origin.app.circuit]",
+        "max_requests",
+        "max_pending",
+        "pending_timeout",
+        "[origin.app.sticky]",
+        "cookie",
+        "ttl",
         "store",
         "on_store_failure",
     ] {
@@ -177,6 +195,7 @@ fn every_key_occurs_in_the_reference() {
         "cluster",
         "proxy_protocol_from",
         "html_file",
+        "hash_key",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))
@@ -219,14 +238,16 @@ fn the_reference_writes_the_defaults() {
     assert_eq!(said.cache, bare.cache);
     let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
     assert_eq!(
-        (said.balance, said.retries, &said.host, said.header_case),
-        (bare.balance, bare.retries, &bare.host, bare.header_case)
+        (&said.balance, said.retries, &said.host, said.header_case),
+        (&bare.balance, bare.retries, &bare.host, bare.header_case)
     );
+    assert_eq!(said.resolve_every, bare.resolve_every);
     let mut timeouts = said.timeouts.clone();
     (timeouts.total, timeouts.idle) = (None, None);
     assert_eq!(timeouts, bare.timeouts);
     let (said, bare) = (said.health.clone().unwrap(), bare.health.clone().unwrap());
     assert_eq!((said.interval, said.timeout), (bare.interval, bare.timeout));
+    assert_eq!(said.statuses, bare.statuses);
     assert_eq!(
         (said.unhealthy_after, said.healthy_after),
         (bare.unhealthy_after, bare.healthy_after)

@@ -1,20 +1,23 @@
 //! Shows the running gateway to the endpoints: the one place that implements [`AdminView`].
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use log::info;
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
+use super::origins::Order;
 use super::view::{
-    AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, Health, LimitView,
-    OriginView, PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
+    AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView, OriginView,
+    PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
 };
 use crate::admission::{ActiveBans, ActiveLimit};
 use crate::cache::purge::Purge;
 use crate::clock;
 use crate::live::{Live, Phase, ReloadReport};
-use crate::origin::Pool;
+use crate::origin::{Pool, Server, TryOutcome};
 use crate::record::Recorder;
 use crate::state::Condition;
 use crate::store::{Debts, Exchanged, LinkView};
@@ -138,6 +141,24 @@ impl AdminView for Live {
             .collect()
     }
 
+    fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView> {
+        let pool = self.snapshot().pools.get(origin).map(Arc::clone)?;
+        let servers = pool.servers();
+        let server = servers.iter().find(|each| each.address == server)?;
+        let now = clock::now();
+        let (changed, done) = match order {
+            Order::Drain => (server.standing.drain(), "drains"),
+            Order::Undrain => (server.standing.undrain(now), "is asked again"),
+        };
+        if changed {
+            info!(
+                "origin {origin}: by the operator's word server {} {done}",
+                server.address
+            );
+        }
+        Some(show_server(server, now))
+    }
+
     fn routes(&self) -> usize {
         self.snapshot().routes.len()
     }
@@ -180,19 +201,33 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
 }
 
 fn show(pool: &Pool) -> OriginView {
+    let now = clock::now();
+    let queue = pool.queue.as_ref();
     OriginView {
         name: pool.name.clone(),
         servers: pool
             .servers()
             .iter()
-            .map(|server| ServerView {
-                address: server.address,
-                health: if server.is_up() {
-                    Health::Up
-                } else {
-                    Health::Down
-                },
-            })
+            .map(|server| show_server(server, now))
             .collect(),
+        retries: pool.budget.retries(),
+        retries_not_granted: pool.budget.exhausted(),
+        pending: queue.map_or(0, |queue| queue.waiting()),
+        refused: queue.map_or(0, |queue| queue.refused()),
+    }
+}
+
+fn show_server(server: &Server, now: Timestamp) -> ServerView {
+    let standing = &server.standing;
+    ServerView {
+        address: server.address,
+        state: server.state(now),
+        weight: server.weight,
+        role: server.role,
+        in_flight: standing.in_flight(),
+        outcomes: TryOutcome::ALL.map(|outcome| standing.count(outcome)),
+        ejections: standing.ejections(),
+        health_changes: standing.health_changes(),
+        last_failure: standing.last_failure(),
     }
 }

@@ -1,8 +1,8 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
 use super::certificates::expiry;
-use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{cache, connections, debts, exchanged, store};
+use super::view::{AdminView, BansView, LimitView, PermitsView};
+use super::{cache, connections, debts, exchanged, origins, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -19,8 +19,8 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
     families.extend(cache::families(view.cache()));
-    families.push(origins(view));
     families.push(expiry(&view.certificates(), view.times().wall));
+    families.extend(origins::families(&view.origins()));
     exposition::text(families)
 }
 
@@ -185,21 +185,4 @@ fn state(view: &dyn AdminView) -> [Family; 2] {
             None => errors,
         },
     ]
-}
-
-fn origins(view: &dyn AdminView) -> Family {
-    let mut up = Family::gauge(
-        "sluicegate_origin_server_up",
-        "Whether requests are sent to a server of an origin.",
-    );
-    for origin in view.origins() {
-        for server in &origin.servers {
-            let address = server.address.to_string();
-            up.push(
-                &[("origin", &*origin.name), ("server", &address)],
-                server.health == Health::Up,
-            );
-        }
-    }
-    up
 }

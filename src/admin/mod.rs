@@ -1,9 +1,10 @@
-//! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status` and what is below `/limits`, on a listener of their own.
+//! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status`, and what is below `/limits` and `/origins`, on a listener of
+//! their own.
 //!
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
 //! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
-//! reads, but for the pardon of who is banned and the purge of what is stored.
+//! reads, but for the pardon of who is banned, the purge of what is stored, and the drain of a server.
 
 use std::borrow::Cow;
 
@@ -25,6 +26,7 @@ mod exchanged;
 mod gateway;
 mod health;
 mod metrics;
+mod origins;
 mod status;
 mod store;
 mod token;
@@ -33,6 +35,7 @@ pub mod view;
 
 use crate::cache::purge::Purge;
 use bans::Pardon;
+use origins::Instruction;
 use token::Access;
 use top::Question;
 use view::AdminView;
@@ -193,6 +196,7 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
         "/healthz" => |_| Page::new(StatusCode::OK, TEXT, &b"ok"[..]),
         "/readyz" => |view| health::ready(view.readiness()),
         "/status" => |view| status::page(view),
+        "/origins" => |view| origins::page(view),
         _ => return walk(request, view),
     };
     if is_reading(&request.method) {
@@ -203,6 +207,15 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
 }
 
 fn walk(request: &Parts, view: &dyn AdminView) -> Task {
+    if let Some(asked) = Instruction::of(request.uri.path()) {
+        return Task::Show(match asked {
+            Ok(_) if request.method != Method::POST => origins::only_orders(),
+            // An order takes a server away from everybody, so it is not for whoever can reach the listener.
+            Ok(_) if view.token().is_none() => origins::no_token(),
+            Ok(instruction) => instruction.page(view),
+            Err(misasked) => misasked.page(),
+        });
+    }
     if let Some(asked) = Pardon::of(request.uri.path()) {
         return match asked {
             Ok(_) if request.method != Method::DELETE => Task::Show(bans::only_pardons()),
@@ -226,8 +239,9 @@ fn walk(request: &Parts, view: &dyn AdminView) -> Task {
         Some(Err(misasked)) => Task::Show(misasked.page()),
         None => {
             let paths = concat!(
-                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","#,
-                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","/cache/purge"]}"#
+                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","#,
+                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
+                r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
             );
             Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes()))
         }

@@ -8,10 +8,9 @@ use sluicegate_limiter::Timestamp;
 use super::cache::Cache;
 use super::certificates::Certificate;
 use super::exchanged::Exchange;
+use super::origins::Origin;
 use super::store::Store;
-use super::view::{
-    AdminView, BansView, ConfigurationView, Health, LimitView, OriginView, PermitsView,
-};
+use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView};
 use super::{Page, advice};
 use crate::record::access_log::Tallies;
 use crate::record::rfc3339;
@@ -141,18 +140,6 @@ pub(super) struct Overflow {
 }
 
 #[derive(Serialize)]
-struct Origin {
-    name: String,
-    servers: Vec<Server>,
-}
-
-#[derive(Serialize)]
-struct Server {
-    address: String,
-    healthy: bool,
-}
-
-#[derive(Serialize)]
 struct AccessLog {
     lines: u64,
     dropped: u64,
@@ -270,19 +257,6 @@ impl State {
             directory: condition.path.display().to_string(),
             errors: condition.troubles,
             error: condition.trouble,
-        }
-    }
-}
-
-impl Origin {
-    fn of(view: OriginView) -> Self {
-        let servers = view.servers.iter().map(|server| Server {
-            address: server.address.to_string(),
-            healthy: server.health == Health::Up,
-        });
-        Self {
-            name: view.name.to_string(),
-            servers: servers.collect(),
         }
     }
 }

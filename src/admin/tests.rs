@@ -1,5 +1,6 @@
 //! The admin endpoints answer as `docs/operations.md` says.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,14 +131,13 @@ impl AdminView for Gateway {
     }
 
     fn origins(&self) -> Vec<OriginView> {
-        let server = |port, health| ServerView {
-            address: ([127, 0, 0, 1], port).into(),
-            health,
-        };
-        vec![OriginView {
-            name: Arc::from("app"),
-            servers: vec![server(3000, Health::Up), server(3001, Health::Down)],
-        }]
+        origins::tests::seen()
+    }
+
+    fn order(&self, origin: &str, server: SocketAddr, _: origins::Order) -> Option<ServerView> {
+        let (app, mut servers) = (origin == "app", origins::tests::seen().remove(0).servers);
+        servers.retain(|each| app && each.address == server);
+        servers.pop()
     }
 
     fn routes(&self) -> usize {
@@ -325,9 +325,7 @@ fn the_status_has_the_documented_shape() {
                 }],
             },
             "exchange": super::exchanged::tests::told(),
-            "origins": [{ "name": "app", "servers": [
-                { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
-            ] }], "certificates": [],
+            "origins": origins::tests::told(), "certificates": [],
             "access_log": { "lines": 0, "dropped": 0, "write_errors": 0 },
         })
     );
@@ -422,9 +420,12 @@ fn other_paths_and_methods_are_told_what_there_is() {
                 "/healthz",
                 "/readyz",
                 "/status",
+                "/origins",
                 "/limits/NAME/top",
                 "/limits/NAME/bans",
-                "/limits/NAME/bans/KEY"
+                "/limits/NAME/bans/KEY",
+                "/origins/NAME/servers/ADDRESS/drain",
+                "/origins/NAME/servers/ADDRESS/undrain"
             ])
         )
     );

@@ -15,9 +15,11 @@ use sluicegate_limiter::{
 use super::cache::CacheView;
 use super::certificates::CertificateView;
 pub use super::connections::ConnectionsView;
+use super::origins::Order;
 use crate::cache::purge::Purge;
-use crate::config::rules::Name;
+use crate::config::rules::{Name, Role, Weight};
 use crate::config::{Action, Share, algorithm_name};
+use crate::origin::{ServerState, TryOutcome};
 use crate::record::Recorder;
 use crate::state::{Condition, Survival};
 use crate::store::{Debts, Exchanged, LinkView};
@@ -69,6 +71,8 @@ pub trait AdminView: Send + Sync {
     }
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
+    /// Carries out what the operator asks of a server; how it stands then. `None` where there is no such server.
+    fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView>;
     /// How many routes there are.
     fn routes(&self) -> usize;
     /// What requests are counted by.
@@ -292,8 +296,16 @@ pub struct TopView {
 pub struct OriginView {
     /// Its name.
     pub name: Name,
-    /// Its servers, as configured.
+    /// Its servers.
     pub servers: Vec<ServerView>,
+    /// Requests that were tried again.
+    pub retries: u64,
+    /// Requests that were not, for want of budget.
+    pub retries_not_granted: u64,
+    /// Requests that wait for a place at a server.
+    pub pending: u32,
+    /// Requests that found none.
+    pub refused: u64,
 }
 
 /// A server of an origin.
@@ -302,14 +314,19 @@ pub struct ServerView {
     /// Where it listens.
     pub address: SocketAddr,
     /// Whether requests are sent to it.
-    pub health: Health,
-}
-
-/// Whether requests are sent to a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// Yes: its checks succeed, or there are none.
-    Up,
-    /// No: its checks fail.
-    Down,
+    pub state: ServerState,
+    /// Its share.
+    pub weight: Weight,
+    /// When it is asked.
+    pub role: Role,
+    /// Tries that are under way.
+    pub in_flight: u32,
+    /// Tries so far, in the order of [`TryOutcome::ALL`].
+    pub outcomes: [u64; TryOutcome::ALL.len()],
+    /// How often it was left alone.
+    pub ejections: u64,
+    /// How often checks took it out or put it back.
+    pub health_changes: u64,
+    /// Its latest failure.
+    pub last_failure: Option<(TryOutcome, Timestamp)>,
 }

@@ -84,6 +84,17 @@ impl KeySeed {
         Self(seed)
     }
 
+    /// What stands for these bytes where only the holder of the secret can tell which they are.
+    pub(crate) fn tag<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+        self.hash_parts(parts.into_iter()).bits()
+    }
+
+    /// A number for `facts` under `template` that is the same in every gateway, so under no secret; `None` where they lack a part.
+    pub(crate) fn spread(template: &KeyTemplate, facts: &RequestFacts<'_>) -> Option<u64> {
+        let seed = Self(Seed::from_bytes(*b"sluicegatespread"));
+        seed.hash(template, facts).ok().map(KeyHash::bits)
+    }
+
     /// The key of `facts` under `template`, or the first part that they lack.
     pub(super) fn hash<'t>(
         &self,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ mod defence;
 mod key;
 mod listener;
 mod pages;
+mod pool;
 mod refusal;
 mod shape;
 mod store;
@@ -44,6 +46,10 @@ pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
 };
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
+pub use self::pool::{
+    Balance, CircuitRules, EjectionRules, FailureClass, Percent, PoolServer, RetryRules, Role,
+    StickyRules, Weight,
+};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
@@ -201,16 +207,28 @@ pub struct JwtRules {
 /// `[origin.NAME]`: a pool of servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OriginRules {
-    /// At least one; names were resolved when the file was read, every address of a name is a server.
-    pub servers: Vec<SocketAddr>,
+    /// At least one.
+    pub servers: Vec<PoolServer>,
     /// How a server is chosen.
     pub balance: Balance,
+    /// What keeps a client with its server; `None`: nothing does.
+    pub sticky: Option<StickyRules>,
+    /// How often names of servers are looked up again; default 30 s.
+    pub resolve_every: Duration,
     /// Active health checks; `None` leaves every server in use.
     pub health: Option<HealthRules>,
+    /// Which servers are left alone for a while; `None`: none is.
+    pub ejection: Option<EjectionRules>,
+    /// How long the share of a server grows that is new or back; default: not at all.
+    pub slow_start: Option<Duration>,
+    /// How much a server gets at once; `None`: as much as comes.
+    pub circuit: Option<CircuitRules>,
     /// How long each step may take.
     pub timeouts: OriginTimeouts,
-    /// How often a request is tried again on a connection failure, 0–5; default 1.
+    /// How often a request is tried again, 0–5; default 1.
     pub retries: u8,
+    /// After what, and how much of it; `None`: after a connection that cannot be made, without a budget.
+    pub retry: Option<RetryRules>,
     /// What the origin sees as `Host`.
     pub host: HostPolicy,
     /// In which case field names go to the origin and come back from it.
@@ -226,18 +244,13 @@ pub enum HeaderCase {
     AsSent,
 }
 
-/// How a server is chosen from a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Each healthy server in turn.
-    RoundRobin,
-}
-
 /// `[origin.NAME.health]`: active checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthRules {
-    /// A path to GET, 200–399 is healthy; without one a TCP connection is.
+    /// A path to GET; without one a TCP connection is healthy.
     pub path: Option<Arc<str>>,
+    /// Which answers are; default 200–399.
+    pub statuses: Vec<RangeInclusive<u16>>,
     /// `Host` of the check; default: the origin's name.
     pub host: Option<Arc<str>>,
     /// Time between checks; default 5 s.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY,
 };
 use http::{Method, StatusCode};
@@ -77,6 +77,9 @@ pub(super) async fn reject(
         Chosen::Problem | Chosen::NoPage => (PROBLEM_JSON, problem.body()),
     };
     header.insert_header(CONTENT_TYPE, content_type)?;
+    if let Some(seconds) = problem.retry_after() {
+        header.insert_header(RETRY_AFTER, HeaderValue::from(seconds))?;
+    }
     send(session, context, header, body, Kind::Failure).await
 }
 

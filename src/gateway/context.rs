@@ -15,6 +15,7 @@ use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Secured, Source};
 use crate::clock;
 use crate::config::rules::Name;
+use crate::origin::{Held, Tried};
 use crate::record::{Disposition, InFlight, RequestId, Trace};
 use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -69,8 +70,14 @@ pub struct Context {
     pub(super) cache: Option<Box<Dealings>>,
     /// What became of it; `None` while it is on its way.
     pub disposition: Option<Disposition>,
+    /// What the balance of its origin spreads it by.
+    pub(super) spread: Option<u64>,
     /// The server of the last try.
     pub server: Option<SocketAddr>,
+    /// Its place there, as long as it has one.
+    pub(super) place: Option<Held>,
+    /// Servers that failed it.
+    pub(super) tried: Tried,
     /// Tries made.
     pub tries: u8,
     /// When the last try began.
@@ -114,7 +121,10 @@ impl Context {
             delay: Duration::ZERO,
             cache: None,
             disposition: None,
+            spread: None,
             server: None,
+            place: None,
+            tried: Tried::new(),
             tries: 0,
             tried_at: arrived,
             wait: None,

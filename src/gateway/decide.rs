@@ -103,6 +103,10 @@ impl Gateway {
             Ok(target) => context.target = target,
             Err(problem) => return Step::Reject(problem),
         }
+        if let ActiveAction::Forward(pool) = &located.route.action {
+            let facts = || located.facts(KnownBody::Unread, context.decided_at);
+            context.spread = pool.spread(facts);
+        }
         let limits = located.limits();
         if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
             return Step::ReadBody;

@@ -20,6 +20,9 @@ pub(super) enum Fault {
     Us,
 }
 
+/// The cause of the error for [`Problem::OriginFull`], whose status another problem has too.
+pub(super) const OVERFULL: &str = "the origin has all the requests that it may";
+
 /// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
 pub(super) fn error_for(problem: Problem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
@@ -41,6 +44,7 @@ impl Fault {
             (_, E::HTTPStatus(408)) => Self::Client(Problem::BodyTimeout),
             (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
             (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
+            (_, E::Custom(OVERFULL)) => Self::Origin(Problem::OriginFull),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest),
             (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2 | E::H2Error) => {

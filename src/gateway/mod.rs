@@ -205,7 +205,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<Box<HttpPeer>> {
-        tries::next(session, context)
+        tries::next(session, context).await
     }
 
     fn fail_to_connect(
@@ -216,6 +216,18 @@ impl ProxyHttp for Gateway {
         error: Box<Error>,
     ) -> Box<Error> {
         tries::unconnected(context, error)
+    }
+
+    fn error_while_proxy(
+        &self,
+        peer: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        context: &mut Context,
+        client_reused: bool,
+    ) -> Box<Error> {
+        let error = error.more_context(format!("Peer: {peer}"));
+        tries::interrupted(session, context, error, client_reused)
     }
 
     async fn upstream_request_filter(
@@ -253,6 +265,9 @@ impl ProxyHttp for Gateway {
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
+        if is_final(response.status) {
+            tries::judge(session, context, response.status)?;
+        }
         if context.wait.is_none() {
             context.wait = Some(clock::since(context.tried_at));
         }
@@ -311,6 +326,7 @@ impl ProxyHttp for Gateway {
             if is_final(status) {
                 compressor = shape::begin_compression(fields, status, request, context)?;
             }
+            tries::give_cookie(fields, session, context)?;
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
@@ -402,6 +418,7 @@ impl ProxyHttp for Gateway {
             context.disposition = Some(Disposition::Cached);
         }
         self.note_wait(session);
+        context.place = None;
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
@@ -574,10 +591,6 @@ impl Context {
     fn header_case(&self) -> HeaderCase {
         self.pool()
             .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
-    }
-
-    fn retries(&self) -> u8 {
-        self.pool().map_or(0, |pool| pool.rules.retries)
     }
 
     fn origin_use(&self) -> Option<OriginUse<'_>> {

@@ -1,28 +1,37 @@
 //! Takes a request to a server of its origin, and decides whether it may be taken to another when that fails.
 //!
-//! Pingora calls in here once a try. What a request was charged for was decided before the first one, so a try charges nothing.
+//! Pingora calls in here once a try. What a request was charged for was decided before the first one, so a try charges nothing, and an
+//! answer that is not given to the client settles nothing.
+//!
+//! A request of which nothing was sent may always be sent again. One that an origin may have acted on is sent again only where the
+//! method is idempotent (RFC 9110 §9.2.2), the body is still at hand and the client has seen nothing of an answer.
 
+use std::sync::Arc;
+
+use http::header::HeaderValue;
+use http::{StatusCode, header::SET_COOKIE};
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
-use pingora::{Error, Result};
+use pingora::{Error, ErrorSource, ErrorType, Result};
 
+use super::answered;
 use super::context::Context;
-use super::error::error_for;
+use super::error::{OVERFULL, error_for};
 use crate::clock;
+use crate::origin::{Channel, Choice, Failure, Fields, Pool, Wish, cookie_for, tag_in};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
+/// The cause of the errors by which an answer becomes another try; nobody gets to see it.
+const ANOTHER_TRY: &str = "the answer asks for another try";
+
 /// The server of the next try.
-pub(super) fn next(session: &Session, context: &mut Context) -> Result<Box<HttpPeer>> {
-    let (Some(route), Some(admitted)) = (&context.route, &context.admitted) else {
+pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+    let Some(pool) = pool_of(context) else {
         return Err(error_for(Problem::Internal));
     };
-    let ActiveAction::Forward(pool) = &route.action else {
-        return Err(error_for(Problem::Internal));
-    };
-    let server = pool
-        .choose(admitted, context.server)
-        .ok_or_else(|| error_for(Problem::NoServer))?;
+    // The place at the server of the try before.
+    context.place = None;
     context.tries = context.tries.saturating_add(1);
     if !session.retry_buffer_truncated() {
         // A retry sends the buffered body again, through the same filter.
@@ -37,13 +46,179 @@ pub(super) fn next(session: &Session, context: &mut Context) -> Result<Box<HttpP
     } else {
         clock::now()
     };
-    context.server = Some(server.address);
-    Ok(server.peer())
+    let wish = Wish {
+        now: context.tried_at,
+        tried: context.tried.clone(),
+        spread: context.spread,
+        sticky: tag(session, &pool),
+    };
+    let Some(admitted) = &context.admitted else {
+        return Err(error_for(Problem::Internal));
+    };
+    let mut choice = pool.choose(admitted, &wish);
+    if let (Choice::Full, Some(queue)) = (&choice, &pool.queue) {
+        // Boxed: whoever finds a place at once should not carry the room that a wait needs.
+        choice = Box::pin(queue.wait(|| {
+            pool.find(&Wish {
+                now: clock::now(),
+                ..wish.clone()
+            })
+        }))
+        .await;
+        context.tried_at = clock::now();
+    }
+    match choice {
+        Choice::Server(held) => {
+            let peer = held.server.peer();
+            context.server = Some(held.server.address);
+            context.place = Some(held);
+            Ok(peer)
+        }
+        Choice::Full => Err(Error::new(ErrorType::Custom(OVERFULL))),
+        Choice::None => Err(error_for(Problem::NoServer)),
+    }
 }
 
 /// What becomes of a try whose connection could not be made.
 pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
     // Nothing was sent, so any method may be tried again.
-    error.set_retry(context.tries <= context.retries());
+    let again = fail(context, Failure::Connect) && grant(context, Failure::Connect);
+    error.set_retry(again);
     error
+}
+
+/// What becomes of a try that broke off after the connection was made.
+pub(super) fn interrupted(
+    session: &Session,
+    context: &mut Context,
+    mut error: Box<Error>,
+    reused: bool,
+) -> Box<Error> {
+    if matches!(error.etype(), ErrorType::Custom(ANOTHER_TRY)) {
+        error.set_retry(true);
+        return error;
+    }
+    // Pingora knows of connections that the server closed while they were idle, and of protocols that it turned down. Neither is a
+    // failure to answer, and neither costs the server anything.
+    error.retry.decide_reuse(reused);
+    let harmless = error.retry();
+    let may_repeat = is_repeatable(session);
+    let again = match failure_of(&error) {
+        _ if harmless => {
+            note_tried(context);
+            may_repeat
+        }
+        Some(failure) => fail(context, failure) && may_repeat && grant(context, failure),
+        None => false,
+    };
+    error.set_retry(again);
+    error
+}
+
+/// Notes the final status of an answer.
+///
+/// # Errors
+/// When the request is to be tried again instead of passing the answer on.
+pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
+    let Some(pool) = pool_of(context) else {
+        return Ok(());
+    };
+    if let Some(held) = &mut context.place {
+        pool.answered(held, status, clock::now);
+    }
+    let failure = Failure::Status(status.as_u16());
+    if !status.is_server_error() || !is_repeatable(session) || !grant(context, failure) {
+        return Ok(());
+    }
+    note_tried(context);
+    Err(Error::new(ErrorType::Custom(ANOTHER_TRY)).into_up())
+}
+
+/// Gives the client the cookie by which it stays with its server, unless it has it.
+pub(super) fn give_cookie(
+    fields: &mut dyn Fields,
+    session: &Session,
+    context: &Context,
+) -> Result<()> {
+    let cookie = cookie(session, context);
+    cookie.map_or(Ok(()), |cookie| fields.append(SET_COOKIE, cookie))
+}
+
+fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
+    let pool = context.pool()?;
+    let rules = pool.rules.sticky.as_ref()?;
+    let given = pool.tag_of(context.place.as_ref()?)?;
+    if tag(session, pool) == Some(given) {
+        return None;
+    }
+    let is_encrypted = session
+        .digest()
+        .is_some_and(|digest| digest.ssl_digest.is_some());
+    let channel = if is_encrypted {
+        Channel::Secure
+    } else {
+        Channel::Clear
+    };
+    cookie_for(given, rules, channel)
+}
+
+fn tag(session: &Session, pool: &Pool) -> Option<u64> {
+    tag_in(&session.req_header().headers, pool.rules.sticky.as_ref()?)
+}
+
+fn pool_of(context: &Context) -> Option<Arc<Pool>> {
+    match &context.route.as_ref()?.action {
+        ActiveAction::Forward(pool) => Some(Arc::clone(pool)),
+        ActiveAction::Respond(_) => None,
+    }
+}
+
+/// Whether sending the request once more does no harm and is possible.
+fn is_repeatable(session: &Session) -> bool {
+    session.req_header().method.is_idempotent()
+        && !session.retry_buffer_truncated()
+        && answered(session).is_none()
+}
+
+/// Notes a failure of the server; whether there was one to fail.
+fn fail(context: &mut Context, failure: Failure) -> bool {
+    let Some(pool) = pool_of(context) else {
+        return false;
+    };
+    note_tried(context);
+    let held = context.place.as_mut();
+    held.is_some_and(|held| {
+        pool.failed(held, failure, clock::now());
+        true
+    })
+}
+
+/// The next try looks for another server.
+fn note_tried(context: &mut Context) {
+    if let Some(server) = context.server
+        && !context.tried.contains(&server)
+    {
+        // As many fit as there may be tries.
+        let _ = context.tried.try_push(server);
+    }
+}
+
+fn grant(context: &Context, failure: Failure) -> bool {
+    let decided = context.decided_at;
+    context
+        .pool()
+        .is_some_and(|pool| pool.grants_retry(failure, context.tries, || clock::since(decided)))
+}
+
+/// The server's failure behind an error; `None` where it is another's.
+fn failure_of(error: &Error) -> Option<Failure> {
+    match (error.esource(), error.etype()) {
+        (_, ErrorType::HTTPStatus(504)) => Some(Failure::Timeout),
+        (ErrorSource::Upstream, ErrorType::ReadTimedout | ErrorType::WriteTimedout) => {
+            Some(Failure::Timeout)
+        }
+        (ErrorSource::Upstream, ErrorType::HTTPStatus(_)) => None,
+        (ErrorSource::Upstream, _) => Some(Failure::Reset),
+        _ => None,
+    }
 }

@@ -1,4 +1,4 @@
-//! Checks the servers of every pool in the background, and takes those that fail out of use until they recover.
+//! Looks after the pools in the background: checks their servers, looks up their names, renews their budgets, wakes who waits.
 //!
 //! The checks are Pingora's; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
 //! needs no other wiring: a pool that vanished is not checked again.
@@ -14,12 +14,24 @@ use pingora::lb::health_check::{HealthCheck, HttpHealthCheck, TcpHealthCheck};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 
-use super::pool::{Health, Pool, Server};
+use super::choice::mix;
+use super::names;
+use super::peer::peer;
+use super::pool::Pool;
+use super::server::Server;
+use super::standing::Health;
+use crate::clock;
 use crate::config::rules::HealthRules;
 use crate::live::Live;
 
 /// How often the loop looks for pools that are due: the finest interval that a pool can keep.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How often the budgets of retries are renewed.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What sends a request, or opens a connection, and looks at what comes.
+pub(super) type Check = Box<dyn HealthCheck + Send + Sync>;
 
 /// The background service.
 pub struct HealthChecks(pub Arc<Live>);
@@ -35,16 +47,53 @@ impl BackgroundService for HealthChecks {
                 _ = shutdown.changed() => return,
             }
             for pool in self.0.snapshot().pools.values() {
-                if pool.start_check() {
-                    let pool = Arc::clone(pool);
-                    tokio::spawn(async move {
-                        check(&pool).await;
-                        pool.end_check();
-                    });
-                }
+                look_after(pool);
             }
         }
     }
+}
+
+/// Begins what is due.
+fn look_after(pool: &Arc<Pool>) {
+    let now = clock::now();
+    if let Some(queue) = pool.queue.as_ref().filter(|queue| queue.waiting() > 0) {
+        // Places also come with servers that are back, of which no request tells.
+        queue.ring();
+    }
+    if let Some(rules) = &pool.rules.retry
+        && pool.budget_due.begin(now)
+    {
+        pool.budget.renew(rules);
+        pool.budget_due.done(now.saturating_add(SECOND));
+    }
+    if pool.rules.health.is_some() && pool.check_due.begin(now) {
+        let pool = Arc::clone(pool);
+        tokio::spawn(async move {
+            check(&pool).await;
+            let interval = pool
+                .rules
+                .health
+                .as_ref()
+                .map_or(SECOND, |health| health.interval);
+            let end = clock::now();
+            let next = end.saturating_add(jittered(interval, end.as_nanos()));
+            pool.check_due.done(next);
+        });
+    }
+    if pool.rules.servers.iter().any(|entry| entry.name.is_some()) && pool.lookup_due.begin(now) {
+        let pool = Arc::clone(pool);
+        tokio::spawn(async move {
+            names::look_up(&pool).await;
+            let next = clock::now().saturating_add(pool.rules.resolve_every);
+            pool.lookup_due.done(next);
+        });
+    }
+}
+
+/// A time within a tenth of `interval`: gateways that were started together do not check together for ever.
+fn jittered(interval: Duration, number: u64) -> Duration {
+    let thousandths = u32::try_from(900 + mix(number) % 201).unwrap_or(1000);
+    interval.saturating_mul(thousandths) / 1000
 }
 
 /// Checks all servers of the pool at once; takes as long as the slowest, at most the check's timeout.
@@ -52,15 +101,16 @@ async fn check(pool: &Pool) {
     let Some(rules) = &pool.rules.health else {
         return;
     };
-    let check = health_check(pool, rules);
+    let check = pool.check.get_or_init(|| health_check(pool, rules));
+    let servers = pool.servers();
     let results = join_all(
-        pool.servers()
+        servers
             .iter()
-            .map(|server| probe(&*check, server, rules.timeout)),
+            .map(|server| probe(&**check, server, rules.timeout)),
     )
     .await;
-    for (server, result) in pool.servers().iter().zip(results) {
-        if !server.observe(result, rules) {
+    for (server, result) in servers.iter().zip(results) {
+        if !server.standing.observe(result, rules, clock::now()) {
             continue;
         }
         match result {
@@ -87,7 +137,7 @@ async fn probe(
     }
 }
 
-fn health_check(pool: &Pool, rules: &HealthRules) -> Box<dyn HealthCheck + Send + Sync> {
+fn health_check(pool: &Pool, rules: &HealthRules) -> Check {
     let Some(path) = &rules.path else {
         let mut check = TcpHealthCheck::new();
         check.peer_template.options.connection_timeout = Some(rules.timeout);
@@ -95,13 +145,19 @@ fn health_check(pool: &Pool, rules: &HealthRules) -> Box<dyn HealthCheck + Send 
     };
     let host = rules.host.as_deref().unwrap_or(&pool.name);
     let mut check = HttpHealthCheck::new(host, false);
+    // A check goes the way that requests go; Pingora fills in the address of the server that is checked.
+    if let Some(address) = pool.servers().first().map(|server| server.address) {
+        check.peer_template = peer(address, &pool.rules);
+    }
     check.peer_template.options.connection_timeout = Some(rules.timeout);
     check.peer_template.options.read_timeout = Some(rules.timeout);
     if let Ok(target) = path.parse() {
         check.req.set_uri(target);
     }
-    check.validator = Some(Box::new(|answer| {
-        if (200..400).contains(&answer.status.as_u16()) {
+    let statuses = rules.statuses.clone();
+    check.validator = Some(Box::new(move |answer| {
+        let status = answer.status.as_u16();
+        if statuses.iter().any(|wanted| wanted.contains(&status)) {
             Ok(())
         } else {
             pingora::Error::e_explain(

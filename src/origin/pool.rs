@@ -1,149 +1,397 @@
-//! Owns a pool of servers, and chooses one for a request: each healthy one in turn.
+//! Owns the servers of one origin, and takes a request to one of them.
+//!
+//! Primaries come before backups, and servers that have not failed the request before those that have. What is among them is
+//! [`Tier::choose`]'s. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its
+//! [`Standing`].
+//!
+//! # Concurrency
+//! Requests load the set and never wait. It is replaced by the one task that looks up names.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use pingora::upstreams::peer::HttpPeer;
+use arc_swap::ArcSwap;
+use arrayvec::ArrayVec;
+use log::warn;
+use sluicegate_limiter::Timestamp;
 
+use super::budget::Budget;
+use super::choice::{Terms, Tier};
+use super::circuit::Queue;
+use super::failure::Failure;
+use super::health::Check;
 use super::peer::peer;
-use crate::admission::Admitted;
-use crate::clock;
-use crate::config::rules::{HealthRules, Name, OriginRules};
+use super::server::{Held, Server, point};
+use super::standing::Standing;
+use crate::admission::{Admitted, KeySeed, RequestFacts};
+use crate::bounds::{MAX_TRIES, POOL_SERVERS};
+use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Role};
 
-/// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone, health included.
+/// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone; where they changed, the servers that stay keep
+/// what is known of them.
 pub struct Pool {
     /// Its name.
     pub name: Name,
     /// Its rules.
     pub rules: OriginRules,
-    servers: Box<[Server]>,
-    next: AtomicUsize,
-    /// When the next health check is due, in nanoseconds since the Unix epoch; [`CHECK_RUNNING`] during one.
-    next_check: AtomicU64,
+    /// Its retries.
+    pub budget: Arc<Budget>,
+    /// What waits for its servers; `None` where they have no bound.
+    pub queue: Option<Arc<Queue>>,
+    servers: ArcSwap<ServerSet>,
+    /// What makes the values of sticky cookies.
+    seed: KeySeed,
+    turn: AtomicU64,
+    /// Held by who ejects a server, so that two do not eject more together than each may alone.
+    ejecting: Mutex<()>,
+    /// Made by the first check, since it loads what TLS needs.
+    pub(super) check: OnceLock<Check>,
+    pub(super) check_due: Due,
+    pub(super) lookup_due: Due,
+    pub(super) budget_due: Due,
 }
 
-const CHECK_RUNNING: u64 = u64::MAX;
+/// The servers of a pool at one time.
+#[derive(Default)]
+struct ServerSet {
+    primaries: Tier,
+    backups: Tier,
+}
 
-/// One server of a pool.
-pub struct Server {
-    /// Where it listens.
-    pub address: SocketAddr,
-    peer: HttpPeer,
-    up: AtomicBool,
-    /// Check results in a row that contradict `up`.
-    streak: AtomicUsize,
+/// What a request asks of a pool. Owns all that it says, so that a request may wait with it.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// When it is asked.
+    pub now: Timestamp,
+    /// Servers that failed the request already.
+    pub tried: Tried,
+    /// What [`Pool::spread`] made of the request.
+    pub spread: Option<u64>,
+    /// The tag that the client's sticky cookie has.
+    pub sticky: Option<u64>,
+}
+
+/// Servers that failed one request.
+pub type Tried = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
+
+/// What comes of a wish.
+#[derive(Debug)]
+pub enum Choice {
+    /// A place at a server.
+    Server(Held),
+    /// Servers could be asked, but have all the requests that they may.
+    Full,
+    /// No server can be asked.
+    None,
 }
 
 impl Pool {
-    /// A pool whose servers all count as healthy until a check says otherwise.
+    /// A pool whose servers all count as healthy until a check says otherwise. Of a pool of the same name `before` it takes over what is
+    /// known of servers that stay.
     #[must_use]
-    pub fn new(name: Name, rules: OriginRules) -> Self {
-        let servers = rules
+    pub fn new(
+        name: Name,
+        rules: OriginRules,
+        seed: &KeySeed,
+        before: Option<&Self>,
+        now: Timestamp,
+    ) -> Self {
+        let kept = before.filter(|before| before.rules.retry == rules.retry);
+        let budget = kept.map_or_else(
+            || Arc::new(Budget::new(rules.retry.as_ref())),
+            |before| Arc::clone(&before.budget),
+        );
+        let kept = before.and_then(|before| before.queue.as_ref());
+        let queue = rules.circuit.map(|circuit| match kept {
+            Some(queue) if queue.rules == circuit => Arc::clone(queue),
+            _ => Arc::new(Queue::new(circuit)),
+        });
+        let addresses: Vec<Vec<SocketAddr>> = rules
             .servers
             .iter()
-            .map(|address| Server {
-                address: *address,
-                peer: peer(*address, &rules),
-                up: AtomicBool::new(true),
-                streak: AtomicUsize::new(0),
-            })
+            .map(|entry| entry.addresses.clone())
             .collect();
-        Self {
+        let pool = Self {
             name,
+            budget,
+            queue,
+            servers: ArcSwap::default(),
+            seed: seed.clone(),
+            turn: AtomicU64::new(0),
+            ejecting: Mutex::new(()),
+            check: OnceLock::new(),
+            check_due: Due::default(),
+            // What names say was asked when the configuration was read.
+            lookup_due: Due::at(now.saturating_add(rules.resolve_every)),
+            budget_due: Due::default(),
             rules,
-            servers,
-            next: AtomicUsize::new(0),
-            next_check: AtomicU64::new(0),
-        }
+        };
+        let known = before.map_or_else(Vec::new, Self::servers);
+        let newcomer = || match before {
+            // Nobody knows how warm servers are when the gateway starts, and there is nobody else to ask.
+            None => Standing::default(),
+            Some(_) => Standing::new_at(now),
+        };
+        pool.assemble(&addresses, &known, newcomer);
+        pool
     }
 
-    /// The next healthy server, other than `failed` where there is a choice; `None` when none is healthy.
-    ///
-    /// Asks for the evidence that the request passed admission.
-    pub fn choose(&self, _: &Admitted, failed: Option<SocketAddr>) -> Option<&Server> {
-        // Relaxed: the counter only spreads requests and publishes nothing.
-        let first = self.next.fetch_add(1, Ordering::Relaxed);
-        let count = self.servers.len();
-        let healthy = (0..count)
-            .map(|step| &self.servers[(first.wrapping_add(step)) % count])
-            .filter(|server| server.is_up());
-        let mut fallback = None;
-        for server in healthy {
-            if failed == Some(server.address) {
-                fallback = Some(server);
-            } else {
-                return Some(server);
+    /// Makes these the servers: those that are known keep their standing.
+    pub(super) fn assemble(
+        &self,
+        addresses: &[Vec<SocketAddr>],
+        known: &[Arc<Server>],
+        newcomer: impl Fn() -> Standing,
+    ) {
+        let mut all: Vec<Arc<Server>> = Vec::new();
+        let mut left_out = 0;
+        for (entry, addresses) in addresses.iter().enumerate() {
+            for address in addresses {
+                if all.iter().any(|server| server.address == *address) {
+                    continue;
+                }
+                if all.len() == POOL_SERVERS {
+                    left_out += 1;
+                    continue;
+                }
+                let same = known.iter().find(|server| server.address == *address);
+                let standing = same.map_or_else(
+                    || Arc::new(newcomer()),
+                    |server| Arc::clone(&server.standing),
+                );
+                all.extend(self.server(*address, entry, standing).map(Arc::new));
             }
         }
-        fallback
+        if left_out > 0 {
+            warn!(
+                "origin {}: it has more than {POOL_SERVERS} servers, {left_out} are left out",
+                self.name
+            );
+        }
+        let (primaries, backups) = all
+            .into_iter()
+            .partition(|server| server.role == Role::Primary);
+        self.servers.store(Arc::new(ServerSet {
+            primaries: Tier::new(primaries),
+            backups: Tier::new(backups),
+        }));
     }
 
-    /// Every server, healthy or not.
+    fn server(&self, address: SocketAddr, entry: usize, standing: Arc<Standing>) -> Option<Server> {
+        let rules = self.rules.servers.get(entry)?;
+        let tag = || {
+            let text = address.to_string();
+            let parts: [&[u8]; 3] = [b"sticky", self.name.as_bytes(), text.as_bytes()];
+            self.seed.tag(parts)
+        };
+        Some(Server {
+            address,
+            standing,
+            role: rules.role,
+            weight: rules.weight,
+            entry,
+            point: point(address),
+            tag: self.rules.sticky.is_some().then(tag),
+            queue: self.queue.clone(),
+            slow_start: self.rules.slow_start,
+            peer: peer(address, &self.rules),
+        })
+    }
+
+    /// Every server, whether it can be asked or not: primaries, then backups.
     #[must_use]
-    pub fn servers(&self) -> &[Server] {
-        &self.servers
+    pub fn servers(&self) -> Vec<Arc<Server>> {
+        let set = self.servers.load();
+        set.all().cloned().collect()
     }
 
-    /// Whether a health check is due; if so it counts as running until [`Self::end_check`].
-    pub(super) fn start_check(&self) -> bool {
-        let due = self.rules.health.is_some()
-            && self.next_check.load(Ordering::Relaxed) <= clock::now().as_nanos();
+    /// What a request is spread by, where the balance goes by a key; `None` where it does not, or the request has no such value.
+    #[must_use]
+    pub fn spread<'a>(&self, facts: impl FnOnce() -> RequestFacts<'a>) -> Option<u64> {
+        match &self.rules.balance {
+            Balance::Hash(key) => KeySeed::spread(key, &facts()),
+            _ => None,
+        }
+    }
+
+    /// A place at a server.
+    ///
+    /// Asks for the evidence that the request passed admission.
+    pub fn choose(&self, _: &Admitted, wish: &Wish) -> Choice {
+        if wish.tried.is_empty() && self.rules.retry.is_some() {
+            self.budget.earn();
+        }
+        self.find(wish)
+    }
+
+    /// As [`choose`](Self::choose), for a request that [waits](Queue::wait) after that.
+    pub fn find(&self, wish: &Wish) -> Choice {
+        let set = self.servers.load();
+        let mut terms = Terms {
+            balance: &self.rules.balance,
+            now: wish.now,
+            tried: &wish.tried,
+            spread: wish.spread,
+            turn: &self.turn,
+        };
+        if let Some(held) = wish.sticky.and_then(|tag| set.tagged(tag, &terms)) {
+            return Choice::Server(held);
+        }
+        // Those that failed the request before are better than nothing: a connection that broke may be the network's fault.
+        for tried in [&wish.tried[..], &[]] {
+            terms.tried = tried;
+            for tier in [&set.primaries, &set.backups] {
+                // A place that is lost to another request leaves one server fewer to find, unless it is left again meanwhile.
+                for _ in 0..=tier.servers().len() {
+                    match tier.choose(&terms).map(Server::hold) {
+                        Some(Some(held)) => return Choice::Server(held),
+                        Some(None) => {}
+                        None => break,
+                    }
+                }
+            }
+            if wish.tried.is_empty() {
+                break;
+            }
+        }
+        if set.all().any(|server| server.is_usable(wish.now)) {
+            Choice::Full
+        } else {
+            Choice::None
+        }
+    }
+
+    /// The tag of the server that the client is to stay with, where there is such a thing.
+    #[must_use]
+    pub fn tag_of(&self, held: &Held) -> Option<u64> {
+        held.server.tag
+    }
+
+    // ── what came of it ──
+
+    /// A try failed. The server is left alone for a while when it did so too often, and others are left.
+    pub fn failed(&self, held: &mut Held, failure: Failure, now: Timestamp) {
+        held.outcome = failure.into();
+        let rules = self.rules.ejection.as_ref();
+        let counts = rules.filter(|rules| failure.is_among(&rules.on));
+        let standing = &held.server.standing;
+        if standing.fail(failure, counts, now)
+            && let Some(rules) = rules
+        {
+            self.eject(&held.server, rules, now);
+        }
+    }
+
+    /// A try was answered, with this status.
+    pub fn answered(&self, held: &mut Held, status: http::StatusCode, now: impl Fn() -> Timestamp) {
+        let answer = Failure::Status(status.as_u16());
+        let rules = self.rules.ejection.as_ref();
+        let counts = rules.is_some_and(|rules| answer.is_among(&rules.on));
+        if counts || status.is_server_error() {
+            self.failed(held, answer, now());
+        } else {
+            held.outcome = answer.into();
+        }
+        if !counts {
+            held.server.standing.succeed();
+        }
+    }
+
+    fn eject(&self, server: &Server, rules: &EjectionRules, now: Timestamp) {
+        // Whoever finds it held lets it be: the next failure asks again.
+        let Ok(_ejecting) = self.ejecting.try_lock() else {
+            return;
+        };
+        let set = self.servers.load();
+        let tier = match server.role {
+            Role::Primary => set.primaries.servers(),
+            Role::Backup => set.backups.servers(),
+        };
+        let out = tier.iter().filter(|other| !other.is_usable(now)).count();
+        let may_be_out = tier.len() * usize::from(rules.most.0) / 100;
+        if !server.is_usable(now) || out >= may_be_out {
+            return;
+        }
+        let length = server.standing.eject(rules, now);
+        warn!(
+            "origin {}: server {} failed {} requests in a row and is left alone for {} s",
+            self.name,
+            server.address,
+            rules.failures,
+            length.as_secs_f64()
+        );
+    }
+
+    /// Whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its decision; if so, it
+    /// counts as a retry from now on.
+    #[must_use]
+    pub fn grants_retry(&self, failure: Failure, tries: u8, since: impl Fn() -> Duration) -> bool {
+        if tries > self.rules.retries {
+            return false;
+        }
+        let Some(rules) = &self.rules.retry else {
+            let granted = failure == Failure::Connect;
+            if granted {
+                self.budget.note();
+            }
+            return granted;
+        };
+        failure.is_among(&rules.on)
+            && rules.within.is_none_or(|within| since() < within)
+            && self.budget.spend()
+    }
+}
+
+impl ServerSet {
+    fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
+        let tiers = [&self.primaries, &self.backups];
+        tiers.into_iter().flat_map(Tier::servers)
+    }
+
+    /// A place at the server that a sticky cookie names; `None` where it cannot be asked, and the client gets another.
+    fn tagged(&self, tag: u64, terms: &Terms<'_>) -> Option<Held> {
+        let server = self.all().find(|server| server.tag == Some(tag))?;
+        terms.takes(server).then(|| server.hold())?
+    }
+}
+
+/// When something of a pool is to be done again in the background.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// In nanoseconds since the Unix epoch.
+    next: AtomicU64,
+    running: AtomicBool,
+}
+
+impl Due {
+    fn at(next: Timestamp) -> Self {
+        Self {
+            next: AtomicU64::new(next.as_nanos()),
+            running: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it is to be done at `now`; if so it counts as running until [`Self::done`].
+    pub(super) fn begin(&self, now: Timestamp) -> bool {
+        // Acquire: pairs with the release of `done`, so that the moment belongs to the latest run.
+        let due = !self.running.load(Ordering::Acquire)
+            && self.next.load(Ordering::Relaxed) <= now.as_nanos();
         if due {
-            // Relaxed: only the loop of the health service starts checks.
-            self.next_check.store(CHECK_RUNNING, Ordering::Relaxed);
+            self.running.store(true, Ordering::Relaxed);
         }
         due
     }
 
-    /// Schedules the next check.
-    pub(super) fn end_check(&self) {
-        if let Some(health) = &self.rules.health {
-            let next = clock::now().saturating_add(health.interval);
-            self.next_check.store(next.as_nanos(), Ordering::Relaxed);
-        }
+    /// It was done, and is to be done again at `next`.
+    pub(super) fn done(&self, next: Timestamp) {
+        // Release: who sees that it does not run any more sees when it is due.
+        self.next.store(next.as_nanos(), Ordering::Relaxed);
+        self.running.store(false, Ordering::Release);
     }
 }
 
-impl Server {
-    /// What Pingora needs to connect.
-    #[must_use]
-    pub fn peer(&self) -> Box<HttpPeer> {
-        Box::new(self.peer.clone())
-    }
-
-    /// Whether the server is in use.
-    #[must_use]
-    pub fn is_up(&self) -> bool {
-        // Relaxed: health is advice; a request that still sees the old value is retried elsewhere.
-        self.up.load(Ordering::Relaxed)
-    }
-
-    /// Counts a check's result; true when it takes the server out of use or puts it back.
-    pub(super) fn observe(&self, result: Health, rules: &HealthRules) -> bool {
-        let wanted = result == Health::Up;
-        let needed = match result {
-            Health::Up => rules.healthy_after,
-            Health::Down => rules.unhealthy_after,
-        };
-        // Relaxed: one check of a pool runs at a time, so nobody else writes these.
-        let streak = if wanted == self.is_up() {
-            0
-        } else {
-            self.streak.load(Ordering::Relaxed) + 1
-        };
-        let flips = streak >= needed.max(1);
-        self.streak
-            .store(if flips { 0 } else { streak }, Ordering::Relaxed);
-        if flips {
-            self.up.store(wanted, Ordering::Relaxed);
-        }
-        flips
-    }
-}
-
-/// Whether a server is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Health {
-    Up,
-    Down,
-}
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+pub(super) mod tests;

@@ -43,6 +43,8 @@ pub enum Problem {
     BadGateway,
     /// Every server of the origin is out of service.
     NoServer,
+    /// Every server of the origin has all the requests that it may, and so many wait, or waited long enough.
+    OriginFull,
     /// The origin did not answer in time.
     OriginTimeout,
     /// The client wants what is stored, and nothing is.
@@ -69,10 +71,20 @@ impl Problem {
             Self::HeadTimeout | Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            Self::NoServer | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             // RFC 9111 §5.2.1.7 names the status.
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
+            Self::NoServer | Self::OriginFull | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// After how many seconds it is worth to ask again; `None` where nobody knows.
+    #[must_use]
+    pub fn retry_after(self) -> Option<u64> {
+        match self {
+            // Requests end all the time.
+            Self::OriginFull => Some(1),
+            _ => None,
         }
     }
 
@@ -114,6 +126,7 @@ impl Problem {
             Self::NoRoute => "no route matches this request",
             Self::BadGateway => "the origin could not be reached or gave a broken answer",
             Self::NoServer => "no server of the origin is in service",
+            Self::OriginFull => "the origin has all the requests that it may; try again soon",
             Self::OriginTimeout => "the origin did not answer in time",
             Self::NotStored => {
                 "nothing fitting is stored, and only-if-cached forbids to ask the origin"

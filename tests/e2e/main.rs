@@ -37,6 +37,7 @@ mod link;
 mod lists;
 mod matching;
 mod operating;
+mod origin_pools;
 mod origins;
 mod overrides;
 mod pressure;

@@ -1,6 +1,7 @@
 //! Reads the tables of a configuration, one file a table.
 
 pub(super) mod admin;
+mod balance;
 pub(super) mod cache;
 pub(super) mod client;
 pub(super) mod compress;
@@ -8,6 +9,7 @@ mod conditions;
 pub(super) mod cors;
 mod defence;
 pub(super) mod error_pages;
+mod failing;
 pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;
@@ -17,6 +19,7 @@ pub(super) mod log;
 pub(super) mod origin;
 pub(super) mod route;
 pub(super) mod server;
+mod servers;
 pub(super) mod store;
 pub(super) mod tracing;
 pub(super) mod transform;

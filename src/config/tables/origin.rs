@@ -1,17 +1,14 @@
 //! `[origin.NAME]`: a pool of servers.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::field::{Field, all, quoted};
 use crate::config::host;
 use crate::config::problem::Mistake;
-use crate::config::report::Placed;
-use crate::config::rules::{
-    Balance, HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts,
-};
+use crate::config::rules::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 use crate::config::section::Section;
+use crate::config::tables::{balance, failing, servers};
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -21,27 +18,37 @@ pub(in crate::config) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]
 pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
     let servers = section
         .required("servers", "[\"127.0.0.1:3000\"]")
-        .and_then(|field| servers(&field));
-    let balance = section.or(
-        "balance",
-        "\"round-robin\"",
-        Balance::RoundRobin,
-        |field| match field.text()? {
-            "round-robin" => Some(Balance::RoundRobin),
-            other => field.refuse(
-                format!("there is no balance {}", quoted(other)),
-                field.advice(),
-            ),
-        },
+        .and_then(|field| servers::read(&field));
+    let balance = balance::read(&section);
+    let sticky = section.optional("sticky", "{ ttl = \"1h\" }", |field| {
+        balance::sticky(field.section()?)
+    });
+    let resolve_every = section.or(
+        "resolve_every",
+        "\"30s\"",
+        Duration::from_secs(30),
+        |field| field.duration(Duration::from_millis(100)..=LONGEST),
     );
     let health = section.optional("health", "{ path = \"/healthz\" }", |field| {
         health(field.section()?)
+    });
+    let ejection = section.optional("ejection", "{ failures = 5 }", |field| {
+        failing::ejection(field.section()?)
+    });
+    let slow_start = section.optional("slow_start", "\"30s\"", |field| {
+        field.duration(Duration::from_millis(100)..=Duration::from_secs(3_600))
+    });
+    let circuit = section.optional("circuit", "{ max_requests = 100 }", |field| {
+        failing::circuit(field.section()?)
     });
     let timeouts = timeouts(section.section("timeouts", "{ connect = \"2s\" }"));
     let retries = section.or("retries", "1", 1, |field| {
         field
             .integer(0..=5)
             .and_then(|count| u8::try_from(count).ok())
+    });
+    let retry = section.optional("retry", "{ on = [\"connect\", 503] }", |field| {
+        failing::retry(field.section()?)
     });
     let host = section.or("host", "\"preserve\"", HostPolicy::Preserve, |field| {
         if field.text()? == "preserve" {
@@ -66,119 +73,30 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
     Some(OriginRules {
         servers: servers?,
         balance: balance?,
+        sticky: sticky?,
+        resolve_every: resolve_every?,
         health: health?,
+        ejection: ejection?,
+        slow_start: slow_start?,
+        circuit: circuit?,
         timeouts: timeouts?,
         retries: retries?,
+        retry: retry?,
         host: host?,
         header_case: header_case?,
     })
-}
-
-/// Every address of every server, each once.
-fn servers(field: &Field<'_>) -> Option<Vec<SocketAddr>> {
-    let elements = field.list()?;
-    let mut seen: Vec<Placed<&str>> = Vec::new();
-    let resolved = elements.iter().map(|element| {
-        let text = element.text()?;
-        if let Some(earlier) = seen.iter().find(|earlier| earlier.value == text) {
-            let line = element.report.line_of(&earlier.place);
-            let message = format!("{} stands on line {line} already", quoted(text));
-            return element.refuse(message, "write each server once: they take turns");
-        }
-        seen.push(element.placed(text));
-        server(element, text)
-    });
-    let mut addresses = Vec::new();
-    for address in all(resolved)?.into_iter().flatten() {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    Some(addresses)
-}
-
-/// The addresses of one server.
-fn server(element: &Field<'_>, text: &str) -> Option<Vec<SocketAddr>> {
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        if address.port() == 0 || address.ip().is_unspecified() {
-            let message = format!("{} is no address to connect to", quoted(text));
-            return element.refuse(
-                message,
-                "write where the origin listens: \"127.0.0.1:3000\"",
-            );
-        }
-        return Some(vec![address]);
-    }
-    if let Err(mistake) = name_and_port(text) {
-        return element.mistaken(mistake);
-    }
-    match element.report.surroundings.resolve(text) {
-        Ok(addresses) if !addresses.is_empty() => {
-            let has_both = addresses.iter().any(SocketAddr::is_ipv4)
-                && addresses.iter().any(SocketAddr::is_ipv6);
-            if has_both && text.starts_with("localhost:") {
-                let port = addresses.first().map_or(80, SocketAddr::port);
-                element.report.warning(
-                    &element.place,
-                    format!("this name is two servers, [::1]:{port} and 127.0.0.1:{port}"),
-                    format!("write the one that the origin listens on: \"127.0.0.1:{port}\""),
-                );
-            }
-            Some(addresses)
-        }
-        answer => {
-            let why = answer
-                .err()
-                .map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
-            let message = format!("{} does not resolve: {why}", quoted(text));
-            element.refuse(
-                message,
-                "correct the name, or write an address: \"127.0.0.1:3000\"",
-            )
-        }
-    }
-}
-
-/// Checks the shape of `name:port`, so that the resolver is not asked about slips.
-fn name_and_port(text: &str) -> Result<(), Mistake> {
-    if let Some((scheme, rest)) = text.split_once("://") {
-        let server = rest.split('/').next().unwrap_or_default();
-        let port = if scheme == "https" { 443 } else { 80 };
-        let server = if server.contains(':') {
-            server.to_owned()
-        } else {
-            format!("{server}:{port}")
-        };
-        return Err(Mistake::with_advice(
-            format!("{} is a URL", quoted(text)),
-            format!("write the server alone: {}", quoted(&server)),
-        ));
-    }
-    let Some((name, port)) = text.rsplit_once(':') else {
-        return Err(Mistake::with_advice(
-            format!("{} has no port", quoted(text)),
-            format!("write {}", quoted(&format!("{text}:80"))),
-        ));
-    };
-    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits || port.parse::<u16>().map_or(true, |port| port == 0) {
-        return Err(Mistake::with_advice(
-            format!("{} is not a port", quoted(port)),
-            format!(
-                "write a number from 1 to 65535: {}",
-                quoted(&format!("{name}:80"))
-            ),
-        ));
-    }
-    host::matched(name)
-        .map(|_| ())
-        .map_err(|_| Mistake::new(format!("{} is neither an address nor a name", quoted(name))))
 }
 
 fn health(section: Section<'_>) -> Option<HealthRules> {
     let path = section.optional("path", "\"/healthz\"", |field| field.parsed(health_path));
     let host = section.optional("host", "\"app.internal\"", |field| {
         field.parsed(|text| host::sent(text).map(|_| Arc::from(text)))
+    });
+    let statuses = section.or("statuses", "[\"200-399\"]", vec![200..=399], |field| {
+        all(field
+            .list()?
+            .iter()
+            .map(|element| failing::statuses(element, 100..=599)))
     });
     let interval = section.or("interval", "\"5s\"", Duration::from_secs(5), |field| {
         field.duration(Duration::from_millis(10)..=Duration::from_secs(3_600))
@@ -203,6 +121,7 @@ fn health(section: Section<'_>) -> Option<HealthRules> {
     section.finish();
     Some(HealthRules {
         path: path?,
+        statuses: statuses?,
         host: host?,
         interval: interval?,
         timeout: timeout?,

@@ -1,0 +1,375 @@
+//! Answers what is asked about origins: `/origins` shows every server, and POST of `/origins/NAME/servers/ADDRESS/drain` keeps new requests
+//! from one until `/undrain`.
+//!
+//! A drain is the operator's word and outlasts every check: it ends with `undrain`, or when the server leaves its origin. It is not
+//! written anywhere, so a new process begins without one.
+
+use std::net::SocketAddr;
+
+use http::StatusCode;
+use http::header::ALLOW;
+use serde::Serialize;
+
+use super::view::{AdminView, OriginView, ServerView};
+use super::{JSON, Page};
+use crate::config::rules::Role;
+use crate::origin::TryOutcome;
+use crate::record::exposition::Family;
+use crate::record::rfc3339;
+
+/// The page of `/origins`.
+pub(super) fn page(view: &dyn AdminView) -> Page {
+    let origins = view.origins().into_iter().map(Origin::of);
+    Page::json(&Shown {
+        origins: origins.collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Shown {
+    origins: Vec<Origin>,
+}
+
+/// An origin as `/origins` and `/status` show it.
+#[derive(Serialize)]
+pub(super) struct Origin {
+    name: String,
+    servers: Vec<Server>,
+    retries: u64,
+    retries_not_granted: u64,
+    pending: u32,
+    refused: u64,
+}
+
+#[derive(Serialize)]
+struct Server {
+    address: String,
+    healthy: bool,
+    state: &'static str,
+    in_flight: u32,
+    weight: u16,
+    backup: bool,
+    last_failure: Option<LastFailure>,
+}
+
+#[derive(Serialize)]
+struct LastFailure {
+    at: String,
+    outcome: &'static str,
+}
+
+impl Origin {
+    pub(super) fn of(view: OriginView) -> Self {
+        Self {
+            name: view.name.to_string(),
+            servers: view.servers.iter().map(Server::of).collect(),
+            retries: view.retries,
+            retries_not_granted: view.retries_not_granted,
+            pending: view.pending,
+            refused: view.refused,
+        }
+    }
+}
+
+impl Server {
+    fn of(view: &ServerView) -> Self {
+        Self {
+            address: view.address.to_string(),
+            healthy: view.state.is_asked(),
+            state: view.state.as_str(),
+            in_flight: view.in_flight,
+            weight: view.weight.0.get(),
+            backup: view.role == Role::Backup,
+            last_failure: view.last_failure.map(|(outcome, at)| LastFailure {
+                at: rfc3339::format(at),
+                outcome: outcome.as_str(),
+            }),
+        }
+    }
+}
+
+/// What the operator asks of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// No new requests.
+    Drain,
+    /// Requests again.
+    Undrain,
+}
+
+/// An order and whom it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Instruction {
+    origin: String,
+    server: SocketAddr,
+    order: Order,
+}
+
+/// What stands in the place of a server is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoAddress;
+
+impl Instruction {
+    /// The order that a path names; `None` when it is another path.
+    pub(super) fn of(path: &str) -> Option<Result<Self, NoAddress>> {
+        let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
+        let (server, order) = rest.split_once('/')?;
+        let order = match order {
+            "drain" => Order::Drain,
+            "undrain" => Order::Undrain,
+            _ => return None,
+        };
+        if origin.is_empty() || origin.contains('/') {
+            return None;
+        }
+        // Brackets of IPv6 may come encoded: RFC 3986 §3.3 has no place for them in a path.
+        let server = server.replace("%5B", "[").replace("%5b", "[");
+        let server = server.replace("%5D", "]").replace("%5d", "]");
+        let server = server.parse().map_err(|_| NoAddress);
+        Some(server.map(|server| Self {
+            origin: origin.to_owned(),
+            server,
+            order,
+        }))
+    }
+
+    /// Carries it out; the page that says how the server stands now.
+    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let Some(server) = view.order(&self.origin, self.server, self.order) else {
+            let error =
+                &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
+            return Page::new(StatusCode::NOT_FOUND, JSON, error);
+        };
+        Page::json(&Carried {
+            origin: &self.origin,
+            server: Server::of(&server),
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Carried<'a> {
+    origin: &'a str,
+    #[serde(flatten)]
+    server: Server,
+}
+
+impl NoAddress {
+    pub(super) fn page(self) -> Page {
+        let error =
+            &br#"{"error":"a server is named by its address and port, as /origins shows it"}"#[..];
+        Page::new(StatusCode::BAD_REQUEST, JSON, error)
+    }
+}
+
+/// Somebody would read an order.
+pub(super) fn only_orders() -> Page {
+    let error = &br#"{"error":"a server is drained by POST; /origins shows how it stands"}"#[..];
+    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
+}
+
+/// Nobody can show that he may give orders.
+pub(super) fn no_token() -> Page {
+    let error =
+        &br#"{"error":"only who has a token may drain a server; set [admin] token_file"}"#[..];
+    Page::new(StatusCode::FORBIDDEN, JSON, error)
+}
+
+/// What `/metrics` shows of origins.
+pub(super) fn families(origins: &[OriginView]) -> [Family; 9] {
+    let each = |mut family: Family, value: fn(&ServerView) -> u64| {
+        for origin in origins {
+            for server in &origin.servers {
+                let address = server.address.to_string();
+                let labels = [("origin", &*origin.name), ("server", &*address)];
+                family.push(&labels, value(server));
+            }
+        }
+        family
+    };
+    let all = |mut family: Family, value: fn(&OriginView) -> u64| {
+        for origin in origins {
+            family.push(&[("origin", &*origin.name)], value(origin));
+        }
+        family
+    };
+    [
+        each(
+            Family::gauge(
+                "sluicegate_origin_server_up",
+                "Whether requests are sent to a server of an origin.",
+            ),
+            |server| u64::from(server.state.is_asked()),
+        ),
+        each(
+            Family::gauge(
+                "sluicegate_origin_server_in_flight",
+                "Tries that are under way at a server.",
+            ),
+            |server| u64::from(server.in_flight),
+        ),
+        tries(origins),
+        each(
+            Family::counter(
+                "sluicegate_origin_server_ejections_total",
+                "How often a server was left alone for a while because it failed requests.",
+            ),
+            |server| server.ejections,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_origin_server_health_changes_total",
+                "How often checks took a server out of use or put it back.",
+            ),
+            |server| server.health_changes,
+        ),
+        all(
+            Family::counter(
+                "sluicegate_origin_retries_total",
+                "Requests that were tried again.",
+            ),
+            |origin| origin.retries,
+        ),
+        all(
+            Family::counter(
+                "sluicegate_origin_retry_budget_exhausted_total",
+                "Requests that were not tried again for want of budget.",
+            ),
+            |origin| origin.retries_not_granted,
+        ),
+        all(
+            Family::gauge(
+                "sluicegate_origin_pending",
+                "Requests that wait for a place at a server.",
+            ),
+            |origin| u64::from(origin.pending),
+        ),
+        all(
+            Family::counter(
+                "sluicegate_origin_circuit_refused_total",
+                "Requests that found no place at a server.",
+            ),
+            |origin| origin.refused,
+        ),
+    ]
+}
+
+/// Outcomes that never came have no series.
+fn tries(origins: &[OriginView]) -> Family {
+    let mut family = Family::counter(
+        "sluicegate_origin_tries_total",
+        "Tries at a server, by what came of them.",
+    );
+    for origin in origins {
+        for server in &origin.servers {
+            let address = server.address.to_string();
+            for (outcome, count) in TryOutcome::ALL.into_iter().zip(server.outcomes) {
+                if count > 0 {
+                    let labels = [
+                        ("origin", &*origin.name),
+                        ("server", &*address),
+                        ("outcome", outcome.as_str()),
+                    ];
+                    family.push(&labels, count);
+                }
+            }
+        }
+    }
+    family
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use sluicegate_limiter::Timestamp;
+
+    use super::*;
+    use crate::config::rules::Weight;
+    use crate::origin::ServerState;
+
+    /// One origin with a server in use and one that fails its checks.
+    pub(in crate::admin) fn seen() -> Vec<OriginView> {
+        let failed = Timestamp::from_secs(1_795_245_038);
+        let server = |port, state, last_failure| ServerView {
+            address: ([127, 0, 0, 1], port).into(),
+            state,
+            weight: Weight::default(),
+            role: Role::Primary,
+            in_flight: 3,
+            outcomes: [0, 90, 0, 0, 5, 0, 0, 0, 0],
+            ejections: 2,
+            health_changes: 1,
+            last_failure,
+        };
+        vec![OriginView {
+            name: Arc::from("app"),
+            servers: vec![
+                server(3000, ServerState::Up, None),
+                server(3001, ServerState::Down, Some((TryOutcome::Timeout, failed))),
+            ],
+            retries: 7,
+            retries_not_granted: 1,
+            pending: 4,
+            refused: 6,
+        }]
+    }
+
+    /// What is told of it.
+    pub(in crate::admin) fn told() -> Value {
+        json!([{
+            "name": "app",
+            "servers": [
+                {
+                    "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3, "weight": 1,
+                    "backup": false, "last_failure": null,
+                },
+                {
+                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3, "weight": 1,
+                    "backup": false, "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
+                },
+            ],
+            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6,
+        }])
+    }
+
+    /// Goal: a slip drains nobody. Method: paths around the right one.
+    #[test]
+    fn an_order_names_an_origin_and_a_server() {
+        let instruction = |server: &str, order| Instruction {
+            origin: "app".to_owned(),
+            server: server.parse().expect("an address"),
+            order,
+        };
+        for (path, right) in [
+            (
+                "/origins/app/servers/127.0.0.1:80/drain",
+                instruction("127.0.0.1:80", Order::Drain),
+            ),
+            (
+                "/origins/app/servers/[::1]:80/undrain",
+                instruction("[::1]:80", Order::Undrain),
+            ),
+            (
+                "/origins/app/servers/%5B::1%5d:80/drain",
+                instruction("[::1]:80", Order::Drain),
+            ),
+        ] {
+            assert_eq!(Instruction::of(path), Some(Ok(right)), "{path}");
+        }
+        for path in ["127.0.0.1", "app.test:80", ""] {
+            let path = format!("/origins/app/servers/{path}/drain");
+            assert_eq!(Instruction::of(&path), Some(Err(NoAddress)), "{path}");
+        }
+        for path in [
+            "/origins/app",
+            "/origins//servers/127.0.0.1:80/drain",
+            "/origins/a/b/servers/127.0.0.1:80/drain",
+            "/origins/app/servers/127.0.0.1:80/kill",
+            "/origins/app/servers/127.0.0.1:80",
+        ] {
+            assert_eq!(Instruction::of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `balance`, `hash_key` and `sticky` of an origin: who gets the next request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::field::{Field, quoted};
+use crate::config::key;
+use crate::config::problem::Mistake;
+use crate::config::rules::{Balance, KeyPart, KeyTemplate, StickyRules, ValueSource};
+use crate::config::section::Section;
+use crate::config::suggest;
+
+/// As they are written.
+const NAMES: [&str; 4] = ["round-robin", "least-requests", "power-of-two", "hash"];
+
+/// Name of the cookie where none is written.
+const COOKIE: &str = "sluicegate-server";
+
+/// `balance`, and the `hash_key` that belongs to one of them.
+pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
+    let name = section.or("balance", "\"round-robin\"", NAMES[0], |field| {
+        let text = field.text()?;
+        let known = NAMES.into_iter().find(|name| *name == text);
+        if known.is_none() {
+            let advice = match suggest::nearest(text, NAMES) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => format!("write one of {}", NAMES.join(", ")),
+            };
+            return field.refuse(format!("there is no balance {}", quoted(text)), advice);
+        }
+        known
+    });
+    let key = section.optional("hash_key", "\"client.ip\"", hash_key);
+    let (name, key) = (name?, key?);
+    match (name, key) {
+        ("hash", Some(key)) => Some(Balance::Hash(key)),
+        ("hash", None) => {
+            section.report.absent(
+                &section.place,
+                "nothing is said about what \"hash\" goes by",
+                "write hash_key = \"client.ip\", or another part of a request",
+            );
+            None
+        }
+        (_, Some(_)) => {
+            section.report.error(
+                &section.place,
+                format!("hash_key says nothing to balance = \"{name}\""),
+                "write balance = \"hash\", or leave hash_key out",
+            );
+            None
+        }
+        ("least-requests", None) => Some(Balance::LeastRequests),
+        ("power-of-two", None) => Some(Balance::PowerOfTwo),
+        _ => Some(Balance::RoundRobin),
+    }
+}
+
+/// As the key of a limit, of what every route knows from the head alone.
+fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
+    let template = key::template(field)?;
+    let unfit = template.0.iter().find(|part| match part {
+        KeyPart::Global => true,
+        KeyPart::Value(value) => !matches!(
+            value.source,
+            ValueSource::Header(_) | ValueSource::Cookie(_) | ValueSource::Query(_)
+        ),
+        _ => false,
+    });
+    match unfit {
+        Some(part) => field.refuse(
+            format!("a server cannot be chosen by \"{part}\""),
+            "use client.ip, host, path, method, header.NAME, cookie.NAME or query.NAME",
+        ),
+        None => Some(template),
+    }
+}
+
+/// `sticky`
+pub(super) fn sticky(section: Section<'_>) -> Option<StickyRules> {
+    let cookie = section.or(
+        "cookie",
+        "\"sluicegate-server\"",
+        Arc::from(COOKIE),
+        |field| field.parsed(cookie_name),
+    );
+    let ttl = section.optional("ttl", "\"1h\"", |field| {
+        field.duration(Duration::from_secs(1)..=Duration::from_secs(400 * 86_400))
+    });
+    section.finish();
+    Some(StickyRules {
+        cookie: cookie?,
+        ttl: ttl?,
+    })
+}
+
+/// RFC 6265 §4.1.1: a cookie's name is a token (RFC 9110 §5.6.2).
+fn cookie_name(text: &str) -> Result<Arc<str>, Mistake> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(is_token) {
+        return Ok(Arc::from(text));
+    }
+    Err(Mistake::new(format!(
+        "{} cannot be the name of a cookie",
+        quoted(text)
+    )))
+}

@@ -1,0 +1,232 @@
+//! Decides which of several servers gets the next request, by the balance of their origin.
+//!
+//! Nothing here allocates or waits: a choice is a look at the servers' standings and one addition to a counter. The counter is the only
+//! thing that requests share, and it is also the source of what looks like chance: a mixing function makes of each turn a number that
+//! is as good as a random one for spreading, so a test can tell what comes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_limiter::Timestamp;
+
+use super::server::Server;
+use super::standing::Share;
+use crate::config::rules::Balance;
+
+/// Servers that are chosen from together: the primaries of an origin, or its backups.
+#[derive(Debug, Default)]
+pub(super) struct Tier {
+    servers: Box<[Arc<Server>]>,
+    /// Indexes of servers, each as often as its weight says and as evenly spread as can be: one cycle of turns.
+    cycle: Box<[u16]>,
+}
+
+/// Which servers a choice is between.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) balance: &'a Balance,
+    pub(super) now: Timestamp,
+    /// Servers that failed this request already.
+    pub(super) tried: &'a [SocketAddr],
+    /// The value of the request's `hash_key`, hashed.
+    pub(super) spread: Option<u64>,
+    pub(super) turn: &'a AtomicU64,
+}
+
+impl Tier {
+    /// A tier of these servers.
+    pub(super) fn new(servers: Vec<Arc<Server>>) -> Self {
+        let weights: Vec<u16> = servers.iter().map(|server| server.weight.0.get()).collect();
+        Self {
+            servers: servers.into(),
+            cycle: cycle(&weights),
+        }
+    }
+
+    pub(super) fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
+    /// A server that can be asked and has not failed the request; `None` where there is none.
+    pub(super) fn choose(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+        match (&terms.balance, terms.spread) {
+            (Balance::RoundRobin, _) | (Balance::Hash(_), None) => self.in_turn(terms),
+            (Balance::LeastRequests, _) => self.least_loaded(terms),
+            (Balance::PowerOfTwo, _) => self.better_of_two(terms),
+            (Balance::Hash(_), Some(spread)) => self.by_hash(terms, spread),
+        }
+    }
+
+    /// The next of the cycle. A server that cannot be asked uses up its turn, so that the others keep their shares.
+    fn in_turn(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+        let most = 2 * self.servers.len();
+        for _ in 0..most {
+            let turn = terms.take_turn();
+            let server = self.at(self.cycle_at(turn)?)?;
+            // One that starts slowly gives up some of its turns.
+            if terms.takes(server) && mix(turn) % 1000 < u64::from(terms.share(server).0) {
+                return Some(server);
+            }
+        }
+        // Few can be asked, or have little weight: the next one, whatever its share.
+        self.any_from(terms.take_turn(), terms)
+    }
+
+    /// The one with the fewest in flight for its weight; of several the next.
+    fn least_loaded(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+        let first = terms.take_turn();
+        let count = self.servers.len();
+        (0..count)
+            .filter_map(|step| self.at(index(first, count)?.wrapping_add(step) % count))
+            .filter(|server| terms.takes(server))
+            .reduce(|best, server| {
+                if terms.is_less_loaded(server, best) {
+                    server
+                } else {
+                    best
+                }
+            })
+    }
+
+    /// Of two that chance picks, the less loaded.
+    fn better_of_two(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+        let chance = mix(terms.take_turn());
+        let one = self.any_from(chance & u64::from(u32::MAX), terms)?;
+        let other = self.any_from(chance >> 32, terms)?;
+        Some(if terms.is_less_loaded(other, one) {
+            other
+        } else {
+            one
+        })
+    }
+
+    /// The highest bidder: each server bids for each value, and a server that comes or goes changes only the bids that are its own
+    /// (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables", 2005).
+    fn by_hash(&self, terms: &Terms<'_>, spread: u64) -> Option<&Arc<Server>> {
+        let bid = |server: &Server| {
+            let chance = (mix(spread ^ server.point) >> 11) as f64 / (1u64 << 53) as f64;
+            let weight = terms.weight(server) as f64;
+            // Chance is below 1, so the logarithm is below 0, and -∞ where chance is 0, which bids nothing.
+            weight / -chance.ln()
+        };
+        self.servers
+            .iter()
+            .filter(|server| terms.takes(server))
+            .map(|server| (bid(server), server))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, server)| server)
+    }
+
+    /// The first that can be asked, from a place on that `number` names.
+    fn any_from(&self, number: u64, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+        let count = self.servers.len();
+        // A few other places first: else who stands behind one that cannot be asked would get its share too.
+        for attempt in 0..4 {
+            let server = self.at(index(number_of(number, attempt), count)?)?;
+            if terms.takes(server) {
+                return Some(server);
+            }
+        }
+        (0..count)
+            .filter_map(|step| self.at(index(number, count)?.wrapping_add(step) % count))
+            .find(|server| terms.takes(server))
+    }
+
+    fn cycle_at(&self, turn: u64) -> Option<usize> {
+        let at = index(turn, self.cycle.len())?;
+        self.cycle.get(at).map(|at| usize::from(*at))
+    }
+
+    fn at(&self, index: usize) -> Option<&Arc<Server>> {
+        self.servers.get(index)
+    }
+}
+
+impl Terms<'_> {
+    fn take_turn(&self) -> u64 {
+        // Relaxed: the counter only spreads requests and publishes nothing.
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn takes(&self, server: &Server) -> bool {
+        server.is_usable(self.now) && server.has_room() && !self.tried.contains(&server.address)
+    }
+
+    fn share(&self, server: &Server) -> Share {
+        server.share(self.now)
+    }
+
+    /// Thousandths of weight.
+    fn weight(&self, server: &Server) -> u64 {
+        u64::from(server.weight.0.get()) * u64::from(self.share(server).0)
+    }
+
+    /// Whether one more request loads `one` less than `other`.
+    fn is_less_loaded(&self, one: &Server, other: &Server) -> bool {
+        let load = |server: &Server| u64::from(server.standing.in_flight()) + 1;
+        // A fraction is less than another: multiplied out. Below 2^32 × 2^18.
+        load(one) * self.weight(other) < load(other) * self.weight(one)
+    }
+}
+
+/// Which of `count` places a number names; `None` where there is none.
+fn index(number: u64, count: usize) -> Option<usize> {
+    let place = number.checked_rem(count as u64)?;
+    usize::try_from(place).ok()
+}
+
+/// The number of a further attempt; that of the first is `number` itself.
+fn number_of(number: u64, attempt: u64) -> u64 {
+    if attempt == 0 {
+        number
+    } else {
+        mix(number.wrapping_add(attempt << 32))
+    }
+}
+
+/// Makes of a number one that looks like chance: the output function of SplitMix64 (Steele, Lea and Flood, 2014).
+pub(super) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// One cycle of smooth weighted round-robin: at each step every server gains its weight, and the richest one pays the sum and is next.
+/// It is nginx's rule, worked out beforehand; weights are divided by their greatest common divisor, so servers alike make a short cycle.
+fn cycle(weights: &[u16]) -> Box<[u16]> {
+    let divisor = weights.iter().copied().fold(0, greatest_common_divisor);
+    let steps: Vec<i64> = weights
+        .iter()
+        .map(|weight| i64::from(weight / divisor.max(1)))
+        .collect();
+    let sum: i64 = steps.iter().sum();
+    let mut wealth = vec![0i64; steps.len()];
+    (0..sum)
+        .filter_map(|_| {
+            for (wealth, step) in wealth.iter_mut().zip(&steps) {
+                *wealth += step;
+            }
+            // The first of those that are as rich: `max_by_key` would take the last.
+            let (richest, most) = wealth
+                .iter_mut()
+                .enumerate()
+                .reduce(|best, next| if *next.1 > *best.1 { next } else { best })?;
+            *most -= sum;
+            u16::try_from(richest).ok()
+        })
+        .collect()
+}
+
+fn greatest_common_divisor(a: u16, b: u16) -> u16 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}
+
+#[cfg(test)]
+#[path = "choice_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! Looks up the names of servers again, and tells a pool which of them came and went.
+//!
+//! One look-up of a pool runs at a time, however long the resolver takes, so a resolver that hangs holds one thread a pool and no
+//! more. A name that cannot be looked up keeps the servers that it had: a resolver that is away is no reason to stop serving.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use log::{info, warn};
+
+use super::pool::Pool;
+use super::server::Server;
+use super::standing::Standing;
+use crate::clock;
+
+/// Looks up every name of the pool, and makes what they say its servers.
+pub(super) async fn look_up(pool: &Pool) {
+    let mut answers = Vec::new();
+    for entry in &pool.rules.servers {
+        let answer = match &entry.name {
+            None => None,
+            Some(name) => match tokio::net::lookup_host(&**name).await {
+                Ok(found) => Some(found.collect()),
+                Err(error) => {
+                    warn!(
+                        "origin {}: {name} does not resolve and keeps its servers: {error}",
+                        pool.name
+                    );
+                    None
+                }
+            },
+        };
+        answers.push(answer);
+    }
+    adopt(pool, &answers);
+}
+
+/// Makes these the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry as it is.
+fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
+    let known = pool.servers();
+    let had = |entry: usize| -> Vec<SocketAddr> {
+        let mut had: Vec<SocketAddr> = known
+            .iter()
+            .filter(|server| server.entry == entry)
+            .map(|server| server.address)
+            .collect();
+        had.sort_unstable();
+        had
+    };
+    let mut addresses = Vec::new();
+    for (entry, (answer, rules)) in answers.iter().zip(&pool.rules.servers).enumerate() {
+        addresses.push(match answer {
+            Some(found) if !found.is_empty() => {
+                let mut found = found.clone();
+                found.sort_unstable();
+                found.dedup();
+                found
+            }
+            // What is written keeps its place even where a name has the same address at the moment.
+            _ if rules.name.is_none() => rules.addresses.clone(),
+            _ => had(entry),
+        });
+    }
+    let all: Vec<SocketAddr> = addresses.iter().flatten().copied().collect();
+    let gone = |server: &&Arc<Server>| !all.contains(&server.address);
+    let is_new = |address: &&SocketAddr| !known.iter().any(|server| server.address == **address);
+    let (gone, new): (Vec<_>, Vec<_>) = (
+        known
+            .iter()
+            .filter(gone)
+            .map(|server| server.address)
+            .collect(),
+        all.iter().filter(is_new).copied().collect(),
+    );
+    if gone.is_empty() && new.is_empty() {
+        return;
+    }
+    let now = clock::now();
+    pool.assemble(&addresses, &known, || Standing::new_at(now));
+    for address in gone {
+        info!("origin {}: server {address} left its name", pool.name);
+    }
+    for address in new {
+        info!("origin {}: server {address} came to its name", pool.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::pool::tests::{address, choose_many, pool};
+
+    fn addresses(ports: &[u16]) -> Option<Vec<SocketAddr>> {
+        Some(ports.iter().copied().map(address).collect())
+    }
+
+    fn ports(pool: &Pool) -> Vec<u16> {
+        let servers = pool.servers();
+        servers.iter().map(|server| server.address.port()).collect()
+    }
+
+    /// Goal: servers come and go with their name, and those that stay keep what is known of them. Method: answers of a resolver in
+    /// turn, one of them a failure, one of them empty.
+    #[test]
+    fn servers_come_and_go_with_their_name() {
+        let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
+        adopt(&pool, &[None, addresses(&[2, 1])]);
+        assert_eq!(ports(&pool), [9, 1, 2]);
+        let kept = Arc::clone(&pool.servers()[1].standing);
+        assert!(kept.enter(None) && kept.drain());
+        for answer in [None, Some(Vec::new())] {
+            adopt(&pool, &[None, answer]);
+            assert_eq!(ports(&pool), [9, 1, 2], "a failure changes nothing");
+        }
+        adopt(&pool, &[None, addresses(&[3, 1])]);
+        assert_eq!(ports(&pool), [9, 1, 3]);
+        let same = &pool.servers()[1].standing;
+        assert!(same.is_draining() && same.in_flight() == 1);
+        assert_eq!(choose_many(&pool, 10), [(3, 5), (9, 5)].into());
+    }
+
+    /// Goal: an address that is written stays when a name that had it too loses it. Method: the overlap, then without.
+    #[test]
+    fn what_is_written_stays() {
+        let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
+        adopt(&pool, &[None, addresses(&[9, 1])]);
+        assert_eq!(ports(&pool), [9, 1]);
+        adopt(&pool, &[None, addresses(&[1])]);
+        assert_eq!(ports(&pool), [9, 1]);
+    }
+}

@@ -1,0 +1,337 @@
+//! Pools as the configuration makes them: who is asked, who is not, and what failures do to them.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use sluicegate_limiter::Seed;
+
+use super::*;
+use crate::config::{Surroundings, parse_in};
+use crate::origin::ServerState;
+
+/// A machine on which every name is the first port of this one.
+struct Still;
+
+impl Surroundings for Still {
+    fn resolve(&self, _: &str) -> std::io::Result<Vec<SocketAddr>> {
+        Ok(vec![address(1)])
+    }
+
+    fn read(&self, _: &std::path::Path) -> std::io::Result<String> {
+        Err(std::io::Error::other("no files"))
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn cores(&self) -> usize {
+        1
+    }
+}
+
+pub(in crate::origin) fn address(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_secs(1_800_000_000).saturating_add(Duration::from_millis(millis))
+}
+
+pub(in crate::origin) fn rules(origin: &str) -> OriginRules {
+    let text = format!(
+        "[[listener]]\naddress = \"127.0.0.1:8080\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n[origin.app]\n{origin}\n"
+    );
+    let loaded = parse_in("test.toml", &text, &Still).expect("good rules");
+    loaded.rules.origins["app"].clone()
+}
+
+fn seed() -> KeySeed {
+    KeySeed::from_seed(Seed::from_bytes([7; 16]))
+}
+
+pub(in crate::origin) fn pool(origin: &str) -> Pool {
+    Pool::new("app".into(), rules(origin), &seed(), None, at(0))
+}
+
+fn servers(count: u16) -> String {
+    let servers: Vec<String> = (1..=count)
+        .map(|port| format!("\"{}\"", address(port)))
+        .collect();
+    format!("servers = [{}]", servers.join(", "))
+}
+
+fn wish(millis: u64) -> Wish {
+    Wish {
+        now: at(millis),
+        ..Wish::default()
+    }
+}
+
+fn held(choice: Choice) -> Held {
+    match choice {
+        Choice::Server(held) => held,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn port(choice: Choice) -> u16 {
+    held(choice).server.address.port()
+}
+
+/// How often each port is chosen, one request after the other.
+pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u16, usize> {
+    let mut counts = BTreeMap::new();
+    for _ in 0..requests {
+        *counts.entry(port(pool.find(&wish(0)))).or_default() += 1;
+    }
+    counts
+}
+
+/// Fails a request at the server of this port.
+fn fail(pool: &Pool, port: u16, failure: Failure, millis: u64) {
+    let server = pool
+        .servers()
+        .into_iter()
+        .find(|server| server.address.port() == port);
+    let mut held = server.and_then(|server| server.hold()).expect("a place");
+    pool.failed(&mut held, failure, at(millis));
+}
+
+fn usable(pool: &Pool, millis: u64) -> usize {
+    pool.servers()
+        .iter()
+        .filter(|server| server.is_usable(at(millis)))
+        .count()
+}
+
+/// Goal: backups are asked only while no primary can be. Method: drain the primaries one by one, then undrain.
+#[test]
+fn backups_wait_for_the_last_primary() {
+    let pool = pool(
+        "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\", { address = \"127.0.0.1:3\", backup = true }]",
+    );
+    let all = pool.servers();
+    assert_eq!(choose_many(&pool, 10), [(1, 5), (2, 5)].into());
+    all[0].standing.drain();
+    assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
+    all[1].standing.drain();
+    assert_eq!(choose_many(&pool, 10), [(3, 10)].into());
+    all[2].standing.drain();
+    assert!(matches!(pool.find(&wish(0)), Choice::None));
+    all[1].standing.undrain(at(0));
+    assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
+}
+
+/// Goal: a request does not meet a server that failed it while there is another, a backup included. Method: a wish with more and more
+/// servers tried.
+#[test]
+fn a_server_that_failed_a_request_is_its_last_choice() {
+    let pool = pool(
+        "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\", { address = \"127.0.0.1:3\", backup = true }]",
+    );
+    let tried = |ports: &[u16]| Wish {
+        tried: ports.iter().copied().map(address).collect(),
+        ..wish(0)
+    };
+    for _ in 0..4 {
+        assert_eq!(port(pool.find(&tried(&[1]))), 2);
+        assert_eq!(port(pool.find(&tried(&[1, 2]))), 3);
+        assert_ne!(port(pool.find(&tried(&[1, 2, 3]))), 3);
+    }
+}
+
+/// Goal: a pool never has more in flight at a server than its circuit allows, and says so. Method: fill it, leave one place.
+#[test]
+fn full_servers_are_told_from_absent_ones() {
+    let pool = pool(&format!("{}\ncircuit = {{ max_requests = 2 }}", servers(2)));
+    let mut inside: Vec<Held> = (0..4).map(|_| held(pool.find(&wish(0)))).collect();
+    assert!(matches!(pool.find(&wish(0)), Choice::Full));
+    let left = inside.pop().expect("four").server.address;
+    assert_eq!(held(pool.find(&wish(0))).server.address, left);
+    drop(inside);
+    assert!(
+        pool.servers()
+            .iter()
+            .all(|server| server.standing.in_flight() == 0)
+    );
+}
+
+/// Goal: who waits gets the place that is left, and no more wait than may. Method: a place taken, two that want it, one that may wait.
+#[tokio::test]
+async fn a_place_that_is_left_goes_to_who_waits() {
+    let rules = "circuit = { max_requests = 1, max_pending = 1, pending_timeout = \"60s\" }";
+    let pool = pool(&format!("{}\n{rules}", servers(1)));
+    let queue = pool.queue.as_ref().expect("a queue");
+    let inside = held(pool.find(&wish(0)));
+    let mut waiter = std::pin::pin!(queue.wait(|| pool.find(&wish(0))));
+    assert!(futures_util::poll!(waiter.as_mut()).is_pending());
+    assert_eq!(queue.waiting(), 1);
+    assert!(matches!(
+        queue.wait(|| pool.find(&wish(0))).await,
+        Choice::Full
+    ));
+    assert_eq!((queue.waiting(), queue.refused()), (1, 1));
+    drop(inside);
+    assert_eq!(port(waiter.await), 1);
+    assert_eq!(queue.waiting(), 0);
+}
+
+/// Goal: a sticky client gets its server, and another where that cannot be asked. Method: the tag of one, which then drains.
+#[test]
+fn a_tag_leads_to_its_server() {
+    let pool = pool(&format!("{}\nsticky = {{}}", servers(5)));
+    let first = held(pool.find(&wish(0)));
+    let sticky = Wish {
+        sticky: pool.tag_of(&first),
+        ..wish(0)
+    };
+    for _ in 0..10 {
+        assert_eq!(
+            held(pool.find(&sticky)).server.address,
+            first.server.address
+        );
+    }
+    first.server.standing.drain();
+    assert_ne!(
+        held(pool.find(&sticky)).server.address,
+        first.server.address
+    );
+    let again = Pool::new("app".into(), pool.rules.clone(), &seed(), None, at(0));
+    first.server.standing.undrain(at(0));
+    assert_eq!(
+        held(again.find(&sticky)).server.address,
+        first.server.address
+    );
+}
+
+/// Goal: a reload that changes the rules forgets neither drains nor what is in flight, and new servers start slowly. Method: a pool made
+/// after another.
+#[test]
+fn servers_that_stay_keep_their_standing() {
+    let before = pool(&servers(2));
+    let inside = held(before.find(&wish(0)));
+    before.servers()[1].standing.drain();
+    let rules = rules(&format!("{}\nslow_start = \"10s\"", servers(3)));
+    let after = Pool::new("app".into(), rules, &seed(), Some(&before), at(0));
+    let states: Vec<_> = after
+        .servers()
+        .iter()
+        .map(|server| server.state(at(1)))
+        .collect();
+    assert_eq!(
+        states,
+        [
+            ServerState::Up,
+            ServerState::Draining,
+            ServerState::SlowStart
+        ]
+    );
+    assert_eq!(after.servers()[0].standing.in_flight(), 1);
+    drop(inside);
+    assert_eq!(after.servers()[0].standing.in_flight(), 0);
+}
+
+/// Goal: a server that starts slowly gets less at first and its share in the end. Method: thousand turns at moments of its start.
+#[test]
+fn a_slow_start_ramps_the_share() {
+    let pool = pool(&format!("{}\nslow_start = \"10s\"", servers(2)));
+    let standing = Arc::clone(&pool.servers()[0].standing);
+    standing.drain();
+    standing.undrain(at(0));
+    let share = |millis| {
+        let chosen = (0..1000).filter(|_| port(pool.find(&wish(millis))) == 1);
+        chosen.count()
+    };
+    let (start, half, end) = (share(0), share(5_000), share(10_000));
+    // Of two equal servers one at a tenth gets 1 of 11, at a half 1 of 3.
+    assert!((50..150).contains(&start), "{start}");
+    assert!((270..400).contains(&half), "{half}");
+    assert_eq!(end, 500);
+}
+
+/// Goal: what counts as a failure is what the rules name, and a success forgets it. Method: answers of every kind.
+#[test]
+fn answers_eject_as_the_rules_say() {
+    let ejection = "ejection = { failures = 2, on = [503], for = \"10s\" }";
+    let pool = pool(&format!("{}\n{ejection}", servers(2)));
+    let answer = |status: u16| {
+        let server = Arc::clone(&pool.servers()[0]);
+        let mut held = server.hold().expect("a place");
+        let status = http::StatusCode::from_u16(status).expect("a status");
+        pool.answered(&mut held, status, || at(0));
+    };
+    [503, 200, 503, 500, 503].into_iter().for_each(answer);
+    fail(&pool, 1, Failure::Reset, 0);
+    assert_eq!(usable(&pool, 0), 2);
+    answer(503);
+    assert_eq!(usable(&pool, 0), 1);
+    assert_eq!(choose_many(&pool, 6), [(2, 6)].into());
+    assert_eq!(usable(&pool, 10_000), 2);
+    let standing = &pool.servers()[0].standing;
+    assert_eq!(
+        (
+            standing.ejections(),
+            standing.last_failure().map(|(_, at)| at)
+        ),
+        (1, Some(at(0)))
+    );
+}
+
+/// Goal: `retries` bounds tries, `on` and `within` what they are for. Method: one question for each.
+#[test]
+fn retries_are_for_what_the_rules_name() {
+    let none = || Duration::ZERO;
+    let plain = pool(&servers(1));
+    assert!(plain.grants_retry(Failure::Connect, 1, none));
+    assert!(
+        !plain.grants_retry(Failure::Connect, 2, none),
+        "retries = 1"
+    );
+    assert!(
+        !plain.grants_retry(Failure::Timeout, 1, none),
+        "it was sent"
+    );
+    let retry = "retries = 2\nretry = { on = [503], min_per_second = 1, within = \"1s\" }";
+    let chosen = pool(&format!("{}\n{retry}", servers(1)));
+    assert!(!chosen.grants_retry(Failure::Connect, 1, none));
+    assert!(!chosen.grants_retry(Failure::Status(503), 1, || Duration::from_secs(1)));
+    assert!(chosen.grants_retry(Failure::Status(503), 2, none));
+    assert!(
+        !chosen.grants_retry(Failure::Status(503), 1, none),
+        "the budget is one"
+    );
+    assert_eq!((chosen.budget.retries(), chosen.budget.exhausted()), (1, 1));
+}
+
+proptest! {
+    /// Goal: ejection never leaves fewer servers than `max_percent` says, whatever else is out of use. Method: failures and drains of
+    /// servers in any order.
+    #[test]
+    fn ejections_leave_enough_servers(
+        count in 1u16..12,
+        percent in 1usize..=100,
+        events in prop::collection::vec((0u16..12, any::<bool>(), 0u64..30_000), 0..80),
+    ) {
+        let ejection = format!("ejection = {{ failures = 1, max_percent = {percent}, for = \"5s\" }}");
+        let pool = pool(&format!("{}\n{ejection}", servers(count)));
+        let mut drained = 0;
+        let mut events = events;
+        events.sort_by_key(|event| event.2);
+        for (server, drains, millis) in events {
+            let port = server % count + 1;
+            let before = usable(&pool, millis);
+            if drains && drained == 0 {
+                pool.servers()[usize::from(port) - 1].standing.drain();
+                drained = 1;
+                continue;
+            }
+            fail(&pool, port, Failure::Connect, millis);
+            let after = usable(&pool, millis);
+            if after < before {
+                let out = usize::from(count) - after;
+                prop_assert!(out * 100 <= usize::from(count) * percent, "{out} of {count} are out");
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Owns what is known of one server: whether it may be asked, how much it has in flight, what came of it.
+//!
+//! A server keeps its standing as long as its address stays in its origin, across reloads and new answers of the resolver, so that
+//! neither forgets a drain, puts a dead server back or loses count of what is in flight.
+//!
+//! # Concurrency
+//! Every fact is a word of its own, since no two must agree: health is advice, and whoever sees it late meets the server's failure
+//! and is tried elsewhere. So all loads and stores are relaxed. What is in flight is exact all the same: it is changed by
+//! read-modify-writes only, which no ordering makes more atomic.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sluicegate_limiter::Timestamp;
+
+use super::failure::{Failure, TryOutcome};
+use crate::config::rules::{EjectionRules, HealthRules};
+
+/// What is known of a server.
+#[derive(Debug)]
+pub struct Standing {
+    in_flight: AtomicU32,
+    up: AtomicBool,
+    /// Check results in a row that contradict `up`.
+    streak: AtomicUsize,
+    draining: AtomicBool,
+    /// Failed tries in a row.
+    failures: AtomicU32,
+    /// Ejections that followed each other soon.
+    spells: AtomicU32,
+    /// When the latest ejection ends, in nanoseconds since the Unix epoch; 0 before the first.
+    ejected_until: AtomicU64,
+    /// Since when its share grows, likewise; 0 once it has its whole share.
+    grows_from: AtomicU64,
+    /// The latest failure: an index into [`TryOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
+    last_failure: AtomicU64,
+    outcomes: [AtomicU64; TryOutcome::ALL.len()],
+    ejections: AtomicU64,
+    health_changes: AtomicU64,
+}
+
+/// Whether requests are sent to a server, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerState {
+    /// They are.
+    Up,
+    /// They are, fewer than its share for a while.
+    SlowStart,
+    /// Its checks fail.
+    Down,
+    /// It failed requests and is left alone for a while.
+    Ejected,
+    /// The operator asked for none.
+    Draining,
+}
+
+impl ServerState {
+    /// Whether requests are sent to it.
+    #[must_use]
+    pub const fn is_asked(self) -> bool {
+        matches!(self, Self::Up | Self::SlowStart)
+    }
+
+    /// As status writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::SlowStart => "slow-start",
+            Self::Down => "down",
+            Self::Ejected => "ejected",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    Up,
+    Down,
+}
+
+/// Thousandths of a server's share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Share(pub(super) u32);
+
+impl Share {
+    pub(super) const WHOLE: Self = Self(1000);
+    /// What a server begins with: less would take too long to find out that it works.
+    const LEAST: Self = Self(100);
+}
+
+/// Bits of the time in `last_failure`: milliseconds for two million years.
+const TIME_BITS: u32 = 56;
+
+impl Default for Standing {
+    /// In use until something says otherwise.
+    fn default() -> Self {
+        Self {
+            in_flight: AtomicU32::new(0),
+            up: AtomicBool::new(true),
+            streak: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
+            spells: AtomicU32::new(0),
+            ejected_until: AtomicU64::new(0),
+            grows_from: AtomicU64::new(0),
+            last_failure: AtomicU64::new(0),
+            outcomes: Default::default(),
+            ejections: AtomicU64::new(0),
+            health_changes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Standing {
+    /// One whose share grows from `now` on.
+    pub(super) fn new_at(now: Timestamp) -> Self {
+        let standing = Self::default();
+        standing.grow_from(now);
+        standing
+    }
+
+    /// Whether it may be asked at `now`.
+    #[must_use]
+    pub fn is_usable(&self, now: Timestamp) -> bool {
+        self.up.load(Ordering::Relaxed)
+            && !self.draining.load(Ordering::Relaxed)
+            && self.ejected_until.load(Ordering::Relaxed) <= now.as_nanos()
+    }
+
+    /// Whether requests are sent to it at `now`, in a word; `slow_start` as its origin has it.
+    #[must_use]
+    pub fn state(&self, now: Timestamp, slow_start: Option<Duration>) -> ServerState {
+        if self.is_draining() {
+            ServerState::Draining
+        } else if !self.is_up() {
+            ServerState::Down
+        } else if self.ejected_until.load(Ordering::Relaxed) > now.as_nanos() {
+            ServerState::Ejected
+        } else if self.share(now, slow_start) < Share::WHOLE {
+            ServerState::SlowStart
+        } else {
+            ServerState::Up
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    /// Whether the operator keeps requests from it.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Keeps requests from it; whether they went there before.
+    pub fn drain(&self) -> bool {
+        !self.draining.swap(true, Ordering::Relaxed)
+    }
+
+    /// Lets requests go there again; whether they did not before.
+    pub fn undrain(&self, now: Timestamp) -> bool {
+        let was = self.draining.swap(false, Ordering::Relaxed);
+        if was {
+            self.grow_from(now);
+        }
+        was
+    }
+
+    // ── in flight ──
+
+    /// Tries that are under way.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place among `most`; false where all are taken.
+    #[must_use]
+    pub(super) fn enter(&self, most: Option<u32>) -> bool {
+        let Some(most) = most else {
+            self.in_flight.fetch_add(1, Ordering::Relaxed);
+            return true;
+        };
+        // Each round lost is a place that another took or left, and only so many can be taken before this one is refused.
+        self.in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < most).then_some(count + 1)
+            })
+            .is_ok()
+    }
+
+    /// Leaves the place, and counts what came of it.
+    pub(super) fn leave(&self, outcome: TryOutcome) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    // ── checks ──
+
+    /// Counts a check's result; true when it takes the server out of use or puts it back.
+    pub(super) fn observe(&self, result: Health, rules: &HealthRules, now: Timestamp) -> bool {
+        let wanted = result == Health::Up;
+        let needed = match result {
+            Health::Up => rules.healthy_after,
+            Health::Down => rules.unhealthy_after,
+        };
+        // One check of a pool runs at a time, so nobody else writes these.
+        let streak = if wanted == self.is_up() {
+            0
+        } else {
+            self.streak.load(Ordering::Relaxed) + 1
+        };
+        let flips = streak >= needed.max(1);
+        self.streak
+            .store(if flips { 0 } else { streak }, Ordering::Relaxed);
+        if flips {
+            if wanted {
+                self.grow_from(now);
+            }
+            self.up.store(wanted, Ordering::Relaxed);
+            self.health_changes.fetch_add(1, Ordering::Relaxed);
+        }
+        flips
+    }
+
+    // ── ejection ──
+
+    /// Notes a failure; true when so many followed each other that the rules ask for an ejection.
+    pub(super) fn fail(
+        &self,
+        failure: Failure,
+        rules: Option<&EjectionRules>,
+        at: Timestamp,
+    ) -> bool {
+        let kind = TryOutcome::from(failure) as u64;
+        let millis = at.as_nanos() / 1_000_000;
+        self.last_failure
+            .store(kind << TIME_BITS | millis, Ordering::Relaxed);
+        let Some(rules) = rules else {
+            return false;
+        };
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        before.saturating_add(1) >= rules.failures
+    }
+
+    /// Notes a success.
+    pub(super) fn succeed(&self) {
+        // Nearly always 0 already, and a line that is only read is shared by all cores.
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves it alone from `now` on; for how long. The caller sees to it that nobody else ejects servers of the pool meanwhile.
+    pub(super) fn eject(&self, rules: &EjectionRules, now: Timestamp) -> Duration {
+        let before = Timestamp::from_nanos(self.ejected_until.load(Ordering::Relaxed));
+        let soon = before.as_nanos() != 0 && now.saturating_since(before) < rules.longest;
+        let spells = if soon {
+            self.spells.load(Ordering::Relaxed).saturating_add(1)
+        } else {
+            1
+        };
+        let length = rules.first.saturating_mul(spells).min(rules.longest);
+        let until = now.saturating_add(length);
+        self.spells.store(spells, Ordering::Relaxed);
+        self.failures.store(0, Ordering::Relaxed);
+        // Its share grows from its return.
+        self.grow_from(until);
+        self.ejected_until
+            .store(until.as_nanos(), Ordering::Relaxed);
+        self.ejections.fetch_add(1, Ordering::Relaxed);
+        length
+    }
+
+    // ── slow start ──
+
+    fn grow_from(&self, from: Timestamp) {
+        self.grows_from.store(from.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// How much of its share it gets at `now`.
+    pub(super) fn share(&self, now: Timestamp, slow_start: Option<Duration>) -> Share {
+        let Some(whole) = slow_start else {
+            return Share::WHOLE;
+        };
+        let from = self.grows_from.load(Ordering::Relaxed);
+        if from == 0 {
+            return Share::WHOLE;
+        }
+        let grown = now.saturating_since(Timestamp::from_nanos(from));
+        if grown >= whole {
+            // Whoever began a new growth meanwhile keeps it.
+            let _ = self
+                .grows_from
+                .compare_exchange(from, 0, Ordering::Relaxed, Ordering::Relaxed);
+            return Share::WHOLE;
+        }
+        let thousandths = grown.as_micros() * 1000 / whole.as_micros().max(1);
+        let share = u32::try_from(thousandths).map_or(Share::WHOLE, Share);
+        share.clamp(Share::LEAST, Share::WHOLE)
+    }
+
+    // ── what is told of it ──
+
+    /// How many tries came to `outcome`.
+    #[must_use]
+    pub fn count(&self, outcome: TryOutcome) -> u64 {
+        self.outcomes[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    /// How often it was ejected.
+    #[must_use]
+    pub fn ejections(&self) -> u64 {
+        self.ejections.load(Ordering::Relaxed)
+    }
+
+    /// How often checks took it out of use or put it back.
+    #[must_use]
+    pub fn health_changes(&self) -> u64 {
+        self.health_changes.load(Ordering::Relaxed)
+    }
+
+    /// Its latest failure; `None` before the first.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<(TryOutcome, Timestamp)> {
+        let word = self.last_failure.load(Ordering::Relaxed);
+        let kind = usize::try_from(word >> TIME_BITS).ok()?;
+        let millis = word & ((1 << TIME_BITS) - 1);
+        let outcome = *TryOutcome::ALL.get(kind)?;
+        (millis != 0).then(|| {
+            let at = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
+            (outcome, at)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::rules::{FailureClass, Percent};
+
+    const RULES: EjectionRules = EjectionRules {
+        failures: 3,
+        on: Vec::new(),
+        first: Duration::from_secs(10),
+        longest: Duration::from_secs(25),
+        most: Percent(50),
+    };
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_secs(1_800_000_000 + secs)
+    }
+
+    /// Goal: only failures in a row eject. Method: two, a success, then three.
+    #[test]
+    fn a_success_forgets_failures() {
+        let server = Standing::default();
+        let fail = || server.fail(Failure::Reset, Some(&RULES), at(0));
+        assert!(!fail() && !fail());
+        server.succeed();
+        assert!(!fail() && !fail() && fail());
+        assert_eq!(server.last_failure(), Some((TryOutcome::Reset, at(0))));
+    }
+
+    /// Goal: ejections end by themselves, last longer when they follow each other, and are short again after a good while.
+    /// Method: three in a row, one much later.
+    #[test]
+    fn ejections_grow_up_to_a_bound_and_are_forgotten() {
+        let server = Standing::default();
+        let secs = Duration::from_secs;
+        assert_eq!(server.eject(&RULES, at(0)), secs(10));
+        assert!(!server.is_usable(at(9)) && server.is_usable(at(10)));
+        assert_eq!(server.state(at(9), None), ServerState::Ejected);
+        assert_eq!(server.eject(&RULES, at(11)), secs(20));
+        assert_eq!(server.eject(&RULES, at(32)), secs(25));
+        assert_eq!(server.eject(&RULES, at(32 + 25 + 25)), secs(10));
+    }
+
+    /// Goal: a share grows from its return to the whole, and then costs nothing any more. Method: moments of a slow start after an
+    /// ejection.
+    #[test]
+    fn a_share_grows_after_an_ejection() {
+        let server = Standing::default();
+        let slow = Some(Duration::from_secs(100));
+        assert_eq!(server.share(at(0), slow), Share::WHOLE);
+        server.eject(&RULES, at(0));
+        for (secs, share) in [(10, 100), (15, 100), (60, 500), (109, 990), (110, 1000)] {
+            assert_eq!(server.share(at(secs), slow), Share(share), "{secs}");
+        }
+        assert_eq!(server.state(at(110), slow), ServerState::Up);
+        assert_eq!(server.share(at(11), None), Share::WHOLE);
+    }
+
+    /// Goal: a server never has more in flight than it may. Method: three in two places.
+    #[test]
+    fn places_are_bounded() {
+        let server = Standing::default();
+        assert!(server.enter(Some(2)) && server.enter(Some(2)) && !server.enter(Some(2)));
+        server.leave(TryOutcome::Success);
+        assert!(server.enter(Some(2)));
+        assert_eq!(server.in_flight(), 2);
+        assert_eq!(server.count(TryOutcome::Success), 1);
+    }
+
+    /// Goal: rules mean what they name. Method: every class beside every failure.
+    #[test]
+    fn failures_are_told_apart() {
+        let classes = [FailureClass::Connect, FailureClass::Status(502..=503)];
+        assert!(Failure::Connect.is_among(&classes) && Failure::Status(503).is_among(&classes));
+        for other in [Failure::Timeout, Failure::Reset, Failure::Status(504)] {
+            assert!(!other.is_among(&classes), "{other:?}");
+        }
+        for (index, outcome) in TryOutcome::ALL.into_iter().enumerate() {
+            assert_eq!(outcome as usize, index);
+        }
+    }
+}

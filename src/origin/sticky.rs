@@ -1,0 +1,112 @@
+//! Reads and writes the cookie by which a client stays with its server.
+//!
+//! Its value is a keyed hash of the server, so that it tells a client neither address nor name, and cannot be made up for a server that
+//! the client would like better.
+
+use std::fmt::Write as _;
+
+use arrayvec::ArrayString;
+use http::header::{COOKIE, HeaderMap, HeaderValue};
+
+use crate::config::rules::StickyRules;
+
+/// Bytes of a tag, as hexadecimal digits.
+const DIGITS: usize = 16;
+
+/// Longest cookie: a name of 64, a tag, the attributes and a number of seconds.
+const LONGEST: usize = 256;
+
+/// Whether the client's connection keeps a cookie from being read on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// It is encrypted.
+    Secure,
+    /// It is not.
+    Clear,
+}
+
+/// The tag in the cookie of a request; `None` where there is none, or one that is no tag.
+#[must_use]
+pub fn tag_in(headers: &HeaderMap, rules: &StickyRules) -> Option<u64> {
+    let cookies = headers.get_all(COOKIE).iter();
+    cookies
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == &*rules.cookie)
+        .and_then(|(_, value)| {
+            let whole = value.len() == DIGITS && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+            whole.then(|| u64::from_str_radix(value, 16).ok())?
+        })
+}
+
+/// The `Set-Cookie` that gives a client its tag, RFC 6265 §4.1; `None` for one that could not be sent, which the rules do not allow.
+#[must_use]
+pub fn cookie_for(tag: u64, rules: &StickyRules, channel: Channel) -> Option<HeaderValue> {
+    let mut cookie = ArrayString::<LONGEST>::new();
+    write!(
+        cookie,
+        "{}={tag:016x}; Path=/; HttpOnly; SameSite=Lax",
+        rules.cookie
+    )
+    .ok()?;
+    if let Some(ttl) = rules.ttl {
+        write!(cookie, "; Max-Age={}", ttl.as_secs()).ok()?;
+    }
+    if channel == Channel::Secure {
+        cookie.try_push_str("; Secure").ok()?;
+    }
+    HeaderValue::from_str(&cookie).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rules(ttl: Option<Duration>) -> StickyRules {
+        StickyRules {
+            cookie: "srv".into(),
+            ttl,
+        }
+    }
+
+    /// Goal: what is given comes back. Method: a cookie between others, over several lines, and values that are no tags.
+    #[test]
+    fn a_tag_is_found_among_cookies() {
+        let tag = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(COOKIE, line.parse().expect("a value"));
+            }
+            tag_in(&headers, &rules(None))
+        };
+        assert_eq!(tag(&["a=1; srv=00000000000000ff"]), Some(255));
+        assert_eq!(tag(&["a=1", "b=2;srv=00000000000000ff; c=3"]), Some(255));
+        for none in [
+            "",
+            "xsrv=00000000000000ff",
+            "srv=ff",
+            "srv=+0000000000000ff",
+            "srv",
+        ] {
+            assert_eq!(tag(&[none]), None, "{none}");
+        }
+    }
+
+    /// Goal: scripts and other sites do not get the cookie, nor does a clear connection get one of an encrypted one. Method: the text.
+    #[test]
+    fn a_cookie_is_kept_close() {
+        let text = |ttl, channel| cookie_for(255, &rules(ttl), channel).expect("a cookie");
+        let hour = Some(Duration::from_secs(3600));
+        assert_eq!(
+            text(hour, Channel::Secure),
+            "srv=00000000000000ff; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600; Secure"
+        );
+        assert_eq!(
+            text(None, Channel::Clear),
+            "srv=00000000000000ff; Path=/; HttpOnly; SameSite=Lax"
+        );
+    }
+}
