@@ -62,9 +62,9 @@ impl Surroundings for Still {
             "short-secret" => Ok("0123456789abcdef\n".to_owned()),
             "store-password" => Ok("hunter2\n".to_owned()),
             "store-secret" => Ok("00112233445566778899aabbccddeeff\n".to_owned()),
-            "store-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
-            "store.pem" => Ok(include_str!("tls/node.pem").to_owned()),
-            "store.key" => Ok(include_str!("tls/node.key").to_owned()),
+            "store-ca.pem" | "origin-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "store.pem" | "origin.pem" => Ok(include_str!("tls/node.pem").to_owned()),
+            "store.key" | "origin.key" => Ok(include_str!("tls/node.key").to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -196,6 +196,7 @@ fn the_reference_writes_the_defaults() {
         (said.balance, said.retries, &said.host, said.header_case),
         (bare.balance, bare.retries, &bare.host, bare.header_case)
     );
+    assert_eq!((said.protocol, &said.tls), (bare.protocol, &None));
     let mut timeouts = said.timeouts.clone();
     (timeouts.total, timeouts.idle) = (None, None);
     assert_eq!(timeouts, bare.timeouts);

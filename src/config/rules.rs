@@ -26,6 +26,7 @@ mod key;
 mod refusal;
 mod store;
 mod tier;
+mod wire;
 
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
@@ -34,6 +35,7 @@ pub use self::store::{
     StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
+pub use self::wire::{Certificate, Http2Rules, Identity, OriginTls, Protocol, Verify};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -88,6 +90,8 @@ pub struct ServerRules {
     pub state_dir: Option<PathBuf>,
     /// Bytes of a body that are read for keys, at most; default 16 KiB.
     pub body_key_bytes: usize,
+    /// `[server.http2]`
+    pub http2: Http2Rules,
 }
 
 /// `[[listener]]`: one address to accept on.
@@ -191,6 +195,10 @@ pub struct JwtRules {
 pub struct OriginRules {
     /// At least one; names were resolved when the file was read, every address of a name is a server.
     pub servers: Vec<SocketAddr>,
+    /// What is spoken with them.
+    pub protocol: Protocol,
+    /// How connections to them are encrypted; `None`: not at all.
+    pub tls: Option<OriginTls>,
     /// How a server is chosen.
     pub balance: Balance,
     /// Active health checks; `None` leaves every server in use.
@@ -500,7 +508,17 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
-        let mut files: Vec<_> = lists.chain(keys).chain(overrides).chain(store).collect();
+        let tls = self
+            .origins
+            .values()
+            .filter_map(|origin| origin.tls.as_ref());
+        let tls = tls.flat_map(|tls| tls.files.clone());
+        let mut files: Vec<_> = lists
+            .chain(keys)
+            .chain(overrides)
+            .chain(store)
+            .chain(tls)
+            .collect();
         files.sort();
         files.dedup();
         files

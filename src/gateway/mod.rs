@@ -8,6 +8,7 @@ mod context;
 mod decide;
 mod error;
 mod locate;
+mod spoken;
 mod wait;
 
 use std::any::Any;
@@ -28,7 +29,7 @@ use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
 use crate::origin::{
-    Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
+    Fields, Introduction, edit_request, edit_response, for_upgrade, introduce, strip_hop_by_hop,
 };
 use crate::record::{Disposition, OriginUse, Outcome};
 use crate::response::Problem;
@@ -134,7 +135,12 @@ impl ProxyHttp for Gateway {
             clock::now()
         };
         context.server = Some(server.address);
-        Ok(server.peer())
+        let peer = server.peer();
+        Ok(if session.is_upgrade_req() {
+            for_upgrade(peer)
+        } else {
+            peer
+        })
     }
 
     fn fail_to_connect(
@@ -144,6 +150,10 @@ impl ProxyHttp for Gateway {
         context: &mut Context,
         mut error: Box<Error>,
     ) -> Box<Error> {
+        if let Some(pool) = context.pool() {
+            pool.complaints
+                .connection(&pool.name, context.server, &error);
+        }
         // Nothing was sent, so any method may be tried again.
         error.set_retry(context.tries <= context.retries());
         error
@@ -151,13 +161,18 @@ impl ProxyHttp for Gateway {
 
     async fn upstream_request_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         request: &mut RequestHeader,
         context: &mut Context,
     ) -> Result<()> {
         let Some(pool) = context.pool() else {
             return Ok(());
         };
+        spoken::check(pool, request, context.server)?;
+        spoken::name_host(request)?;
+        if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
+            spoken::join_cookies(request)?;
+        }
         let (_, source) = context.client_or_unspecified();
         let introduction = Introduction {
             peer: context.peer_address(),
@@ -240,14 +255,27 @@ impl ProxyHttp for Gateway {
         Ok(None)
     }
 
+    async fn response_trailer_filter(
+        &self,
+        _: &mut Session,
+        _: &mut HeaderMap,
+        context: &mut Context,
+    ) -> Result<Option<Bytes>> {
+        context.land();
+        Ok(None)
+    }
+
     async fn fail_to_proxy(
         &self,
         session: &mut Session,
         error: &Error,
         context: &mut Context,
     ) -> FailToProxy {
-        let fault = Fault::of(error);
+        let fault = spoken::blame(Fault::of(error), session);
         context.disposition = Some(fault.disposition());
+        if fault == Fault::ClientGone {
+            crate::listener::note_given_up();
+        }
         let mut error_code = 0;
         if let Some(problem) = fault.problem()
             && answered(session).is_none()

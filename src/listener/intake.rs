@@ -16,6 +16,7 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::{Connection, Next};
+use super::http2;
 use super::repeat::Repeats;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
@@ -110,7 +111,8 @@ impl ServerApp for Intake {
             .await
             .ok()??
         {
-            return self.proxy.process_new(stream, shutdown).await;
+            http2::serve(&self.live, &self.proxy, stream, shutdown).await;
+            return None;
         }
         self.serve_http1(stream, shutdown).await;
         None

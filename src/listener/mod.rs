@@ -3,6 +3,7 @@
 mod admin;
 mod connection;
 pub(crate) mod head;
+mod http2;
 mod intake;
 mod repeat;
 mod vigil;
@@ -14,6 +15,7 @@ use pingora::protocols::Stream;
 use pingora::protocols::http::date::get_cached_date;
 
 pub use admin::AdminDesk;
+pub(crate) use http2::note_given_up;
 pub use intake::Intake;
 
 /// The other end of a connection, IPv4-mapped addresses folded.

@@ -1,6 +1,6 @@
 //! Checks the servers of every pool in the background, and takes those that fail out of use until they recover.
 //!
-//! The checks are Pingora's; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
+//! [`super::probe`] asks; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
 //! needs no other wiring: a pool that vanished is not checked again.
 
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use log::{info, warn};
-use pingora::lb::Backend;
-use pingora::lb::health_check::{HealthCheck, HttpHealthCheck, TcpHealthCheck};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 
 use super::pool::{Health, Pool, Server};
+use super::probe;
 use crate::config::rules::HealthRules;
 use crate::live::Live;
 
@@ -52,63 +51,34 @@ async fn check(pool: &Pool) {
     let Some(rules) = &pool.rules.health else {
         return;
     };
-    let check = health_check(pool, rules);
-    let results = join_all(
-        pool.servers()
-            .iter()
-            .map(|server| probe(&*check, server, rules.timeout)),
-    )
-    .await;
-    for (server, result) in pool.servers().iter().zip(results) {
+    let answers = pool
+        .servers()
+        .iter()
+        .map(|server| ask(server, &pool.name, rules));
+    let answers = join_all(answers).await;
+    for (server, answer) in pool.servers().iter().zip(answers) {
+        let result = if answer.is_ok() {
+            Health::Up
+        } else {
+            Health::Down
+        };
         if !server.observe(result, rules) {
             continue;
         }
-        match result {
-            Health::Up => info!("origin {}: server {} is back", pool.name, server.address),
-            Health::Down => warn!(
-                "origin {}: server {} fails its health check and is taken out",
+        match answer {
+            Ok(()) => info!("origin {}: server {} is back", pool.name, server.address),
+            Err(why) => warn!(
+                "origin {}: server {} fails its health check and is taken out: {why}",
                 pool.name, server.address
             ),
         }
     }
 }
 
-async fn probe(
-    check: &(dyn HealthCheck + Send + Sync),
-    server: &Server,
-    timeout: Duration,
-) -> Health {
-    let Ok(backend) = Backend::new(&server.address.to_string()) else {
-        return Health::Down;
-    };
-    match tokio::time::timeout(timeout, check.check(&backend)).await {
-        Ok(Ok(())) => Health::Up,
-        Ok(Err(_)) | Err(_) => Health::Down,
+/// Asks one server, for as long as the check may take; why it is not well.
+async fn ask(server: &Server, name: &str, rules: &HealthRules) -> Result<(), String> {
+    match tokio::time::timeout(rules.timeout, probe::ask(*server.peer(), name, rules)).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {:?}", rules.timeout)),
     }
-}
-
-fn health_check(pool: &Pool, rules: &HealthRules) -> Box<dyn HealthCheck + Send + Sync> {
-    let Some(path) = &rules.path else {
-        let mut check = TcpHealthCheck::new();
-        check.peer_template.options.connection_timeout = Some(rules.timeout);
-        return check;
-    };
-    let host = rules.host.as_deref().unwrap_or(&pool.name);
-    let mut check = HttpHealthCheck::new(host, false);
-    check.peer_template.options.connection_timeout = Some(rules.timeout);
-    check.peer_template.options.read_timeout = Some(rules.timeout);
-    if let Ok(target) = path.parse() {
-        check.req.set_uri(target);
-    }
-    check.validator = Some(Box::new(|answer| {
-        if (200..400).contains(&answer.status.as_u16()) {
-            Ok(())
-        } else {
-            pingora::Error::e_explain(
-                pingora::ErrorType::Custom("unhealthy"),
-                format!("the check answers {}", answer.status),
-            )
-        }
-    }));
-    Box::new(check)
 }

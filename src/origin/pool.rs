@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pingora::upstreams::peer::HttpPeer;
 
+use super::complaint::Complaints;
 use super::peer::peer;
 use crate::admission::Admitted;
 use crate::clock;
@@ -17,6 +18,8 @@ pub struct Pool {
     /// Its rules.
     pub rules: OriginRules,
     servers: Box<[Server]>,
+    /// What an operator has to mend before its servers can be spoken with.
+    pub complaints: Complaints,
     next: AtomicUsize,
     /// When the next health check is due, in nanoseconds since the Unix epoch; [`CHECK_RUNNING`] during one.
     next_check: AtomicU64,
@@ -52,6 +55,7 @@ impl Pool {
             name,
             rules,
             servers,
+            complaints: Complaints::default(),
             next: AtomicUsize::new(0),
             next_check: AtomicU64::new(0),
         }

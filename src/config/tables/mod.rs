@@ -9,6 +9,7 @@ pub(super) mod list;
 pub(super) mod listener;
 pub(super) mod log;
 pub(super) mod origin;
+mod origin_tls;
 pub(super) mod route;
 pub(super) mod server;
 pub(super) mod store;

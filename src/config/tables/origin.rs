@@ -1,6 +1,7 @@
 //! `[origin.NAME]`: a pool of servers.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +13,18 @@ use crate::config::rules::{
     Balance, HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts,
 };
 use crate::config::section::Section;
+use crate::config::tables::origin_tls;
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 pub(in crate::config) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
-    let servers = section
-        .required("servers", "[\"127.0.0.1:3000\"]")
-        .and_then(|field| servers(&field));
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<OriginRules> {
+    let servers_field = section.required("servers", "[\"127.0.0.1:3000\"]");
+    let servers = servers_field.as_ref().and_then(servers);
+    let spoken = origin_tls::read(&section, base, servers_field.as_ref());
     let balance = section.or(
         "balance",
         "\"round-robin\"",
@@ -63,8 +66,11 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
         },
     );
     section.finish();
+    let (protocol, tls) = spoken?;
     Some(OriginRules {
         servers: servers?,
+        protocol,
+        tls,
         balance: balance?,
         health: health?,
         timeouts: timeouts?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::bounds::BODY_KEY_BYTES;
 use crate::config::field::Field;
-use crate::config::rules::ServerRules;
+use crate::config::rules::{Http2Rules, ServerRules};
 use crate::config::section::Section;
 
 /// Longest timeout: a day.
@@ -58,6 +58,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
             .size(1..=BODY_KEY_BYTES as u64)
             .and_then(|size| usize::try_from(size).ok())
     });
+    let http2 = http2(section.section("http2", "{ max_streams = 128 }"));
     section.finish();
     Some(ServerRules {
         threads: threads?,
@@ -70,6 +71,19 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         max_body_bytes: max_body_bytes?,
         state_dir: state_dir?,
         body_key_bytes: body_key_bytes?,
+        http2: http2?,
+    })
+}
+
+fn http2(section: Section<'_>) -> Option<Http2Rules> {
+    let max_streams = section.or("max_streams", "128", 128, |field| {
+        field
+            .integer(1..=1024)
+            .and_then(|count| u32::try_from(count).ok())
+    });
+    section.finish();
+    Some(Http2Rules {
+        max_streams: max_streams?,
     })
 }
 
