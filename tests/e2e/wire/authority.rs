@@ -1,6 +1,7 @@
 //! A certificate authority of the test's own, and nginx with its certificates.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -8,6 +9,9 @@ use rcgen::{
 use tempfile::TempDir;
 
 use crate::harness::{Nginx, eventually, free_port};
+
+/// Authorities with one name would be taken for each other.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 /// Signs certificates; nobody else trusts it.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -30,9 +34,10 @@ impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "authority of a test");
+        params.distinguished_name.push(
+            DnType::CommonName,
+            format!("authority {}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+        );
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
