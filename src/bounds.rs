@@ -282,3 +282,36 @@ pub const STORED_PIECE: usize = 64 * 1024;
 
 /// Ranges of one request that are cut from a stored answer; one that asks for more gets the whole.
 pub const RANGES: usize = 32;
+
+/// Streams that one connection of HTTP/2 to an origin carries at the same time, unless the origin takes fewer; beyond that there is
+/// another connection. What most servers take by default.
+pub const ORIGIN_STREAMS: usize = 100;
+
+/// Bytes that an origin may send ahead on one stream of HTTP/2, which is what a client that does not read holds of the gateway's memory.
+/// It passes 25 MB a second over a way of 10 ms.
+pub const ORIGIN_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// The same of one connection: enough for all its streams, so that clients that do not read hold up nobody else.
+pub const ORIGIN_CONNECTION_WINDOW: u32 = ORIGIN_STREAMS as u32 * ORIGIN_STREAM_WINDOW;
+
+/// Bytes of a request body that a client may send ahead on one stream of HTTP/2, while the origin does not take them.
+pub const CLIENT_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// The same of one connection. Streams share it: a client that uploads to an origin that does not read holds up its own other uploads,
+/// and nobody else's.
+pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
+/// `client_write_timeout`.
+pub const CLIENT_SEND_BUFFER: usize = 64 * 1024;
+
+/// Streams of one connection that were reset and are remembered, by either side; with more by the client that were not yet looked at,
+/// the connection ends.
+pub const CLIENT_RESET_STREAMS: usize = 32;
+
+/// Streams of one connection that the gateway had to reset because they break the protocol; then the connection ends.
+pub const CLIENT_BROKEN_STREAMS: usize = 128;
+
+/// Requests of one HTTP/2 connection that the client gave up before they were answered. With so many, and if they are more than half of
+/// all, the connection ends: each of them costs an origin a request.
+pub const CLIENT_GIVEN_UP: u32 = 200;

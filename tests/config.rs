@@ -62,15 +62,15 @@ impl Surroundings for Still {
             "short-secret" => Ok("0123456789abcdef\n".to_owned()),
             "store-password" => Ok("hunter2\n".to_owned()),
             "store-secret" => Ok("00112233445566778899aabbccddeeff\n".to_owned()),
-            "store-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
-            "store.pem" => Ok(include_str!("tls/node.pem").to_owned()),
-            "store.key" => Ok(include_str!("tls/node.key").to_owned()),
             "site.pem" => Ok(include_str!("tls/node.pem").to_owned()),
             "site.key" | "open.key" => Ok(include_str!("tls/node.key").to_owned()),
             "clients.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "old.pem" => Ok(include_str!("tls/old.pem").to_owned()),
             "old.key" => Ok(include_str!("tls/old.key").to_owned()),
             "5xx.html" | "502.html" => Ok("<p>{status}".to_owned()),
+            "store-ca.pem" | "origin-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "store.pem" | "origin.pem" => Ok(include_str!("tls/node.pem").to_owned()),
+            "store.key" | "origin.key" => Ok(include_str!("tls/node.key").to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
@@ -242,6 +242,7 @@ fn the_reference_writes_the_defaults() {
         (&bare.balance, bare.retries, &bare.host, bare.header_case)
     );
     assert_eq!(said.resolve_every, bare.resolve_every);
+    assert_eq!((said.protocol, &said.tls), (bare.protocol, &None));
     let mut timeouts = said.timeouts.clone();
     (timeouts.total, timeouts.idle) = (None, None);
     assert_eq!(timeouts, bare.timeouts);

@@ -166,7 +166,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     };
     let origins: BTreeMap<_, _> = origins
         .into_iter()
-        .filter_map(|(name, section)| Some((name, origin::read(section)?)))
+        .filter_map(|(name, section)| Some((name, origin::read(section, base)?)))
         .collect();
     let mut seconds = Seconds::default();
     let mut in_store = Vec::new();

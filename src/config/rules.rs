@@ -36,6 +36,7 @@ mod shape;
 mod store;
 mod tier;
 mod tracing;
+mod wire;
 
 pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use self::compress::{Coding, CompressRules, Effort};
@@ -60,6 +61,7 @@ pub use self::store::{
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 pub use self::tracing::TracingRules;
+pub use self::wire::{Certificate, Http2Rules, Identity, OriginTls, Protocol, Verify};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -124,6 +126,8 @@ pub struct ServerRules {
     pub body_key_bytes: usize,
     /// How much a client may press against the gateway before it asks for anything.
     pub defence: DefenceRules,
+    /// `[server.http2]`
+    pub http2: Http2Rules,
 }
 
 /// `[client]`: who is believed about the client's address.
@@ -209,6 +213,10 @@ pub struct JwtRules {
 pub struct OriginRules {
     /// At least one.
     pub servers: Vec<PoolServer>,
+    /// What is spoken with them.
+    pub protocol: Protocol,
+    /// How connections to them are encrypted; `None`: not at all.
+    pub tls: Option<OriginTls>,
     /// How a server is chosen.
     pub balance: Balance,
     /// What keeps a client with its server; `None`: nothing does.
@@ -540,8 +548,11 @@ impl Rules {
         let shapes = self.routes.iter().map(|route| &route.shape);
         let shapes = shapes.chain([&self.shape]).flatten();
         let pages = shapes.flat_map(|shape| shape.pages.files.clone());
+        let origins = self.origins.values();
+        let origins = origins.filter_map(|origin| origin.tls.as_ref());
+        let origins = origins.flat_map(|tls| tls.files.clone());
         let files = lists.chain(keys).chain(overrides).chain(store);
-        let mut files: Vec<_> = files.chain(tls).chain(pages).collect();
+        let mut files: Vec<_> = files.chain(tls).chain(origins).chain(pages).collect();
         files.sort();
         files.dedup();
         files

@@ -47,7 +47,7 @@ impl Fault {
             (_, E::Custom(OVERFULL)) => Self::Origin(Problem::OriginFull),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest),
-            (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2 | E::H2Error) => {
+            (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2) => {
                 Self::Client(Problem::BadRequest)
             }
             // Chunks that two parsers could frame in two ways; some are found by Pingora, most by the listener.
@@ -116,11 +116,13 @@ mod tests {
         );
     }
 
-    /// Goal: a client that left is no failure of ours. Method: a read error from downstream.
+    /// Goal: a client that left is no failure of ours. Method: the errors of a connection that broke, and of a stream that was reset.
     #[test]
     fn a_client_that_left_gets_no_answer() {
-        let gone = fault(ErrorType::ReadError, Error::as_down);
-        assert_eq!(gone, Fault::ClientGone);
-        assert_eq!(gone.problem(), None);
+        for gone in [ErrorType::ReadError, ErrorType::H2Error] {
+            let gone = fault(gone, Error::as_down);
+            assert_eq!(gone, Fault::ClientGone);
+            assert_eq!(gone.problem(), None);
+        }
     }
 }

@@ -12,6 +12,7 @@ mod locate;
 mod pace;
 mod redirect;
 mod shape;
+mod spoken;
 mod switch;
 mod tries;
 mod wait;
@@ -239,6 +240,11 @@ impl ProxyHttp for Gateway {
         let Some(pool) = context.pool() else {
             return Ok(());
         };
+        spoken::check(pool, request, context.server)?;
+        spoken::name_host(request)?;
+        if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
+            spoken::join_cookies(request)?;
+        }
         let (_, source) = context.client_or_unspecified();
         let introduction = Introduction {
             peer: context.peer_address(),
@@ -366,14 +372,27 @@ impl ProxyHttp for Gateway {
         Ok(rest)
     }
 
+    async fn response_trailer_filter(
+        &self,
+        _: &mut Session,
+        _: &mut HeaderMap,
+        context: &mut Context,
+    ) -> Result<Option<Bytes>> {
+        context.land();
+        Ok(None)
+    }
+
     async fn fail_to_proxy(
         &self,
         session: &mut Session,
         error: &Error,
         context: &mut Context,
     ) -> FailToProxy {
-        let fault = Fault::of(error);
+        let fault = spoken::blame(Fault::of(error), session);
         context.disposition = Some(fault.disposition());
+        if fault == Fault::ClientGone {
+            crate::listener::note_given_up();
+        }
         let mut error_code = 0;
         if let Some(problem) = fault.problem()
             && answered(session).is_none()

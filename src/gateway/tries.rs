@@ -18,7 +18,9 @@ use super::answered;
 use super::context::Context;
 use super::error::{OVERFULL, error_for};
 use crate::clock;
-use crate::origin::{Channel, Choice, Failure, Fields, Pool, Wish, cookie_for, tag_in};
+use crate::origin::{
+    Channel, Choice, Failure, Fields, Pool, Wish, cookie_for, for_upgrade, tag_in,
+};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
@@ -72,7 +74,11 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
             let peer = held.server.peer();
             context.server = Some(held.server.address);
             context.place = Some(held);
-            Ok(peer)
+            Ok(if session.is_upgrade_req() {
+                for_upgrade(peer)
+            } else {
+                peer
+            })
         }
         Choice::Full => Err(Error::new(ErrorType::Custom(OVERFULL))),
         Choice::None => Err(error_for(Problem::NoServer)),
@@ -81,6 +87,10 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
 
 /// What becomes of a try whose connection could not be made.
 pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
+    if let Some(pool) = context.pool() {
+        pool.complaints
+            .connection(&pool.name, context.server, &error);
+    }
     // Nothing was sent, so any method may be tried again.
     let again = fail(context, Failure::Connect) && grant(context, Failure::Connect);
     error.set_retry(again);

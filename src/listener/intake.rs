@@ -19,6 +19,7 @@ use pingora::server::ShutdownWatch;
 
 use super::active::ActiveListener;
 use super::connection::{Connection, Next};
+use super::http2;
 use super::repeat::Repeats;
 use super::watched::Watched;
 use super::{proxy_protocol, tls};
@@ -144,7 +145,8 @@ impl ServerApp for Intake {
         // A connection may live for days, and what it began with for no longer than others need it.
         drop(listener);
         if speaks_http2 {
-            return self.proxy.process_new(stream, shutdown).await;
+            http2::serve(&self.live, &self.proxy, stream, shutdown).await;
+            return None;
         }
         self.serve_http1(stream, shutdown).await;
         None

@@ -1,6 +1,6 @@
 //! Looks after the pools in the background: checks their servers, looks up their names, renews their budgets, wakes who waits.
 //!
-//! The checks are Pingora's; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
+//! [`super::probe`] asks; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
 //! needs no other wiring: a pool that vanished is not checked again.
 
 use std::sync::Arc;
@@ -9,15 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use log::{info, warn};
-use pingora::lb::Backend;
-use pingora::lb::health_check::{HealthCheck, HttpHealthCheck, TcpHealthCheck};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 
 use super::choice::mix;
 use super::names;
-use super::peer::peer;
 use super::pool::Pool;
+use super::probe;
 use super::server::Server;
 use super::standing::Health;
 use crate::clock;
@@ -29,9 +27,6 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// How often the budgets of retries are renewed.
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What sends a request, or opens a connection, and looks at what comes.
-pub(super) type Check = Box<dyn HealthCheck + Send + Sync>;
 
 /// The background service.
 pub struct HealthChecks(pub Arc<Live>);
@@ -101,70 +96,30 @@ async fn check(pool: &Pool) {
     let Some(rules) = &pool.rules.health else {
         return;
     };
-    let check = pool.check.get_or_init(|| health_check(pool, rules));
     let servers = pool.servers();
-    let results = join_all(
-        servers
-            .iter()
-            .map(|server| probe(&**check, server, rules.timeout)),
-    )
-    .await;
-    for (server, result) in servers.iter().zip(results) {
+    let answers = servers.iter().map(|server| ask(server, &pool.name, rules));
+    for (server, answer) in servers.iter().zip(join_all(answers).await) {
+        let result = match answer {
+            Ok(()) => Health::Up,
+            Err(_) => Health::Down,
+        };
         if !server.standing.observe(result, rules, clock::now()) {
             continue;
         }
-        match result {
-            Health::Up => info!("origin {}: server {} is back", pool.name, server.address),
-            Health::Down => warn!(
-                "origin {}: server {} fails its health check and is taken out",
+        match answer {
+            Ok(()) => info!("origin {}: server {} is back", pool.name, server.address),
+            Err(why) => warn!(
+                "origin {}: server {} fails its health check and is taken out: {why}",
                 pool.name, server.address
             ),
         }
     }
 }
 
-async fn probe(
-    check: &(dyn HealthCheck + Send + Sync),
-    server: &Server,
-    timeout: Duration,
-) -> Health {
-    let Ok(backend) = Backend::new(&server.address.to_string()) else {
-        return Health::Down;
-    };
-    match tokio::time::timeout(timeout, check.check(&backend)).await {
-        Ok(Ok(())) => Health::Up,
-        Ok(Err(_)) | Err(_) => Health::Down,
+/// Asks one server, for as long as the check may take; why it is not well.
+async fn ask(server: &Server, name: &str, rules: &HealthRules) -> Result<(), String> {
+    match tokio::time::timeout(rules.timeout, probe::ask(*server.peer(), name, rules)).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {:?}", rules.timeout)),
     }
-}
-
-fn health_check(pool: &Pool, rules: &HealthRules) -> Check {
-    let Some(path) = &rules.path else {
-        let mut check = TcpHealthCheck::new();
-        check.peer_template.options.connection_timeout = Some(rules.timeout);
-        return check;
-    };
-    let host = rules.host.as_deref().unwrap_or(&pool.name);
-    let mut check = HttpHealthCheck::new(host, false);
-    // A check goes the way that requests go; Pingora fills in the address of the server that is checked.
-    if let Some(address) = pool.servers().first().map(|server| server.address) {
-        check.peer_template = peer(address, &pool.rules);
-    }
-    check.peer_template.options.connection_timeout = Some(rules.timeout);
-    check.peer_template.options.read_timeout = Some(rules.timeout);
-    if let Ok(target) = path.parse() {
-        check.req.set_uri(target);
-    }
-    let statuses = rules.statuses.clone();
-    check.validator = Some(Box::new(move |answer| {
-        let status = answer.status.as_u16();
-        if statuses.iter().any(|wanted| wanted.contains(&status)) {
-            Ok(())
-        } else {
-            pingora::Error::e_explain(
-                pingora::ErrorType::Custom("unhealthy"),
-                format!("the check answers {}", answer.status),
-            )
-        }
-    }));
-    Box::new(check)
 }

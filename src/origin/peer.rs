@@ -1,14 +1,27 @@
-//! Decides how a server of an origin is reached: within which times, and what keeps the connection to it alive.
+//! Decides how a server of an origin is reached: what is spoken, whom to believe, within which times, and what keeps the connection
+//! to it alive.
+//!
+//! # Invariants
+//! 1. A connection is used again only for an origin with the same protocol, trust, name and identity. Pingora tells connections apart
+//!    by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is spoken, so all
+//!    of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are not used again.
+//! 2. A peer with TLS has a name. Without one Pingora would verify nothing.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pingora::protocols::TcpKeepalive;
+use pingora::protocols::{ALPN, TcpKeepalive};
 use pingora::upstreams::peer::HttpPeer;
+use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
 
-use crate::config::rules::OriginRules;
+use crate::bounds;
+use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Protocol, Verify};
 
 /// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.
+///
+/// HTTP/2 has a ping of its own, which is not used: servers of gRPC take one more often than every five minutes for an attack.
 const PROBES: TcpKeepalive = TcpKeepalive {
     idle: Duration::from_secs(60),
     interval: Duration::from_secs(10),
@@ -18,10 +31,16 @@ const PROBES: TcpKeepalive = TcpKeepalive {
     user_timeout: Duration::ZERO,
 };
 
-/// The way to the server at `address`.
-pub(super) fn peer(address: SocketAddr, rules: &OriginRules) -> HttpPeer {
+/// The way to the server at `address`, which `entry` has, where it goes by a name.
+pub(super) fn peer(
+    address: SocketAddr,
+    entry: Option<&PoolServer>,
+    rules: &OriginRules,
+) -> HttpPeer {
     let timeouts = &rules.timeouts;
-    let mut peer = HttpPeer::new(address, false, String::new());
+    let tls = rules.tls.as_ref();
+    let name = tls.map_or_else(String::new, |tls| proven_name(tls, address, entry));
+    let mut peer = HttpPeer::new(address, tls.is_some(), name);
     peer.options.connection_timeout = Some(timeouts.connect);
     peer.options.total_connection_timeout = Some(timeouts.connect);
     // One that drips meets the total deadline between two reads; one that falls silent, at the latest a read later.
@@ -34,5 +53,68 @@ pub(super) fn peer(address: SocketAddr, rules: &OriginRules) -> HttpPeer {
     // A timer a request, so only for who asks; what a firewall forgets without a word, the kernel's probes find out.
     peer.options.idle_timeout = timeouts.idle;
     peer.options.tcp_keepalive = Some(PROBES);
+    speak(&mut peer, rules.protocol);
+    if let Some(tls) = tls {
+        believe(&mut peer, tls);
+    }
+    peer.group_key = group(rules);
     peer
+}
+
+/// The same way, for a request that wants to leave HTTP: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where a server may be asked for
+/// HTTP/1.1 too, it is asked for that alone.
+#[must_use]
+pub fn for_upgrade(mut peer: Box<HttpPeer>) -> Box<HttpPeer> {
+    if matches!(peer.options.alpn, ALPN::H2H1) {
+        peer.options.alpn = ALPN::H1;
+    }
+    peer
+}
+
+/// The name that a server must prove: the one that is written, its own, or its address.
+fn proven_name(tls: &OriginTls, address: SocketAddr, entry: Option<&PoolServer>) -> String {
+    let named = entry.and_then(|entry| entry.name.as_deref());
+    let own = named
+        .and_then(|name| name.rsplit_once(':'))
+        .map(|(host, _)| host);
+    match (tls.server_name.as_deref(), own) {
+        (Some(name), _) | (None, Some(name)) => name.to_owned(),
+        (None, None) => address.ip().to_string(),
+    }
+}
+
+fn speak(peer: &mut HttpPeer, protocol: Protocol) {
+    peer.options.alpn = match protocol {
+        Protocol::Http1 => ALPN::H1,
+        // Without TLS nothing is negotiated, and HTTP/2 alone means prior knowledge.
+        Protocol::H2 | Protocol::H2c => ALPN::H2,
+        Protocol::Auto => ALPN::H2H1,
+    };
+    peer.options.max_h2_streams = bounds::ORIGIN_STREAMS;
+    peer.options.h2_stream_window_size = Some(bounds::ORIGIN_STREAM_WINDOW);
+    peer.options.h2_connection_window_size = Some(bounds::ORIGIN_CONNECTION_WINDOW);
+}
+
+fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
+    peer.options.verify_cert = tls.verify != Verify::Off;
+    peer.options.verify_hostname = tls.verify == Verify::Full;
+    let parsed = |one: &Certificate| WrappedX509::new(one.0.to_vec(), parse_x509);
+    peer.options.ca = tls
+        .trust
+        .as_ref()
+        .map(|trust| trust.iter().map(parsed).collect());
+    peer.client_cert_key = tls.identity.as_ref().map(|identity| {
+        let chain = identity.chain.iter().map(|one| one.0.to_vec()).collect();
+        Arc::new(CertKey::new(chain, identity.key.to_vec()))
+    });
+}
+
+/// Which peers may share connections, besides having one address and name (invariant 1). The same in every run of one build.
+fn group(rules: &OriginRules) -> u64 {
+    if rules.protocol == Protocol::Http1 && rules.tls.is_none() {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    (rules.protocol, &rules.tls).hash(&mut hasher);
+    hasher.finish()
 }

@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -20,8 +20,8 @@ use sluicegate_limiter::Timestamp;
 use super::budget::Budget;
 use super::choice::{Terms, Tier};
 use super::circuit::Queue;
+use super::complaint::Complaints;
 use super::failure::Failure;
-use super::health::Check;
 use super::peer::peer;
 use super::server::{Held, Server, point};
 use super::standing::Standing;
@@ -46,8 +46,8 @@ pub struct Pool {
     turn: AtomicU64,
     /// Held by who ejects a server, so that two do not eject more together than each may alone.
     ejecting: Mutex<()>,
-    /// Made by the first check, since it loads what TLS needs.
-    pub(super) check: OnceLock<Check>,
+    /// What an operator has to mend before its servers can be spoken with.
+    pub complaints: Complaints,
     pub(super) check_due: Due,
     pub(super) lookup_due: Due,
     pub(super) budget_due: Due,
@@ -121,7 +121,7 @@ impl Pool {
             seed: seed.clone(),
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
-            check: OnceLock::new(),
+            complaints: Complaints::default(),
             check_due: Due::default(),
             // What names say was asked when the configuration was read.
             lookup_due: Due::at(now.saturating_add(rules.resolve_every)),
@@ -196,7 +196,7 @@ impl Pool {
             tag: self.rules.sticky.is_some().then(tag),
             queue: self.queue.clone(),
             slow_start: self.rules.slow_start,
-            peer: peer(address, &self.rules),
+            peer: peer(address, Some(rules), &self.rules),
         })
     }
 

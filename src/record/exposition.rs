@@ -330,6 +330,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
     for (result, count) in metrics.reloads.read() {
         reloads.push(&[("result", result)], count);
     }
+    let mut abuse = Family::counter(
+        "sluicegate_http2_abuse_total",
+        "Connections of HTTP/2 that were ended because their client gave up most of its requests.",
+    );
+    abuse.push(&[], metrics.abuse.read());
     vec![
         requests,
         cache,
@@ -355,6 +360,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         store_away,
         in_flight,
         reloads,
+        abuse,
     ]
 }
 

@@ -52,6 +52,8 @@ pub struct Metrics {
     in_flight: [Arc<InFlightCell>; STRIPES],
     /// Of reloads.
     pub reloads: Reloads,
+    /// Of connections of HTTP/2 that only made work.
+    pub abuse: Abuse,
     /// Of calls of the store.
     pub store: Arc<StoreTallies>,
     /// Of the PROXY protocol.
@@ -399,6 +401,23 @@ impl LimitCells {
             Finding::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
         };
         cell.fetch_add(units, Ordering::Relaxed);
+    }
+}
+
+/// Connections that the gateway ended because of what their clients did on them.
+#[derive(Debug, Default)]
+pub struct Abuse(AtomicU64);
+
+impl Abuse {
+    /// Counts one.
+    pub fn ended(&self) {
+        // Relaxed: a count for the scrape, publishes nothing.
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many.
+    pub(super) fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -56,3 +56,4 @@ mod survival;
 mod tiers;
 mod tls;
 mod tokens;
+mod wire;

@@ -17,6 +17,7 @@ pub(super) mod listener;
 pub(super) mod listener_tls;
 pub(super) mod log;
 pub(super) mod origin;
+mod origin_tls;
 pub(super) mod route;
 pub(super) mod server;
 mod servers;

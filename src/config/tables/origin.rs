@@ -1,5 +1,6 @@
 //! `[origin.NAME]`: a pool of servers.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +9,19 @@ use crate::config::host;
 use crate::config::problem::Mistake;
 use crate::config::rules::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 use crate::config::section::Section;
-use crate::config::tables::{balance, failing, servers};
+use crate::config::tables::{balance, failing, origin_tls, servers};
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 pub(in crate::config) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
+/// Reads the table; relative paths begin at `base`, the directory of the configuration.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<OriginRules> {
     let servers = section
         .required("servers", "[\"127.0.0.1:3000\"]")
         .and_then(|field| servers::read(&field));
+    let spoken = origin_tls::read(&section, base);
     let balance = balance::read(&section);
     let sticky = section.optional("sticky", "{ ttl = \"1h\" }", |field| {
         balance::sticky(field.section()?)
@@ -70,8 +73,11 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
         },
     );
     section.finish();
+    let (protocol, tls) = spoken?;
     Some(OriginRules {
         servers: servers?,
+        protocol,
+        tls,
         balance: balance?,
         sticky: sticky?,
         resolve_every: resolve_every?,

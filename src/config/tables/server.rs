@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::defence;
 use crate::bounds::BODY_KEY_BYTES;
 use crate::config::field::Field;
-use crate::config::rules::ServerRules;
+use crate::config::rules::{Http2Rules, ServerRules};
 use crate::config::section::Section;
 
 /// Longest timeout: a day.
@@ -68,6 +68,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
             .and_then(|size| usize::try_from(size).ok())
     });
     let defence = defence::read(&section);
+    let http2 = http2(section.section("http2", "{ max_streams = 128 }"));
     section.finish();
     let state_dir = state_dir?;
     // Where counters are handed over, so can be listeners.
@@ -85,6 +86,19 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         upgrade_socket: upgrade_socket?.or(beside_counters),
         body_key_bytes: body_key_bytes?,
         defence: defence?,
+        http2: http2?,
+    })
+}
+
+fn http2(section: Section<'_>) -> Option<Http2Rules> {
+    let max_streams = section.or("max_streams", "128", 128, |field| {
+        field
+            .integer(1..=1024)
+            .and_then(|count| u32::try_from(count).ok())
+    });
+    section.finish();
+    Some(Http2Rules {
+        max_streams: max_streams?,
     })
 }
 

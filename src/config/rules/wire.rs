@@ -1,0 +1,89 @@
+//! Owns the rules about what is spoken: with the servers of an origin, and how much of HTTP/2 with clients.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is spoken with the servers of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// HTTP/1.1, the default.
+    #[default]
+    Http1,
+    /// HTTP/2 by TLS, and nothing else.
+    H2,
+    /// HTTP/2 without TLS, which is not asked for but known.
+    H2c,
+    /// By TLS, what the server takes of HTTP/2 and HTTP/1.1.
+    Auto,
+}
+
+impl Protocol {
+    /// Whether it says that there is TLS.
+    #[must_use]
+    pub fn implies_tls(self) -> bool {
+        matches!(self, Self::H2 | Self::Auto)
+    }
+
+    /// Whether a server that answers by HTTP/1.1 is not what the operator described.
+    #[must_use]
+    pub fn is_http2_alone(self) -> bool {
+        matches!(self, Self::H2 | Self::H2c)
+    }
+}
+
+/// `[origin.NAME.tls]`: whom to believe, and who the gateway is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OriginTls {
+    /// Who signs the servers' certificates; `None`: whom the machine trusts.
+    pub trust: Option<Arc<[Certificate]>>,
+    /// What the gateway shows; `None`: nothing.
+    pub identity: Option<Identity>,
+    /// The name that is asked for and that certificates must have; `None`: the name of each server, or its address.
+    pub server_name: Option<Arc<str>>,
+    /// How much of a certificate is verified.
+    pub verify: Verify,
+    /// The files that were read for this.
+    pub files: Vec<PathBuf>,
+}
+
+/// One certificate, DER; X.509 was found in it when it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Certificate(pub Arc<[u8]>);
+
+/// A certificate of the gateway's own, those that lead to its root, and its key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The gateway's own first; at least one.
+    pub chain: Arc<[Certificate]>,
+    /// PKCS #8, PKCS #1 or SEC 1, DER; it fits the first certificate.
+    pub key: Arc<[u8]>,
+}
+
+impl fmt::Debug for Identity {
+    /// Without the key, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How much of a server's certificate is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Verify {
+    /// Who signed it, when it is good, and for whom; the default.
+    #[default]
+    Full,
+    /// Who signed it and when it is good.
+    Chain,
+    /// Nothing.
+    Off,
+}
+
+/// `[server.http2]`: how much of HTTP/2 a client may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http2Rules {
+    /// Requests of one connection at the same time, at most; default 128.
+    pub max_streams: u32,
+}

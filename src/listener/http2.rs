@@ -1,0 +1,149 @@
+//! Decides how much of HTTP/2 one connection of a client may ask for, and ends connections that only make work.
+//!
+//! Frames are parsed and bounded by the h2 crate, which Pingora drives. It answers at most one PING and one SETTINGS before it reads on,
+//! counts CONTINUATION frames and empty DATA, and ends a connection whose client resets streams faster than they are accepted. What it
+//! does not see is a client whose every stream is accepted, sent to an origin and given up (CVE-2023-44487, "rapid reset"): that is
+//! counted here, by what became of the requests.
+//!
+//! # Limits
+//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]).
+//!
+//! # Concurrency
+//! Each stream is a task of its own. Its request finds the tally of its connection in a local of that task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use async_trait::async_trait;
+use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
+use pingora::protocols::Stream;
+use pingora::protocols::http::ServerSession;
+use pingora::protocols::http::v2::server::H2Options;
+use pingora::proxy::HttpProxy;
+use pingora::server::ShutdownWatch;
+use tokio::sync::Notify;
+
+use crate::bounds;
+use crate::config::rules::ServerRules;
+use crate::gateway::Gateway;
+use crate::live::Live;
+
+tokio::task_local! {
+    /// The tally of the connection whose request this task serves.
+    static TALLY: Arc<Tally>;
+}
+
+/// Serves a connection that speaks HTTP/2 until it ends.
+pub(super) async fn serve(
+    live: &Arc<Live>,
+    proxy: &Arc<HttpProxy<Gateway>>,
+    stream: Stream,
+    shutdown: &ShutdownWatch,
+) {
+    let tally = Arc::new(Tally::default());
+    let connection = Arc::new(Connection {
+        live: Arc::clone(live),
+        proxy: Arc::clone(proxy),
+        tally: Arc::clone(&tally),
+    });
+    tokio::select! {
+        // Dropping the other branch closes the connection, and with it every stream.
+        () = tally.exceeded.notified() => live.recorder.metrics.abuse.ended(),
+        _ = connection.process_new(stream, shutdown) => {}
+    }
+}
+
+/// Notes that the client gave up the request of this task before it was answered.
+pub(crate) fn note_given_up() {
+    // Requests of HTTP/1 have no tally: there giving up costs the connection.
+    let _ = TALLY.try_with(|tally| tally.give_up());
+}
+
+/// One connection, as Pingora serves it.
+struct Connection {
+    live: Arc<Live>,
+    proxy: Arc<HttpProxy<Gateway>>,
+    tally: Arc<Tally>,
+}
+
+#[async_trait]
+impl HttpServerApp for Connection {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        session: ServerSession,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        self.tally.begin();
+        let served = self.proxy.process_new_http(session, shutdown);
+        TALLY.scope(Arc::clone(&self.tally), served).await
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        Some(options(&self.live.snapshot().rules.server))
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        self.proxy.server_options()
+    }
+}
+
+/// What a new connection is told, and held to.
+fn options(rules: &ServerRules) -> H2Options {
+    let mut options = H2Options::default();
+    options
+        .max_concurrent_streams(rules.http2.max_streams)
+        // A longer head is answered with 431 without being kept.
+        .max_header_list_size(u32::try_from(rules.max_header_bytes).unwrap_or(u32::MAX))
+        .initial_window_size(bounds::CLIENT_STREAM_WINDOW)
+        .initial_connection_window_size(bounds::CLIENT_CONNECTION_WINDOW)
+        .max_send_buffer_size(bounds::CLIENT_SEND_BUFFER)
+        .max_concurrent_reset_streams(bounds::CLIENT_RESET_STREAMS)
+        .max_pending_accept_reset_streams(bounds::CLIENT_RESET_STREAMS)
+        .max_local_error_reset_streams(Some(bounds::CLIENT_BROKEN_STREAMS));
+    options
+}
+
+/// What became of the requests of one connection.
+#[derive(Default)]
+struct Tally {
+    begun: AtomicU32,
+    given_up: AtomicU32,
+    exceeded: Notify,
+}
+
+impl Tally {
+    fn begin(&self) {
+        // Relaxed, here and below: two counts that need not agree; being off by the streams under way changes nothing that matters.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_up(&self) {
+        let given_up = self
+            .given_up
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1);
+        if is_abuse(given_up, self.begun.load(Ordering::Relaxed)) {
+            self.exceeded.notify_one();
+        }
+    }
+}
+
+/// Whether that is no client changing its mind: there are many, and they are most of its requests.
+fn is_abuse(given_up: u32, of: u32) -> bool {
+    given_up >= bounds::CLIENT_GIVEN_UP && given_up > of / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whoever cancels now and then is served, whoever does little else is not. Method: counts on both sides of the two bounds.
+    #[test]
+    fn only_many_streams_given_up_among_few_answered_are_abuse() {
+        let most = bounds::CLIENT_GIVEN_UP;
+        assert!(!is_abuse(most - 1, most - 1));
+        assert!(is_abuse(most, most));
+        assert!(!is_abuse(most, most * 2));
+        assert!(is_abuse(most + 1, most * 2));
+    }
+}

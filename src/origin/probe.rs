@@ -1,0 +1,78 @@
+//! Asks one server whether it is well, over the same TLS and by the same protocol as requests.
+//!
+//! Each question makes a connection of its own: one that stands says nothing about the way to the server.
+
+use std::sync::LazyLock;
+
+use pingora::connectors::http::Connector;
+use pingora::connectors::{ConnectorOptions, TransportConnector};
+use pingora::http::RequestHeader;
+use pingora::protocols::http::client::HttpSession;
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorType, OrErr, Result};
+
+use crate::config::rules::HealthRules;
+
+/// Makes the connections, and keeps none. One for all, since it reads the certificates that the machine trusts.
+static CONNECTOR: LazyLock<Connector> =
+    LazyLock::new(|| Connector::new(Some(ConnectorOptions::new(1))));
+
+/// The same for questions that no HTTP is spoken for.
+static TRANSPORT: LazyLock<TransportConnector> =
+    LazyLock::new(|| TransportConnector::new(Some(ConnectorOptions::new(1))));
+
+/// Bytes of an answer that are read before the connection closes; what is more says nothing about health.
+const ANSWER: usize = 64 * 1024;
+
+/// Asks the server at the end of `peer`, of the origin `name`. Whoever calls ends it in time.
+///
+/// # Errors
+/// Why the server is not well.
+pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> Result<()> {
+    peer.options.connection_timeout = Some(rules.timeout);
+    peer.options.total_connection_timeout = Some(rules.timeout);
+    // A connection of HTTP/2 with one stream is nobody else's.
+    peer.options.max_h2_streams = 1;
+    let Some(path) = &rules.path else {
+        return TRANSPORT.new_stream(&peer).await.map(drop);
+    };
+    let (mut session, _) = CONNECTOR.get_http_session(&peer).await?;
+    session.set_read_timeout(Some(rules.timeout));
+    session.set_write_timeout(Some(rules.timeout));
+    let host = rules.host.as_deref().unwrap_or(name);
+    let request = request(&session, peer.is_tls(), host, path)?;
+    session.write_request_header(Box::new(request)).await?;
+    session.finish_request_body().await?;
+    session.read_response_header().await?;
+    let status = session.response_header().map(|head| head.status.as_u16());
+    let mut read = 0;
+    while let Some(piece) = session.read_response_body().await? {
+        read += piece.len();
+        if read > ANSWER {
+            break;
+        }
+    }
+    match status {
+        Some(status) if rules.statuses.iter().any(|wanted| wanted.contains(&status)) => Ok(()),
+        Some(other) => unwell(format!("the check is answered with {other}")),
+        None => unwell("the check is not answered".to_owned()),
+    }
+}
+
+fn request(session: &HttpSession, tls: bool, host: &str, path: &str) -> Result<RequestHeader> {
+    let mut request = RequestHeader::build("GET", path.as_bytes(), Some(1))?;
+    if matches!(session, HttpSession::H2(_)) {
+        // Pingora would say https of every server.
+        let scheme = if tls { "https" } else { "http" };
+        let target = format!("{scheme}://{host}{path}");
+        let invalid = ErrorType::InvalidHTTPHeader;
+        request.set_uri(target.parse().or_err(invalid, "the target of a check")?);
+    } else {
+        request.insert_header(http::header::HOST, host)?;
+    }
+    Ok(request)
+}
+
+fn unwell(why: String) -> Result<()> {
+    Error::e_explain(ErrorType::Custom("Unhealthy"), why)
+}

@@ -1,0 +1,182 @@
+//! Floods of HTTP/2: a client that only makes work costs little memory, holds up nobody else, and is shown out.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::echo::EchoOrigin;
+use super::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, fields, frame, get, head, soon,
+};
+use crate::harness::{Gateway, Origin, Setup};
+
+/// What a flood may cost: far more than one connection holds, far less than the flood sends or asks for.
+const MOST: u64 = 48 * 1024 * 1024;
+
+/// How long a flood is sent without the gateway taking more of it.
+const STUCK: Duration = Duration::from_secs(2);
+
+const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"";
+
+/// How a flood ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All of it was taken.
+    Sent,
+    /// The gateway takes no more.
+    Stuck,
+    /// The gateway ended the connection.
+    Closed,
+}
+
+/// Sends what `piece` makes, so many times, without reading; another client is served all the while, and memory stays.
+async fn flood(
+    gateway: &Gateway,
+    frames: &mut Frames,
+    pieces: u32,
+    piece: impl Fn(u32) -> Vec<u8>,
+) -> End {
+    let mut other = gateway.client().await;
+    assert_eq!(other.get("/").await.status, 200);
+    let before = gateway.resident_bytes();
+    let mut end = End::Sent;
+    for at in 0..pieces {
+        match timeout(STUCK, frames.try_write(&piece(at))).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => end = End::Closed,
+            Err(_) => end = End::Stuck,
+        }
+        if end != End::Sent {
+            break;
+        }
+        if at % (pieces / 8).max(1) == 0 {
+            assert_eq!(other.get("/").await.status, 200);
+        }
+    }
+    assert_eq!(other.get("/").await.status, 200);
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < MOST, "{grown} bytes more");
+    end
+}
+
+#[tokio::test]
+async fn whoever_gives_up_every_request_is_shown_out() {
+    // Goal: rapid reset, CVE-2023-44487: work at the origin is bounded though each stream is over at once. Method: 100,000 streams, each
+    // reset behind its head; the connection ends long before, and the origin saw a small part.
+    let origin = EchoOrigin::start().await;
+    let answering = Origin::named("fine");
+    let gateway = Setup::new()
+        .servers("h2c", &[origin.address])
+        .origin_line("protocol = \"h2c\"")
+        .origin("app", &answering)
+        .rules("[[route]]\npath = \"/\"\norigin = \"app\"\n[[route]]\npath = \"/hang\"\norigin = \"h2c\"")
+        .start()
+        .await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let block = get(b"/hang", &[]);
+    let end = flood(&gateway, &mut frames, 1_000, |at| {
+        let mut piece = Vec::new();
+        for stream in (0..100).map(|n| (at * 100 + n) * 2 + 1) {
+            piece.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
+            piece.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+        }
+        piece
+    })
+    .await;
+    assert_eq!(end, End::Closed);
+    assert!(origin.requests() < 20_000, "{}", origin.requests());
+}
+
+#[tokio::test]
+async fn requests_given_up_one_by_one_are_counted_too() {
+    // Goal: the same at a pace that no buffer notices. Method: each stream is reset once the origin has its request; the connection ends
+    // at the bound, and the metric tells.
+    let origin = EchoOrigin::start().await;
+    let gateway = Setup::new()
+        .servers("app", &[origin.address])
+        .origin_line("protocol = \"h2c\"")
+        .rules(ROUTE)
+        .start()
+        .await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let block = get(b"/hang", &[]);
+    let mut given_up = 0;
+    for stream in (1..2_000).step_by(2) {
+        let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+        if frames.try_write(&request).await.is_err() {
+            break;
+        }
+        let arrived = timeout(
+            STUCK,
+            soon("the request arrives", async || {
+                (origin.requests() > given_up).then_some(())
+            }),
+        );
+        if arrived.await.is_err() {
+            break;
+        }
+        given_up += 1;
+        let reset = frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        if frames.try_write(&reset).await.is_err() {
+            break;
+        }
+    }
+    assert!((200..400).contains(&given_up), "{given_up}");
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("sluicegate_http2_abuse_total", &[]), 1.0);
+}
+
+#[tokio::test]
+async fn a_head_without_an_end_is_cut_off() {
+    // Goal: CONTINUATION flood. Method: a head in ever more frames that never ends.
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    frames.write(&frame(HEADERS, 0, 1, &get(b"/", &[]))).await;
+    let more = fields(&[(b"x-more", &[b'a'; 200])]);
+    let piece = frame(CONTINUATION, 0, 1, &more).repeat(100);
+    let end = flood(&gateway, &mut frames, 10_000, |_| piece.clone()).await;
+    assert_eq!(end, End::Closed);
+}
+
+#[tokio::test]
+async fn questions_whose_answers_are_not_read_wait_at_the_client() {
+    // Goal: PING and SETTINGS floods: the gateway answers no more than is read, and takes no more than it answers. Method: 100 MB of each,
+    // nothing is read.
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    for piece in [
+        frame(PING, 0, 0, b"12345678").repeat(600),
+        frame(SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]).repeat(600),
+    ] {
+        let mut frames = Frames::connect_unread(gateway.address()).await;
+        let end = flood(&gateway, &mut frames, 10_000, |_| piece.clone()).await;
+        assert_ne!(end, End::Sent);
+    }
+}
+
+#[tokio::test]
+async fn frames_that_carry_nothing_do_not_pile_up() {
+    // Goal: empty DATA, windows opened by one byte, resets of streams that are over. Method: each by the hundred thousand, beside a
+    // request that stays open.
+    let origin = EchoOrigin::start().await;
+    let answering = Origin::named("fine");
+    let gateway = Setup::new()
+        .servers("h2c", &[origin.address])
+        .origin_line("protocol = \"h2c\"")
+        .origin("app", &answering)
+        .rules("[[route]]\npath = \"/\"\norigin = \"app\"\n[[route]]\npath = \"/hang\"\norigin = \"h2c\"")
+        .start()
+        .await;
+    for piece in [
+        frame(DATA, 0, 1, &[]).repeat(100),
+        frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()).repeat(100),
+        frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()).repeat(100),
+    ] {
+        let mut frames = Frames::connect(gateway.address()).await;
+        let open = head(b"POST", b"/hang", &[]);
+        frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+        flood(&gateway, &mut frames, 2_000, |_| piece.clone()).await;
+    }
+}

@@ -1,0 +1,11 @@
+//! What is spoken with origins and, by HTTP/2, with clients: certificates, versions, gRPC, and what a client may not do.
+
+mod authority;
+mod echo;
+mod floods;
+mod frames;
+mod grpc;
+mod h2_conformance;
+mod secure;
+mod streams;
+mod versions;

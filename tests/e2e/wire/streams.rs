@@ -1,0 +1,179 @@
+//! What one client may hold by HTTP/2, and for how long.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::echo::EchoOrigin;
+use super::frames::{
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, SETTINGS, WINDOW_UPDATE, frame,
+    get, head,
+};
+use crate::harness::{Gateway, Origin, Reply, Setup, within};
+
+/// RFC 9113 §7
+const REFUSED_STREAM: u32 = 7;
+
+const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
+
+async fn before_h2c(origin: &EchoOrigin, lines: &str, rules: &str) -> Gateway {
+    Setup::new()
+        .servers("app", &[origin.address])
+        .origin_line("protocol = \"h2c\"")
+        .origin_line(lines)
+        .rules(&format!("{ROUTE}{rules}"))
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn a_connection_carries_so_many_requests_and_no_more() {
+    // Goal: `max_streams` is told and held. Method: the first SETTINGS; one stream more than allowed, while the others hang.
+    let origin = EchoOrigin::start().await;
+    let gateway = before_h2c(&origin, "", "[server.http2]\nmax_streams = 2").await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let settings = frames.next().await.unwrap();
+    assert_eq!(settings.kind, SETTINGS);
+    let told = |id: u16| {
+        let mut each = settings.payload.chunks(6);
+        each.find(|pair| u16::from_be_bytes([pair[0], pair[1]]) == id)
+            .map(|pair| u32::from_be_bytes(pair[2..6].try_into().unwrap()))
+    };
+    assert_eq!(told(3), Some(2), "the streams");
+    assert_eq!(told(6), Some(32 * 1024), "the head");
+    for stream in [1, 3, 5] {
+        frames.request(stream, &get(b"/hang", &[])).await;
+    }
+    assert_eq!(frames.fate(5).await, Fate::Reset(REFUSED_STREAM));
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_the_clients_fault() {
+    // Goal: a stream that opens and never ends is answered with 408, and not blamed on the origin. Method: the head of a POST and a piece
+    // of its body, to origins of both versions.
+    let h2c = EchoOrigin::start().await;
+    let h1 = Origin::echo();
+    let gateway = Setup::new()
+        .servers("h2c", &[h2c.address])
+        .origin_line("protocol = \"h2c\"\ntimeouts = { read = \"300ms\" }")
+        .origin("h1", &h1)
+        .origin_line("timeouts = { read = \"300ms\" }")
+        .rules("[[route]]\npath = \"/told\"\norigin = \"h2c\"\n[[route]]\npath = \"/*\"\norigin = \"h1\"")
+        .start()
+        .await;
+    for path in [&b"/told"[..], b"/h1"] {
+        let mut frames = Frames::connect(gateway.address()).await;
+        let open = head(b"POST", path, &[]);
+        frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+        frames.write(&frame(DATA, 0, 1, b"a piece")).await;
+        assert_eq!(frames.fate(1).await, Fate::Answered(408));
+    }
+    for line in gateway.access_lines(2).await {
+        assert_eq!(line["outcome"], "rejected", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_ends() {
+    // Goal: idle connections are not kept for ever, whatever is sent on them that is no request. Method: silence, a head that never ends,
+    // and a ping now and then.
+    let origin = Origin::named("fine");
+    let rules = format!("{ROUTE}[server]\nkeepalive_timeout = \"1s\"");
+    let gateway = Gateway::before(&origin, &rules).await;
+    for sent in [
+        Vec::new(),
+        frame(HEADERS, 0, 1, &get(b"/", &[])),
+        frame(PING, 0, 0, b"12345678"),
+    ] {
+        let mut frames = Frames::connect(gateway.address()).await;
+        frames.write(&sent).await;
+        let ended = within(Duration::from_secs(10), "the end", async || {
+            frames.goaway().await;
+            Some(())
+        });
+        ended.await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_read_ends() {
+    // Goal: slow readers hold little memory and not for ever. Method: 64 answers without an end, windows wide open, nothing is read; the
+    // gateway holds what its buffers take, and ends the streams after `client_write_timeout`.
+    let origin = EchoOrigin::start().await;
+    let rules = "[server]\nclient_write_timeout = \"1s\"";
+    let gateway = before_h2c(&origin, "", rules).await;
+    assert_eq!(gateway.get("/told").await.status, 200);
+    let before = gateway.resident_bytes();
+    let mut frames = Frames::connect_unread(gateway.address()).await;
+    let wide = 0x7fff_0000_u32.to_be_bytes();
+    frames
+        .write(&frame(SETTINGS, 0, 0, &[&[0, 4][..], &wide].concat()))
+        .await;
+    frames.write(&frame(WINDOW_UPDATE, 0, 0, &wide)).await;
+    for stream in (1..128).step_by(2) {
+        frames.request(stream, &get(b"/endless", &[])).await;
+    }
+    within(Duration::from_secs(30), "all streams end", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_requests_in_flight", &[]) == 0.0).then_some(())
+    })
+    .await;
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 * 1024 * 1024, "{grown} bytes more");
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_told_so() {
+    // Goal: the size of heads holds for HTTP/2 too. Method: 40 KiB of fields, then a request that passes on the same connection.
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let value = [b'a'; 4096];
+    let many: Vec<(&[u8], &[u8])> = vec![(b"x-long", &value); 10];
+    let block = get(b"/", &many);
+    let (first, rest) = block.split_at(16_000);
+    let (second, third) = rest.split_at(16_000);
+    frames.write(&frame(HEADERS, END_STREAM, 1, first)).await;
+    frames.write(&frame(9, 0, 1, second)).await;
+    frames.write(&frame(9, END_HEADERS, 1, third)).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(431));
+    frames.request(3, &get(b"/", &[])).await;
+    assert_eq!(frames.fate(3).await, Fate::Answered(200));
+    assert_eq!(origin.count(), 1);
+}
+
+#[tokio::test]
+async fn a_tunnel_is_not_dug() {
+    // Goal: CONNECT, plain and extended, is refused with a status or a reset, and reaches no origin. Method: both.
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let plain: [(&[u8], &[u8]); 2] = [(b":method", b"CONNECT"), (b":authority", b"a.test:443")];
+    frames.request(1, &super::frames::fields(&plain)).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(405));
+    let extended = head(b"CONNECT", b"/chat", &[(b":protocol", b"websocket")]);
+    let mut frames = Frames::connect(gateway.address()).await;
+    frames.request(1, &extended).await;
+    let fate = frames.fate(1).await;
+    assert_ne!(fate, Fate::Answered(200), "{fate:?}");
+    assert_eq!(origin.count(), 0);
+}
+
+#[tokio::test]
+async fn a_load_of_http2_passes() {
+    // Goal: many streams on many connections, by a client that nobody here wrote. Method: h2load; every request succeeds.
+    let origin = Origin::answering(|_| Reply::Answer(crate::harness::Answer::new(200).body("x")));
+    let gateway = Gateway::passing(&origin).await;
+    let to = format!("http://{}/", gateway.address());
+    let load = tokio::task::spawn_blocking(move || {
+        Command::new("h2load")
+            .args(["-n", "4000", "-c", "8", "-m", "32", &to])
+            .output()
+            .unwrap_or_else(|error| panic!("h2load ({error}); `./dev test` installs it"))
+    });
+    let output = load.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("4000 succeeded, 0 failed, 0 errored"),
+        "{said}"
+    );
+}
