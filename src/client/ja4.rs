@@ -247,7 +247,7 @@ mod tests {
             at in 0_usize..400,
             byte: u8,
         ) {
-            ja4(&bytes);
+            let _ = ja4(&bytes);
             let mut hello = chrome();
             hello.truncate(cut);
             if let Some(place) = hello.get_mut(at) {

@@ -157,9 +157,12 @@ async fn a_proxy_that_announces_nobody_in_time_is_not_waited_for() {
     half.write("PROXY TCP4 192.0.2.7 ").await;
     assert_eq!(silent.read_to_end().await, b"");
     assert_eq!(half.read_to_end().await, b"");
-    let metrics = gateway.metrics().await;
-    let labels = [("result", "timed_out")];
-    assert_eq!(metrics.sum("sluicegate_proxy_protocol_total", &labels), 2.0);
+    eventually("both are counted", async || {
+        let labels = [("result", "timed_out")];
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_proxy_protocol_total", &labels) == 2.0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
