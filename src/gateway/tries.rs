@@ -130,10 +130,9 @@ pub(super) fn interrupted(
 /// # Errors
 /// When the request is to be tried again instead of passing the answer on.
 pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
-    let Some(pool) = pool_of(context) else {
-        return Ok(());
-    };
-    if let Some(held) = &mut context.place {
+    if let (Some(route), Some(held)) = (&context.route, &mut context.place)
+        && let ActiveAction::Forward(pool) = &route.action
+    {
         pool.answered(held, status, clock::now);
     }
     let failure = Failure::Status(status.as_u16());
