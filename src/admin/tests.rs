@@ -325,6 +325,7 @@ fn the_status_has_the_documented_shape() {
                 }],
             },
             "exchange": super::exchanged::tests::told(),
+            "cache": null,
             "origins": [{ "name": "app", "servers": [
                 { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
             ] }],
@@ -424,7 +425,8 @@ fn other_paths_and_methods_are_told_what_there_is() {
                 "/status",
                 "/limits/NAME/top",
                 "/limits/NAME/bans",
-                "/limits/NAME/bans/KEY"
+                "/limits/NAME/bans/KEY",
+                "/cache/purge"
             ])
         )
     );

@@ -28,7 +28,6 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Ses
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::AnsweredBy;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
 use crate::live::Live;
@@ -120,20 +119,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<bool> {
-        if !cache::forbids_asking(session, context) {
-            return Ok(true);
-        }
-        context.settle_as(
-            AnsweredBy::Cache,
-            StatusCode::GATEWAY_TIMEOUT,
-            &HeaderMap::new(),
-        );
-        context.land();
-        context.disposition = Some(Disposition::Rejected);
-        answer::reject(session, context, Problem::NotStored)
-            .await
-            .map_err(|error| error.into_down())?;
-        Ok(false)
+        cache::may_ask(session, context).await
     }
 
     fn response_cache_filter(
