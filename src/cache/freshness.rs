@@ -104,8 +104,8 @@ pub struct Lifetime {
 /// For how long `given` may be served that `asker` was given.
 ///
 /// # Errors
-/// Why it may not be stored. Reasons of the answer's own are remembered of its URL, those that are the request's ([`NoCacheReason::Custom`])
-/// are not.
+/// Why it may not be stored. Reasons of the answer's own are remembered of its URL; those that are the request's are
+/// [`NoCacheReason::Custom`], and are not.
 pub fn lifetime(
     given: &Given<'_>,
     asker: Asker,

@@ -8,7 +8,8 @@
 //! or to memory without bound where that client reads slowly and the length is not known ([`super::writer`]).
 //!
 //! # Concurrency
-//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. `used` may exceed the bound by what
+//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added under the lock
+//! of its part, so it is never given back before it was counted. `used` may exceed the bound by what
 //! requests add between their adding and their making room, a piece of a body each.
 
 use std::any::Any;
@@ -164,11 +165,12 @@ impl Shelves {
         let whole = whole.filter(|_| !filling.is_spoilt());
         let Some(mut entry) = whole else { return };
         entry.number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let weight = entry.weight();
+        // Counted before anybody can evict it.
+        self.used.fetch_add(entry.weight(), Ordering::Relaxed);
         let displaced = shelf.put(url, entry);
         drop(shelf);
         self.release(&displaced);
-        let _ = self.reserve(weight);
+        let _ = self.make_room();
     }
 
     fn hash(&self, url: &[u8]) -> UrlHash {
@@ -270,10 +272,11 @@ impl Storage for Shelves {
         };
         let before = entry.weight();
         entry.head = head;
-        let after = entry.weight();
-        drop(shelf);
+        // As above.
+        self.used.fetch_add(entry.weight(), Ordering::Relaxed);
         self.give_back(before);
-        let _ = self.reserve(after);
+        drop(shelf);
+        let _ = self.make_room();
         Ok(true)
     }
 

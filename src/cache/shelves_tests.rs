@@ -85,8 +85,8 @@ async fn what_is_being_stored_is_part_of_the_memory() {
     assert_eq!(shelves.filled().bytes, 0);
 }
 
-/// Goal: nothing is visible before it is whole, and nothing that is not what it announced. Method: look between the pieces; a length that is
-/// not kept.
+/// Goal: nothing is visible before it is whole, and nothing that is not what it announced. Method: look between the pieces; then a
+/// length that is not kept.
 #[tokio::test]
 async fn answers_are_seen_when_they_are_whole() {
     let shelves = shelves(1_000_000);

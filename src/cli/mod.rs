@@ -122,7 +122,8 @@ fn tell(message: &dyn std::fmt::Display) {
 fn start_process_log() {
     let environment = env_logger::Env::new().filter_or(
         "SLUICEGATE_LOG",
-        "info,pingora=warn,pingora_core=warn,pingora_proxy=warn",
+        // What becomes of a request at the cache is in the access log; here a client could write a line for each that it breaks off.
+        "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_proxy::proxy_cache=off",
     );
     // Only fails when a logger is installed already, which then logs.
     let _ = env_logger::Builder::from_env(environment).try_init();

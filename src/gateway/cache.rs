@@ -1,4 +1,4 @@
-//! Leads a request through Pingora's cache: whether it looks there, under which key, what it may be given, what is stored of its answer.
+//! Leads a request through Pingora's cache: whether it looks there, under which key, and what it may be given of what it finds.
 //!
 //! The limits come first: whoever is refused never gets here, so that a stored answer is no way around a limit. What is stored is the
 //! origin's answer as it came; request id and RateLimit fields are added to each client's own copy afterwards, as to any answer.
@@ -6,31 +6,33 @@
 //! A stale answer that is served meanwhile is fetched anew by a request of the gateway's own, which Pingora sends through the same phases.
 //! It asks no limit, since nobody asked for it, and is not recorded as a request.
 
+mod stored;
+mod told;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 use http::header::{
-    ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT, HOST, HeaderMap,
-    HeaderName, IF_RANGE, TRANSFER_ENCODING, UPGRADE, VARY,
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, IF_RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode, Version};
-use pingora::cache::{
-    CacheKey, CacheMeta, CacheOptionOverrides, CachePhase, ForcedFreshness, HttpCache,
-    NoCacheReason, RespCacheable,
-};
+use pingora::cache::{CacheKey, CacheMeta, CacheOptionOverrides, CachePhase, ForcedFreshness};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{RangeType, Session, range_header_filter};
 use pingora::{Error, ErrorType, Result};
 
+pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
+pub(super) use told::{cache_use, tell};
+
 use super::Gateway;
+use super::answer;
 use super::context::Context;
 use super::error::{Fault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, AnsweredBy};
 use crate::bounds;
 use crate::cache::freshness::{self, Asker, Body, Given, Lifetime};
-use crate::cache::key::{Url, key};
+use crate::cache::key::{Scheme, Url, key};
 use crate::cache::status::{CACHE_STATUS, Company, Fate, Status, Why};
 use crate::cache::wish::{Fit, Freshness, Stored, Wish};
 use crate::cache::{Cache, moment, vary};
@@ -39,7 +41,7 @@ use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::listener::secured;
 use crate::origin::Fields;
-use crate::record::CacheUse;
+use crate::record::{CacheUse, Disposition};
 use crate::response::Problem;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -54,20 +56,6 @@ const DISGUISES: [&str; 6] = [
     "x-original-url",
     "x-rewrite-url",
     "x-forwarded-scheme",
-];
-
-/// Fields that are about one client, or one connection: RFC 9111 §3.1, and those that each client gets of its own.
-const SAID_TO_ONE: [&str; 10] = [
-    "connection",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-authorization",
-    "ratelimit",
-    "ratelimit-policy",
-    "x-ratelimit-limit",
-    "x-ratelimit-remaining",
-    "x-ratelimit-reset",
-    "x-request-id",
 ];
 
 /// What a request has to do with the cache.
@@ -284,8 +272,8 @@ pub(super) fn judge_found(
     }
 }
 
-/// What answers a request that must not go to the origin: RFC 9111 §5.2.1.7.
-pub(super) fn forbids_asking(session: &Session, context: &Context) -> bool {
+/// Whether the client wants what is stored or nothing: RFC 9111 §5.2.1.7.
+fn forbids_asking(session: &Session, context: &Context) -> bool {
     let looked = session.cache.enabled() || session.cache.bypassing();
     let wish = context.cache.as_ref().map(|dealings| dealings.wish);
     looked && wish.is_some_and(|wish| wish.forbids_asking())
@@ -338,124 +326,6 @@ pub(super) fn restore(session: &mut Session, context: &mut Context) {
     }
 }
 
-/// Remembers by which fields the origin confirms what is stored; whether it does.
-pub(super) fn notice_confirmation(
-    session: &Session,
-    response: &ResponseHeader,
-    context: &mut Context,
-) -> bool {
-    let confirms = response.status == StatusCode::NOT_MODIFIED
-        && session.cache.enabled()
-        && session.cache.maybe_cache_meta().is_some();
-    if confirms && let Some(dealings) = &mut context.cache {
-        dealings.confirmation = Some(response.headers.clone());
-    }
-    confirms
-}
-
-/// Whether the answer of the origin is stored, and what of it.
-pub(super) fn judge_answer(
-    session: &Session,
-    response: &ResponseHeader,
-    context: &mut Context,
-) -> Result<RespCacheable> {
-    let max_object = max_object(context);
-    let Some(dealings) = &mut context.cache else {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
-    };
-    if session.cache.bypassing() {
-        dealings.lookup = Lookup::Skipped;
-    }
-    let asker = dealings.asker;
-    let mut head = response.clone();
-    let body = match dealings.confirmation.take() {
-        Some(fields) => {
-            update(&mut head, &fields)?;
-            Body::Stored
-        }
-        None => Body::Follows,
-    };
-    let Some(rules) = rules(context) else {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
-    };
-    let given = Given {
-        status: head.status,
-        version: head.version,
-        fields: &head.headers,
-        body,
-    };
-    let now = moment(clock::wall());
-    let lifetime = freshness::lifetime(&given, asker, (rules, max_object), now);
-    if session.is_upgrade_req() {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::Custom("upgrade")));
-    }
-    Ok(match lifetime {
-        Ok(lifetime) => RespCacheable::Cacheable(stored(head, &lifetime, now)),
-        Err(reason) => RespCacheable::Uncacheable(reason),
-    })
-}
-
-/// RFC 9111 §3.2: every field of the confirmation replaces that which is stored, but for those that are about the body, and those by
-/// which variants are found.
-fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
-    const KEPT: [HeaderName; 5] = [
-        CONTENT_LENGTH,
-        CONTENT_ENCODING,
-        CONTENT_RANGE,
-        TRANSFER_ENCODING,
-        VARY,
-    ];
-    head.remove_header(&AGE);
-    for name in confirmation.keys().filter(|name| !KEPT.contains(name)) {
-        head.remove_header(name);
-        for value in confirmation.get_all(name) {
-            head.append_header(name, value)?;
-        }
-    }
-    Ok(())
-}
-
-/// What is kept of an answer: nothing that was said to one client, or about one connection.
-fn stored(mut head: ResponseHeader, lifetime: &Lifetime, now: SystemTime) -> CacheMeta {
-    for name in freshness::set_aside(&head.headers) {
-        head.remove_header(&name);
-    }
-    for name in SAID_TO_ONE {
-        head.remove_header(name);
-    }
-    // Pingora tells the age of a hit from when the answer was born.
-    for name in [AGE, ACCEPT_RANGES] {
-        head.remove_header(&name);
-    }
-    let mut meta = CacheMeta::new(
-        lifetime.fresh_until,
-        now,
-        lifetime.stale_while_revalidate,
-        lifetime.stale_if_error,
-        head,
-    );
-    meta.set_epoch_override(lifetime.born);
-    meta
-}
-
-/// Gives up storing a body that grows beyond what may be stored; those who wait for it go on by themselves.
-pub(super) fn watch_size(session: &mut Session, bytes: usize, context: &mut Context) {
-    let max_object = max_object(context);
-    let Some(dealings) = &mut context.cache else {
-        return;
-    };
-    let fills = matches!(
-        session.cache.phase(),
-        CachePhase::Miss | CachePhase::Expired
-    );
-    dealings.passed = dealings.passed.saturating_add(bytes);
-    if fills && dealings.passed > max_object {
-        let reason = NoCacheReason::ResponseTooLarge;
-        session.cache.response_became_uncacheable(reason);
-        session.cache.disable(reason);
-    }
-}
-
 /// What a client must have in common with the one for whom the answer was fetched.
 pub(super) fn variance(meta: &CacheMeta, request: &RequestHeader) -> Option<[u8; 16]> {
     vary::variance(meta.headers(), &request.headers)
@@ -488,59 +358,6 @@ pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
     context.settle_as(by, stored.response_header().status, stored.headers());
 }
 
-/// Tells the client what the cache had to do with its answer.
-pub(super) fn tell(session: &Session, fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    let Some(dealings) = &context.cache else {
-        return Ok(());
-    };
-    let status = status(&session.cache, dealings.lookup);
-    fields.append(CACHE_STATUS, status.value())
-}
-
-fn status(cache: &HttpCache, lookup: Lookup) -> Status {
-    let waited = cache.lock_duration().is_some();
-    let company = if waited {
-        Company::InVain
-    } else {
-        Company::Alone
-    };
-    let fetched = |why, fate| Status::Fetched(why, fate, company);
-    match cache.phase() {
-        CachePhase::Hit if waited => Status::Collapsed,
-        CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => {
-            let now = moment(clock::wall());
-            let seconds =
-                |span: std::time::Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-            Status::Hit(match cache.cache_meta().fresh_until().duration_since(now) {
-                Ok(left) => seconds(left),
-                Err(over) => -seconds(over.duration()).max(1),
-            })
-        }
-        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => Status::Confirmed,
-        CachePhase::Miss if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Stored),
-        CachePhase::Miss => fetched(Why::Miss, Fate::Stored),
-        CachePhase::Expired => fetched(Why::Stale, Fate::Stored),
-        CachePhase::Disabled(NoCacheReason::NeverEnabled) | CachePhase::Bypass => {
-            fetched(Why::Bypass, Fate::Passed)
-        }
-        _ if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Passed),
-        _ => fetched(Why::Miss, Fate::Passed),
-    }
-}
-
-/// How the cache was used, for the record; `None` where the route has none.
-pub(super) fn cache_use(session: &Session, context: &Context) -> Option<CacheUse> {
-    context.cache.as_ref()?;
-    Some(match session.cache.phase() {
-        CachePhase::Hit => CacheUse::Hit,
-        CachePhase::Stale | CachePhase::StaleUpdating => CacheUse::Stale,
-        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => CacheUse::Revalidated,
-        CachePhase::Miss | CachePhase::Expired => CacheUse::Miss,
-        CachePhase::Disabled(NoCacheReason::DeclinedToUpstream) => CacheUse::Miss,
-        _ => CacheUse::Bypass,
-    })
-}
-
 fn rules(context: &Context) -> Option<&RouteCacheRules> {
     context.route.as_ref()?.cache.as_ref()
 }
@@ -550,4 +367,19 @@ fn max_object(context: &Context) -> usize {
     rules(context)
         .and_then(|rules| rules.max_object)
         .unwrap_or(usual)
+}
+
+/// Goes on to the origin, unless the request forbids that: then it is answered with 504.
+pub(super) async fn may_ask(session: &mut Session, context: &mut Context) -> Result<bool> {
+    if !forbids_asking(session, context) {
+        return Ok(true);
+    }
+    let status = StatusCode::GATEWAY_TIMEOUT;
+    context.settle_as(AnsweredBy::Cache, status, &HeaderMap::new());
+    context.land();
+    context.disposition = Some(Disposition::Rejected);
+    answer::reject(session, context, Problem::NotStored)
+        .await
+        .map_err(|error| error.into_down())?;
+    Ok(false)
 }

@@ -130,20 +130,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<bool> {
-        if !cache::forbids_asking(session, context) {
-            return Ok(true);
-        }
-        context.settle_as(
-            AnsweredBy::Cache,
-            StatusCode::GATEWAY_TIMEOUT,
-            &HeaderMap::new(),
-        );
-        context.land();
-        context.disposition = Some(Disposition::Rejected);
-        answer::reject(session, context, Problem::NotStored)
-            .await
-            .map_err(|error| error.into_down())?;
-        Ok(false)
+        cache::may_ask(session, context).await
     }
 
     fn response_cache_filter(

@@ -6,7 +6,8 @@
 //! # Limits
 //!
 //! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 78
-//! request series, five of the cache, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that a reload removed.
+//! request series, five of the cache, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that
+//! a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

@@ -52,8 +52,8 @@ async fn nobody_waits_for_what_cannot_be_shared() {
 
 #[tokio::test]
 async fn those_that_wait_do_not_fail_with_the_one_that_fetches() {
-    // Goal: a fetch that fails, or whose client leaves, is taken over by one that waits. Method: the first answer never comes, and its client
-    // goes away while others wait; then an origin that breaks off its first answer.
+    // Goal: a fetch whose client leaves is taken over by one that waits. Method: the first answer never comes, and its client goes away
+    // while another waits.
     let count = AtomicUsize::new(0);
     let origin = Origin::answering(move |received| {
         match (
@@ -84,8 +84,8 @@ async fn those_that_wait_do_not_fail_with_the_one_that_fetches() {
 
 #[tokio::test]
 async fn memory_is_bounded_whatever_is_asked_for() {
-    // Goal: the memory of the cache is what was configured. Method: ten times as much as fits, then what the gateway itself counts; the last is
-    // there, the first is not, and one that is asked for all the time stays.
+    // Goal: the memory of the cache is what was configured. Method: ten times as much as fits, then what the gateway itself counts; the
+    // last is there, the first is not, and one that is asked for all the time stays.
     let origin = Origin::answering(|_| {
         with(&[("Cache-Control", "max-age=600")])
             .body("x".repeat(20_000))

@@ -65,8 +65,8 @@ async fn a_limit_of_the_origin_gives_hits_back() {
 
 #[tokio::test]
 async fn a_stampede_cannot_slip_through_a_limit_of_the_origin() {
-    // Goal: requests at once are charged before anybody knows that they will be hits. Method: 50 at once for 50 pages that are not stored, three
-    // of which may be.
+    // Goal: requests at once are charged before anybody knows that they will be hits. Method: 50 at once for 50 pages that are not
+    // stored, three of which may be.
     let origin = numbered(&[FRESH]);
     let gateway = Gateway::before(&origin, &limited("count = \"origin\"")).await;
     let mut clients = Vec::new();

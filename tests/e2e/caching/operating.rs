@@ -181,3 +181,31 @@ async fn a_member_of_cache_status_is_added_to_those_of_others() {
         "{members:?}"
     );
 }
+
+#[tokio::test]
+async fn explain_says_what_is_stored_and_what_counts() {
+    // Goal: an operator reads what the keys come to. Method: a route and a limit with each of them.
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let text = format!(
+        "[[listener]]\naddress = \"127.0.0.1:1\"\n[origin.app]\nservers = [\"127.0.0.1:3000\"]\n\
+         [limit.few]\nkey = \"client.ip\"\nrates = [\"3 per 1h\"]\ncount = \"origin\"\n{}",
+        storing("default_ttl = \"10m\"\nstale_if_error = \"1d\"")
+            .replace("path =", "limits = [\"few\"]\npath =")
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut process = Process::run(&["explain", file.to_str().unwrap()]);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    let told = process
+        .stdout()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for sentence in [
+        "Answers are stored for as long as they say they are fresh, or else for 10m;",
+        "For 1d more they are served when the origin fails, unless they forbid it.",
+        "the charge is given back when a stored answer is served without the origin.",
+    ] {
+        assert!(told.contains(sentence), "{sentence}: {told}");
+    }
+}

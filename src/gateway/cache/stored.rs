@@ -1,0 +1,154 @@
+//! Decides what is stored of an origin's answer: what came for all, whole, and nothing that was said to one client.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use http::header::{
+    ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName,
+    TRANSFER_ENCODING, VARY,
+};
+use pingora::Result;
+use pingora::cache::{CacheMeta, CachePhase, NoCacheReason, RespCacheable};
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+
+use super::{Lookup, max_object, rules};
+use crate::cache::freshness::{self, Body, Given, Lifetime};
+use crate::cache::moment;
+use crate::clock;
+use crate::gateway::Context;
+
+/// Fields that are about one client, or one connection: RFC 9111 §3.1, and those that each client gets of its own.
+const SAID_TO_ONE: [&str; 10] = [
+    "connection",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "ratelimit",
+    "ratelimit-policy",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-request-id",
+];
+
+/// Remembers by which fields the origin confirms what is stored; whether it does.
+pub(in crate::gateway) fn notice_confirmation(
+    session: &Session,
+    response: &ResponseHeader,
+    context: &mut Context,
+) -> bool {
+    let confirms = response.status == StatusCode::NOT_MODIFIED
+        && session.cache.enabled()
+        && session.cache.maybe_cache_meta().is_some();
+    if confirms && let Some(dealings) = &mut context.cache {
+        dealings.confirmation = Some(response.headers.clone());
+    }
+    confirms
+}
+
+/// Whether the answer of the origin is stored, and what of it.
+pub(in crate::gateway) fn judge_answer(
+    session: &Session,
+    response: &ResponseHeader,
+    context: &mut Context,
+) -> Result<RespCacheable> {
+    let max_object = max_object(context);
+    let Some(dealings) = &mut context.cache else {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
+    };
+    if session.cache.bypassing() {
+        dealings.lookup = Lookup::Skipped;
+    }
+    let asker = dealings.asker;
+    let mut head = response.clone();
+    let body = match dealings.confirmation.take() {
+        Some(fields) => {
+            update(&mut head, &fields)?;
+            Body::Stored
+        }
+        None => Body::Follows,
+    };
+    let Some(rules) = rules(context) else {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
+    };
+    let given = Given {
+        status: head.status,
+        version: head.version,
+        fields: &head.headers,
+        body,
+    };
+    let now = moment(clock::wall());
+    let lifetime = freshness::lifetime(&given, asker, (rules, max_object), now);
+    if session.is_upgrade_req() {
+        return Ok(RespCacheable::Uncacheable(NoCacheReason::Custom("upgrade")));
+    }
+    Ok(match lifetime {
+        Ok(lifetime) => RespCacheable::Cacheable(stored(head, &lifetime, now)),
+        Err(reason) => RespCacheable::Uncacheable(reason),
+    })
+}
+
+/// RFC 9111 §3.2: every field of the confirmation replaces that which is stored, but for those that are about the body, and those by
+/// which variants are found.
+fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
+    const KEPT: [HeaderName; 5] = [
+        CONTENT_LENGTH,
+        CONTENT_ENCODING,
+        CONTENT_RANGE,
+        TRANSFER_ENCODING,
+        VARY,
+    ];
+    head.remove_header(&AGE);
+    for name in confirmation.keys().filter(|name| !KEPT.contains(name)) {
+        head.remove_header(name);
+        for value in confirmation.get_all(name) {
+            head.append_header(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is kept of an answer: nothing that was said to one client, or about one connection.
+fn stored(mut head: ResponseHeader, lifetime: &Lifetime, now: SystemTime) -> CacheMeta {
+    for name in freshness::set_aside(&head.headers) {
+        head.remove_header(&name);
+    }
+    for name in SAID_TO_ONE {
+        head.remove_header(name);
+    }
+    // Pingora tells the age of a hit from when the answer was born.
+    for name in [AGE, ACCEPT_RANGES] {
+        head.remove_header(&name);
+    }
+    let mut meta = CacheMeta::new(
+        lifetime.fresh_until,
+        now,
+        lifetime.stale_while_revalidate,
+        lifetime.stale_if_error,
+        head,
+    );
+    meta.set_epoch_override(lifetime.born);
+    meta
+}
+
+/// Gives up storing a body that grows beyond what may be stored; those who wait for it go on by themselves.
+pub(in crate::gateway) fn watch_size(session: &mut Session, bytes: usize, context: &mut Context) {
+    if context.cache.is_none() {
+        return;
+    }
+    let max_object = max_object(context);
+    let Some(dealings) = &mut context.cache else {
+        return;
+    };
+    let fills = matches!(
+        session.cache.phase(),
+        CachePhase::Miss | CachePhase::Expired
+    );
+    dealings.passed = dealings.passed.saturating_add(bytes);
+    if fills && dealings.passed > max_object {
+        let reason = NoCacheReason::ResponseTooLarge;
+        session.cache.response_became_uncacheable(reason);
+        session.cache.disable(reason);
+    }
+}

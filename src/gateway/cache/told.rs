@@ -1,0 +1,71 @@
+//! Tells what the cache had to do with an answer: to the client, in `Cache-Status`, and to the record.
+
+use std::time::Duration;
+
+use pingora::Result;
+use pingora::cache::{CachePhase, HttpCache, NoCacheReason};
+use pingora::proxy::Session;
+
+use super::Lookup;
+use crate::cache::moment;
+use crate::cache::status::{CACHE_STATUS, Company, Fate, Status, Why};
+use crate::clock;
+use crate::gateway::Context;
+use crate::origin::Fields;
+use crate::record::CacheUse;
+
+/// Tells the client what the cache had to do with its answer.
+pub(in crate::gateway) fn tell(
+    session: &Session,
+    fields: &mut dyn Fields,
+    context: &Context,
+) -> Result<()> {
+    let Some(dealings) = &context.cache else {
+        return Ok(());
+    };
+    let status = status(&session.cache, dealings.lookup);
+    fields.append(CACHE_STATUS, status.value())
+}
+
+fn status(cache: &HttpCache, lookup: Lookup) -> Status {
+    let waited = cache.lock_duration().is_some();
+    let company = if waited {
+        Company::InVain
+    } else {
+        Company::Alone
+    };
+    let fetched = |why, fate| Status::Fetched(why, fate, company);
+    match cache.phase() {
+        CachePhase::Hit if waited => Status::Collapsed,
+        CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => {
+            let now = moment(clock::wall());
+            let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+            Status::Hit(match cache.cache_meta().fresh_until().duration_since(now) {
+                Ok(left) => seconds(left),
+                Err(over) => -seconds(over.duration()).max(1),
+            })
+        }
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => Status::Confirmed,
+        CachePhase::Miss if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Stored),
+        CachePhase::Miss => fetched(Why::Miss, Fate::Stored),
+        CachePhase::Expired => fetched(Why::Stale, Fate::Stored),
+        CachePhase::Disabled(NoCacheReason::NeverEnabled) | CachePhase::Bypass => {
+            fetched(Why::Bypass, Fate::Passed)
+        }
+        _ if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Passed),
+        _ => fetched(Why::Miss, Fate::Passed),
+    }
+}
+
+/// How the cache was used, for the record; `None` where the route has none.
+pub(in crate::gateway) fn cache_use(session: &Session, context: &Context) -> Option<CacheUse> {
+    context.cache.as_ref()?;
+    Some(match session.cache.phase() {
+        CachePhase::Hit => CacheUse::Hit,
+        CachePhase::Stale | CachePhase::StaleUpdating => CacheUse::Stale,
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => CacheUse::Revalidated,
+        CachePhase::Miss | CachePhase::Expired => CacheUse::Miss,
+        CachePhase::Disabled(NoCacheReason::DeclinedToUpstream) => CacheUse::Miss,
+        _ => CacheUse::Bypass,
+    })
+}
