@@ -94,14 +94,14 @@ pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Res
 }
 
 /// Sends a request on to another place, for good: RFC 9110 §15.4.9, which keeps method and body.
-pub(super) async fn redirect(
+pub(super) async fn move_on(
     session: &mut Session,
     context: &Context,
     location: HeaderValue,
 ) -> Result<()> {
     let mut header = own_header(StatusCode::PERMANENT_REDIRECT, context)?;
     header.insert_header(LOCATION, location)?;
-    send(session, context, header, Bytes::new()).await
+    send(session, context, header, Bytes::new(), Kind::Failure).await
 }
 
 /// Answers with the route's fixed response or redirect.

@@ -34,7 +34,6 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Ses
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::admission::AnsweredBy;
 use crate::client::Scheme;
 use crate::clock;
 use crate::config::rules::{HeaderCase, ServerRules};
@@ -356,17 +355,8 @@ impl ProxyHttp for Gateway {
             // The body has ended without saying so; what is returned here goes in place of the trailers.
             shape::compress(&mut rest, End::Here, context)?;
         }
-        Ok(rest)
-    }
-
-    async fn response_trailer_filter(
-        &self,
-        _: &mut Session,
-        _: &mut HeaderMap,
-        context: &mut Context,
-    ) -> Result<Option<Bytes>> {
         context.land();
-        Ok(None)
+        Ok(rest)
     }
 
     async fn fail_to_proxy(
@@ -503,7 +493,7 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Redirect(location) => {
             context.disposition = Some(Disposition::Responded);
-            answer::redirect(session, context, location).await?;
+            answer::move_on(session, context, location).await?;
         }
         Step::Preflight => {
             context.disposition = Some(Disposition::Responded);

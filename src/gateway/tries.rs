@@ -17,6 +17,7 @@ use pingora::{Error, ErrorSource, ErrorType, Result};
 use super::answered;
 use super::context::Context;
 use super::error::{OVERFULL, error_for};
+use crate::client::Scheme;
 use crate::clock;
 use crate::origin::{
     Channel, Choice, Failure, Fields, Pool, Wish, cookie_for, for_upgrade, tag_in,
@@ -160,13 +161,9 @@ fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
     if tag(session, pool) == Some(given) {
         return None;
     }
-    let is_encrypted = session
-        .digest()
-        .is_some_and(|digest| digest.ssl_digest.is_some());
-    let channel = if is_encrypted {
-        Channel::Secure
-    } else {
-        Channel::Clear
+    let channel = match context.scheme() {
+        Scheme::Https => Channel::Secure,
+        Scheme::Http => Channel::Clear,
     };
     cookie_for(given, rules, channel)
 }
@@ -178,7 +175,7 @@ fn tag(session: &Session, pool: &Pool) -> Option<u64> {
 fn pool_of(context: &Context) -> Option<Arc<Pool>> {
     match &context.route.as_ref()?.action {
         ActiveAction::Forward(pool) => Some(Arc::clone(pool)),
-        ActiveAction::Respond(_) => None,
+        ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
     }
 }
 

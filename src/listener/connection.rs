@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::HeaderMap;
 use pingora::prelude::timeout;
-use pingora::protocols::Stream;
+use pingora::protocols::{Ssl, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::chunks::Chunks;

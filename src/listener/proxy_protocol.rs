@@ -89,7 +89,7 @@ pub(super) async fn read(
 
 /// Whether the other end is one of the operator's proxies.
 fn comes_from(stream: &Stream, networks: &[IpNet]) -> bool {
-    let address = super::peer_address(stream);
+    let address = super::peer_address(&**stream);
     address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
 }
 

@@ -76,7 +76,7 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::client::Source;
+    use crate::client::{Scheme, Source};
     use crate::config::parse;
     use crate::config::rules::{ClientRules, HostPolicy};
     use crate::record::RequestId;
@@ -93,6 +93,7 @@ mod tests {
         let told = Introduction {
             peer: "192.0.2.1".parse().unwrap(),
             source: Source::Connection,
+            scheme: Scheme::Http,
             request_id: RequestId::next(),
             client: &client,
             host: &HostPolicy::Preserve,

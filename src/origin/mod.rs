@@ -23,7 +23,7 @@ pub use failure::{Failure, TryOutcome};
 pub use headers::{Introduction, introduce, strip_hop_by_hop};
 pub use health::HealthChecks;
 pub use peer::for_upgrade;
-pub use pool::{Choice, Pool, Server, Tried, Wish};
+pub use pool::{Choice, Pool, Tried, Wish};
 pub use server::{Held, Server};
 pub use standing::{ServerState, Standing};
 pub use sticky::{Channel, cookie_for, tag_in};

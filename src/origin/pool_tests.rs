@@ -21,6 +21,10 @@ impl Surroundings for Still {
         Err(std::io::Error::other("no files"))
     }
 
+    fn is_open_to_all(&self, _: &std::path::Path) -> bool {
+        false
+    }
+
     fn variable(&self, _: &str) -> Option<String> {
         None
     }
