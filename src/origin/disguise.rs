@@ -106,7 +106,9 @@ mod tests {
             fields.append(name, "x".parse().unwrap());
         }
         unmask(&mut fields, &told);
-        fields.keys().map(|name| name.as_str().to_owned()).collect()
+        let mut left: Vec<String> = fields.keys().map(|name| name.as_str().to_owned()).collect();
+        left.sort();
+        left
     }
 
     /// Goal: what would pass for a path, a method or the gateway's word goes, and nothing else. Method: each kind in both dashes, beside
@@ -125,10 +127,8 @@ mod tests {
             "X_Tenant",
             "Accept",
         ];
-        assert_eq!(
-            left(&sent, OverrideFields::Strip),
-            ["x-original-urls", "x_tenant", "accept"]
-        );
+        let kept = left(&sent, OverrideFields::Strip);
+        assert_eq!(kept, ["accept", "x-original-urls", "x_tenant"]);
     }
 
     /// Goal: an operator who needs them has them, and no more. Method: `pass`.

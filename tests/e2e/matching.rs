@@ -62,6 +62,8 @@ async fn a_limit_on_an_expression_holds_for_every_spelling() {
     // admission is spent; then spellings must be refused, by the limit or as ambiguous, and other paths pass.
     let gateway = Gateway::start(
         r#"
+[server]
+max_uri_bytes = "16KiB"
 [limit.one]
 key = "global"
 rates = ["1 per 1h"]

@@ -112,10 +112,13 @@ async fn no_origin_hears_what_two_parsers_could_read_in_two_ways() {
         // The absolute form may be shortened on the way; which resource it means stays.
         let expected: Vec<Clear> = clear.into_iter().map(without_authority).collect();
         let came: Vec<Clear> = arrived.iter().cloned().map(without_authority).collect();
-        if !expected.starts_with(&came) {
+        // Where only the meaning of the first is refused, its end is known, and the next may be served.
+        let meaningless = is_meaningless(&one.variant);
+        let servable = &expected[usize::from(meaningless).min(expected.len())..];
+        if !servable.starts_with(&came) {
             complain("the origin heard something else");
         }
-        if expected.first() != came.first() && !refused_by_policy(&one.variant) {
+        if !meaningless && expected.first() != came.first() {
             complain("a clear request is not served");
         }
         if !one.closed {
@@ -159,11 +162,16 @@ fn without_authority(mut request: Clear) -> Clear {
     request
 }
 
-/// Clear to everybody, and yet refused: hosts that are none, and a `Host` that its sender wants struck out.
-fn refused_by_policy(variant: &Variant) -> bool {
-    ["Host: a, b", "Host: a/b", "Connection: host"]
-        .iter()
-        .any(|shape| variant.name.contains(shape))
+/// Framed beyond doubt, and yet refused: hosts and targets that are none, and a `Host` that its sender wants struck out.
+fn is_meaningless(variant: &Variant) -> bool {
+    let shapes = [
+        "Host: a, b",
+        "Host: a/b",
+        "Connection: host",
+        "GET * ",
+        "GET a:80 ",
+    ];
+    shapes.iter().any(|shape| variant.name.contains(shape))
 }
 
 #[tokio::test]

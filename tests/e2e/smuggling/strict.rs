@@ -55,10 +55,8 @@ fn read(bytes: &[u8]) -> Result<Reading, Reading> {
     if !is_token(method) || method == "CONNECT" {
         return unclear("a method is a token");
     }
-    if !(target.starts_with('/') || target.starts_with("http://"))
-        || target.contains(['#', '\t', '"', '<', '>'])
-    {
-        return unclear("a target is a path or an absolute URI");
+    if target.is_empty() || target.contains(['#', '\t', '"', '<', '>']) {
+        return unclear("a target has no fragment and nothing that a URI may not hold");
     }
     let minor = match version {
         "HTTP/1.1" => 1,
