@@ -81,9 +81,8 @@ async fn refusals_and_grpc_are_worded_by_rules_of_their_own() {
     // Goal: a 429 says when to come back, and callers of gRPC get their status. Method: a refused browser, and a gRPC call
     // that no route takes.
     let gateway = gateway("<p>").await;
-    let mut client = gateway.client().await;
-    assert_eq!(client.send(browse("/app/x")).await.status, 502);
-    let refused = client.send(browse("/app/x")).await;
+    assert_eq!(gateway.send(browse("/app/x")).await.status, 502);
+    let refused = gateway.send(browse("/app/x")).await;
     refused.assert_problem(429);
     let call = post("/nowhere").header("Content-Type", "application/grpc");
     let call = gateway.send(call.header("Accept", BROWSER)).await;

@@ -237,9 +237,15 @@ async fn health_is_asked_over_the_same_tls() {
             (gateway.get("/").await.status == 200).then_some(())
         })
         .await;
+        if !path.is_empty() {
+            // New rules begin with a server that counts as healthy, so what is waited for is that it was asked.
+            eventually("nginx is asked", async || {
+                (origin.nginx.count("/healthz") > 2).then_some(())
+            })
+            .await;
+        }
         healthy_for_a_while(&gateway).await;
     }
-    assert!(origin.nginx.count("/healthz") > 0);
 }
 
 /// Ten requests in a row are answered: the checks agree with them.
