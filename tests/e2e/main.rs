@@ -48,3 +48,4 @@ mod store;
 mod survival;
 mod tiers;
 mod tokens;
+mod upgrade;
