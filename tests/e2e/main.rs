@@ -38,6 +38,7 @@ mod matching;
 mod operating;
 mod origins;
 mod overrides;
+mod packaging;
 mod proxying;
 mod refusals;
 mod reload;
