@@ -82,7 +82,8 @@ impl std::fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// What to write so that there can be an upgrade.
-pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] state_dir = \"/var/lib/sluicegate/state\", or \
+pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] \
+     state_dir = \"/var/lib/sluicegate/state\", or \
      upgrade_socket = \"/run/sluicegate/upgrade.sock\", and restart once";
 
 /// Runs the gateway with `rules` from `file` until a signal, or a successor, ends it.
@@ -138,6 +139,8 @@ pub fn serve(
     }
     // Probes and scrapes are answered while the process drains, but by the successor once there is one.
     let (retire, retired) = watch::channel(false);
+    // Pingora drops what ends the process before it ends; a listener whose channel is gone would close.
+    let unretired = retire.clone();
     let desk = AdminDesk::service(&live, rules.admin.address);
     server.add_service(opening.add(desk, Closes::When(retired)));
     server.add_service(background_service("reload", Reloads(Arc::clone(&live))));
@@ -163,10 +166,10 @@ pub fn serve(
         live: Arc::clone(&live),
         takeover,
         upgrade_socket,
-        succession,
+        succession: Arc::clone(&succession),
     };
     start.complete(opening.complete());
-    exit_when_drained(&server, Arc::clone(&live));
+    exit_when_drained(&server, Arc::clone(&live), succession);
     for listener in &rules.listeners {
         info!("listening on {}", listener.address);
     }
@@ -178,6 +181,7 @@ pub fn serve(
         shutdown_signal: Box::new(stop),
     });
     // Signals and successors end the process while the server runs; what follows is for a server that ends by itself.
+    drop(unretired);
     save_log(&live);
     std::process::exit(0)
 }
@@ -324,7 +328,8 @@ impl ShutdownSignalWatch for Stop {
 }
 
 impl Stop {
-    /// SIGQUIT is how Pingora's servers are told that a successor was started. Here it may come at any time, and if it does not come nothing ends.
+    /// SIGQUIT is how Pingora's servers are told that a successor was started. Here that one may come at any time, and if it does not
+    /// come nothing ends.
     fn await_successor(&self) {
         info!("SIGQUIT: waiting for a successor, `sluicegate run --upgrade`");
         let succession = Arc::clone(&self.succession);

@@ -3,8 +3,10 @@
 mod check;
 mod demo;
 mod explain;
+mod manual;
 mod ping;
 mod run;
+mod schema;
 mod store;
 mod upgrade;
 
@@ -12,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::server::Begin;
 
@@ -61,6 +64,17 @@ enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Write the JSON Schema of the configuration, for editors.
+    Schema,
+    /// Write the man page, in the format of man(1).
+    #[command(hide = true)]
+    Man,
+    /// Write the completions for a shell.
+    #[command(hide = true)]
+    Completions {
+        /// Which.
+        shell: Shell,
+    },
     /// Ask a running gateway whether it lives; for health checks of containers.
     Ping {
         /// The configuration that it runs with.
@@ -98,6 +112,9 @@ pub fn main() -> ExitCode {
             Command::Store {
                 command: StoreCommand::Check { file },
             } => store::check(&file),
+            Command::Schema => schema::schema(),
+            Command::Man => manual::man(),
+            Command::Completions { shell } => manual::completions(shell),
             Command::Ping { config } => ping::ping(&config),
         },
         Err(message) => {

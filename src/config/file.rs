@@ -137,6 +137,14 @@ pub fn known_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<Strin
     report.known()
 }
 
+/// Of [`known_keys`], those that must be written where their table is.
+pub(super) fn required_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<String> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let report = Report::new(Source::new("", text), surroundings);
+    walk(table.get_ref(), "", &report);
+    report.required()
+}
+
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
 fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rules> {
     let base = Path::new(file_name).parent().unwrap_or(Path::new(""));

@@ -44,6 +44,8 @@ pub(super) struct Report<'t> {
     found: RefCell<Vec<Found>>,
     /// Every key that was asked for: `limit.NAME.rates`.
     known: RefCell<BTreeSet<String>>,
+    /// Those among them that must be written.
+    required: RefCell<BTreeSet<String>>,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,7 @@ impl<'t> Report<'t> {
             surroundings,
             found: RefCell::default(),
             known: RefCell::default(),
+            required: RefCell::default(),
         }
     }
 
@@ -145,6 +148,16 @@ impl<'t> Report<'t> {
     /// Every key that was asked for.
     pub(super) fn known(&self) -> BTreeSet<String> {
         self.known.borrow().clone()
+    }
+
+    /// Remembers that a key must be written.
+    pub(super) fn require(&self, generic_path: String) {
+        self.required.borrow_mut().insert(generic_path);
+    }
+
+    /// Every key that must be written.
+    pub(super) fn required(&self) -> BTreeSet<String> {
+        self.required.borrow().clone()
     }
 
     /// The line that a place is on, for messages that speak of another one.

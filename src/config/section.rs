@@ -69,6 +69,7 @@ impl<'d> Section<'d> {
     /// A key that must be written: its absence is reported when the section is finished.
     pub(super) fn required(&self, key: &'static str, example: &'static str) -> Option<Field<'d>> {
         let field = self.field(key, example);
+        self.report.require(self.generic_inside(key));
         if field.is_none() {
             self.missing.borrow_mut().push((key, example));
         }

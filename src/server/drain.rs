@@ -9,12 +9,13 @@ use std::sync::Arc;
 use log::{info, warn};
 use pingora::server::{ExecutionPhase, Server};
 
+use super::upgrade::Succession;
 use crate::bounds;
 use crate::clock;
 use crate::live::Live;
 
 /// Pingora sleeps its whole grace period; this ends the process as soon as nobody is served any more, or at the timeout.
-pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>) {
+pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>, succession: Arc<Succession>) {
     let mut phases = server.watch_execution_phase();
     std::thread::spawn(move || {
         while !matches!(
@@ -26,6 +27,7 @@ pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>) {
             }
         }
         wait(&live);
+        succession.answer();
         save_log(&live);
         std::process::exit(0);
     });

@@ -1,8 +1,8 @@
 //! The incumbent: hands its sockets to a successor, and starts one when asked to.
 //!
 //! # Concurrency
-//! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and with root.
-//! Who hands over to whom is one [`Stage`] under one lock, so that there is one successor at a time.
+//! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and
+//! with root. Who hands over to whom is one [`Stage`] under one lock, so that there is one successor at a time.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +20,7 @@ use super::line::Lines;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
+use crate::listener::Presence;
 use crate::server::sockets::Sockets;
 use crate::supervisor;
 
@@ -28,6 +29,8 @@ pub(in crate::server) struct Succession {
     sockets: Arc<Sockets>,
     stage: Mutex<Stage>,
     handed_over: Notify,
+    /// Conversations with who asked for a successor.
+    asking: Arc<Presence>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,7 @@ impl Succession {
             sockets: Arc::clone(sockets),
             stage: Mutex::new(Stage::Serving),
             handed_over: Notify::new(),
+            asking: Arc::default(),
         })
     }
 
@@ -79,6 +83,14 @@ impl Succession {
         *self.stage() == Stage::Serving
     }
 
+    /// Gives those who asked for a successor a moment to be told: a process that has nothing to drain ends at once.
+    pub(in crate::server) fn answer(&self) {
+        let began = clock::now();
+        while self.asking.open() > 0 && clock::since(began) < bounds::DRAIN_IDLE {
+            std::thread::sleep(bounds::DRAIN_LOOKS);
+        }
+    }
+
     fn stage(&self) -> MutexGuard<'_, Stage> {
         // It is replaced whole, so a poisoned lock still holds one.
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,6 +103,7 @@ impl Succession {
         match lines.hear().as_deref() {
             Ok(TAKE) => self.hand_over(&mut lines),
             Ok(START) => {
+                let _asking = self.asking.enter();
                 let told = match self.start(&mut lines) {
                     Ok(successor) => format!("done {successor}"),
                     Err(reason) => {

@@ -1,7 +1,8 @@
 //! Lines between two processes of this machine, some with a listening socket.
 //!
 //! A socket travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in pieces, or
-//! several at once; the kernel keeps sockets in the order of the bytes that they came with, so the n-th socket is of the n-th line that has one.
+//! several at once; the kernel keeps sockets in the order of the bytes that they came with, so the n-th socket is of the n-th line that
+//! has one.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -1,0 +1,55 @@
+//! `sluicegate man` and `sluicegate completions SHELL`: made from the definition of the command line, when the package is.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::{Arguments, FAILED, SUCCESS, tell};
+
+/// Writes the man page to the standard output: one page, with the help of each command in a section of its own.
+pub(super) fn man() -> u8 {
+    let mut command = Arguments::command();
+    command.build();
+    let mut page = Vec::new();
+    let rendered = Man::new(command.clone())
+        .title("SLUICEGATE")
+        .render(&mut page);
+    for each in command.get_subcommands_mut() {
+        if each.is_hide_set() || each.get_name() == "help" {
+            continue;
+        }
+        let help = each.render_long_help().to_string();
+        page.extend(format!(".SH {}\n.nf\n", each.get_name().to_uppercase()).into_bytes());
+        for line in help.lines() {
+            // A line that begins with one of these would be a request; `\&` is nothing of no width.
+            let guard = if line.starts_with(['.', '\'']) {
+                "\\&"
+            } else {
+                ""
+            };
+            let line = line.replace('\\', "\\e").replace('-', "\\-");
+            page.extend(format!("{guard}{line}\n").into_bytes());
+        }
+        page.extend(b".fi\n");
+    }
+    write(rendered.map(|()| page))
+}
+
+/// Writes the completions for a shell to the standard output.
+pub(super) fn completions(shell: Shell) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "sluicegate", &mut script);
+    write(Ok(script))
+}
+
+fn write(text: std::io::Result<Vec<u8>>) -> u8 {
+    match text.and_then(|text| std::io::stdout().write_all(&text)) {
+        Ok(()) => SUCCESS,
+        Err(error) => {
+            tell(&error);
+            FAILED
+        }
+    }
+}

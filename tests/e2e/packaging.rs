@@ -1,0 +1,193 @@
+//! What is delivered beside the binary fits it: configurations, unit, package, manifests, man page, completions, schema.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::harness::*;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What a command writes to the standard output.
+async fn output(arguments: &[&str]) -> String {
+    let mut process = Process::run(arguments);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    process.stdout()
+}
+
+async fn assert_good(text: &str) {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("gateway.toml");
+    fs::write(&file, text).unwrap();
+    output(&["check", file.to_str().unwrap()]).await;
+}
+
+#[tokio::test]
+async fn the_configurations_that_are_delivered_are_good() {
+    // Goal: what is installed starts. Method: `check` of the package's file, and of the one in the ConfigMap.
+    assert_good(&read("packaging/gateway.toml")).await;
+    let manifest = read("packaging/kubernetes/sluicegate.yaml");
+    let embedded: String = manifest
+        .lines()
+        .skip_while(|line| *line != "  gateway.toml: |")
+        .skip(1)
+        .take_while(|line| line.is_empty() || line.starts_with("    "))
+        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or_default()))
+        .collect();
+    assert!(embedded.contains("[[listener]]"), "{embedded}");
+    assert_good(&embedded).await;
+}
+
+#[test]
+fn the_drains_of_unit_and_manifest_outlast_the_gateways() {
+    // Goal: nobody kills a process that still drains. Method: what the files say, against `shutdown_timeout`.
+    let seconds = |text: &str, before: &str| -> u64 {
+        let rest = text
+            .split(before)
+            .nth(1)
+            .unwrap_or_else(|| panic!("no {before}"));
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap()
+    };
+    let unit = read("packaging/systemd/sluicegate.service");
+    // The default, which packaging/gateway.toml leaves as it is.
+    assert!(!read("packaging/gateway.toml").contains("shutdown_timeout"));
+    assert!(seconds(&unit, "TimeoutStopSec=") > 30);
+    let manifest = read("packaging/kubernetes/sluicegate.yaml");
+    let grace = seconds(&manifest, "terminationGracePeriodSeconds: ");
+    let before = seconds(&manifest, "sleep: { seconds: ");
+    assert!(grace > before + seconds(&manifest, "shutdown_timeout = \""));
+}
+
+#[tokio::test]
+async fn the_unit_starts_what_the_package_installs() {
+    // Goal: paths agree. Method: each path of the unit and the maintainer scripts is an asset of the package or a directory that systemd
+    // makes; each source of an asset is in the tree or is made by `./dev package`; the unit's commands are commands.
+    let manifest: toml::de::DeTable<'_> = {
+        let text = Box::leak(read("Cargo.toml").into_boxed_str());
+        toml::de::DeTable::parse(text).unwrap().into_inner()
+    };
+    let deb = manifest["package"].get_ref()["metadata"].get_ref()["deb"].get_ref();
+    let assets: Vec<(String, String)> = deb["assets"]
+        .get_ref()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|asset| {
+            let text = |at: usize| asset.get_ref()[at].get_ref().as_str().unwrap().to_owned();
+            (text(0), text(1))
+        })
+        .collect();
+    let made = read("dev");
+    for (source, _) in &assets {
+        let is_made = source.starts_with("target/")
+            && made.contains(
+                source
+                    .trim_start_matches("target/")
+                    .rsplit('/')
+                    .next()
+                    .unwrap(),
+            );
+        assert!(
+            is_made || root().join(source).exists(),
+            "{source} is not there"
+        );
+    }
+    let installed: BTreeSet<PathBuf> = assets
+        .iter()
+        .map(|(source, target)| match target.strip_suffix('/') {
+            Some(directory) => Path::new("/")
+                .join(directory)
+                .join(Path::new(source).file_name().unwrap()),
+            None => Path::new("/").join(target),
+        })
+        .collect();
+    let unit = read("packaging/systemd/sluicegate.service");
+    let starts: Vec<&str> = unit
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("ExecStart=")
+                .or(line.strip_prefix("ExecStartPre="))
+        })
+        .collect();
+    assert_eq!(starts.len(), 2);
+    for start in starts {
+        let words: Vec<&str> = start.split(' ').collect();
+        assert!(installed.contains(Path::new(words[0])), "{start}");
+        assert!(
+            installed.contains(Path::new(words[words.len() - 1])),
+            "{start}"
+        );
+        output(&[words[1], "--help"]).await;
+    }
+    for script in ["postinst", "prerm", "postrm"] {
+        assert!(read(&format!("packaging/debian/{script}")).contains("#DEBHELPER#"));
+    }
+    let configuration = read("packaging/gateway.toml");
+    for directory in ["StateDirectory=sluicegate\n", "LogsDirectory=sluicegate\n"] {
+        assert!(unit.contains(directory), "{directory}");
+    }
+    assert!(configuration.contains("\"/var/lib/sluicegate/state\""));
+    assert!(configuration.contains("\"/var/log/sluicegate/access.log\""));
+}
+
+#[tokio::test]
+async fn man_page_and_completions_name_every_command() {
+    // Goal: they are made from the command line that there is. Method: each command of the help is in both.
+    let help = output(&["--help"]).await;
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"upgrade"), "{help}");
+    let page = output(&["man"]).await;
+    assert!(page.contains(".TH SLUICEGATE 1"), "{page}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(&["completions", shell]).await;
+        for command in &commands {
+            assert!(script.contains(command), "{shell} lacks {command}");
+            assert!(page.contains(&command.replace('-', "\\-")), "{command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_schema_is_one_that_editors_read() {
+    // Goal: `sluicegate schema > sluicegate.schema.json` is a file to point an editor at. Method: it is JSON of the draft that it names,
+    // and knows a key of each kind of table.
+    let schema: serde_json::Value = serde_json::from_str(&output(&["schema"]).await).unwrap();
+    assert_eq!(
+        schema["$schema"],
+        "https://json-schema.org/draft/2020-12/schema"
+    );
+    let tables = &schema["properties"];
+    assert_eq!(tables["server"]["properties"]["threads"]["type"], "integer");
+    assert_eq!(
+        tables["route"]["items"]["properties"]["path"]["type"],
+        "string"
+    );
+    let limit = &tables["limit"]["additionalProperties"];
+    assert_eq!(
+        limit["properties"]["key"]["type"],
+        serde_json::json!(["string", "array"])
+    );
+    assert_eq!(limit["additionalProperties"], false);
+    assert!(
+        limit["properties"]["rates"]["description"]
+            .as_str()
+            .unwrap()
+            .contains("periods")
+    );
+}
