@@ -30,6 +30,7 @@ pub mod snapshot;
 pub mod state;
 pub mod store;
 
+pub mod acme;
 pub mod admin;
 
 #[cfg(any(fuzzing, test))]

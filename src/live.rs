@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp};
 
+use crate::acme::Acme;
 use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
@@ -42,6 +43,8 @@ pub struct Live {
     file: PathBuf,
     /// Requests that are held back.
     pub waiting: Waiting,
+    /// What ordered certificates have to do with requests.
+    pub acme: Acme,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -109,6 +112,7 @@ impl Live {
             version_at_start: Version::of(&files),
             file: file.to_owned(),
             waiting: Waiting::default(),
+            acme: Acme::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),

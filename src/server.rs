@@ -18,6 +18,7 @@ use pingora::server::{
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 
+use crate::acme::Renewals;
 use crate::admission::KeySeed;
 use crate::bounds;
 use crate::clock;
@@ -99,6 +100,7 @@ pub fn serve(
     ));
     server.add_service(background_service("state", Keeper(Arc::clone(&live))));
     server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
+    server.add_service(background_service("acme", Renewals::new(Arc::clone(&live))));
 
     add_services(&mut server);
 

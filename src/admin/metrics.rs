@@ -2,7 +2,7 @@
 
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, Health, LimitView, PermitsView};
-use super::{debts, exchanged, store};
+use super::{acme, debts, exchanged, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -17,6 +17,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(store::families(view.store()));
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
+    families.extend(acme::families(view.acme()));
     families.push(origins(view));
     families.push(expiry(&view.certificates(), view.times().wall));
     exposition::text(families)

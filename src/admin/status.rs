@@ -5,6 +5,7 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::acme::Acme;
 use super::certificates::Certificate;
 use super::exchanged::Exchange;
 use super::store::Store;
@@ -30,6 +31,7 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         state: view.state().map(State::of),
         store: view.store().map(Store::of),
         exchange: view.exchanged().map(Exchange::of),
+        acme: view.acme().map(Acme::of),
         origins: view.origins().into_iter().map(Origin::of).collect(),
         certificates: view
             .certificates()
@@ -53,6 +55,7 @@ struct Status {
     state: Option<State>,
     store: Option<Store>,
     exchange: Option<Exchange>,
+    acme: Option<Acme>,
     origins: Vec<Origin>,
     certificates: Vec<Certificate>,
     access_log: AccessLog,

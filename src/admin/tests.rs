@@ -325,6 +325,7 @@ fn the_status_has_the_documented_shape() {
                 }],
             },
             "exchange": super::exchanged::tests::told(),
+            "acme": null,
             "origins": [{ "name": "app", "servers": [
                 { "address": "127.0.0.1:3000", "healthy": true }, { "address": "127.0.0.1:3001", "healthy": false },
             ] }], "certificates": [],

@@ -13,6 +13,7 @@ use sluicegate_limiter::{
 };
 
 use super::certificates::CertificateView;
+use crate::acme::{Outcome, Standing};
 use crate::config::rules::Name;
 use crate::config::{Action, Share, algorithm_name};
 use crate::record::Recorder;
@@ -46,6 +47,10 @@ pub trait AdminView: Send + Sync {
     fn debts(&self) -> Option<Debts>;
     /// How the counts of shared limits are exchanged; `None` without a store.
     fn exchanged(&self) -> Option<Exchanged>;
+    /// How ordered certificates do; `None` where none is ordered.
+    fn acme(&self) -> Option<AcmeView> {
+        None
+    }
     /// The certificates that clients are shown; none where TLS ends nowhere.
     fn certificates(&self) -> Vec<CertificateView> {
         Vec::new()
@@ -56,6 +61,17 @@ pub trait AdminView: Send + Sync {
     fn routes(&self) -> usize;
     /// What requests are counted by.
     fn recorder(&self) -> &Recorder;
+}
+
+/// The certificates that are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcmeView {
+    /// From whom.
+    pub directory: Arc<str>,
+    /// Each, by name.
+    pub standings: Vec<Standing>,
+    /// Orders since the start, by what came of them.
+    pub orders: [(Outcome, u64); Outcome::ALL.len()],
 }
 
 /// Whether new requests are welcome.

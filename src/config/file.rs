@@ -21,7 +21,8 @@ use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
 use super::tables::{
-    admin, client, jwt, limit, list, listener, listener_tls, log, origin, route, server, store,
+    acme, admin, client, jwt, limit, list, listener, listener_tls, log, origin, route, server,
+    store,
 };
 
 /// A configuration that can be used.
@@ -154,6 +155,11 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
     let store_field = root.field("store", store::EXAMPLE);
     let store = store_field.as_ref().map(|field| store::read(field, base));
+    let acme_field = root.field("acme", acme::EXAMPLE);
+    let acme = acme_field.as_ref().map(|field| {
+        let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());
+        acme::read(field, base, state_dir)
+    });
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
@@ -202,6 +208,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     root.finish();
 
     listener::check_distinct(&listeners, report);
+    let ordering = acme_field
+        .as_ref()
+        .map(|field| (field, acme.as_ref().and_then(Option::as_ref)));
+    acme::check(ordering, &listeners, report);
     if let Some(admin) = &admin {
         admin::check_apart(admin, &listeners, report);
     }
@@ -240,6 +250,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         },
         store: match store {
             Some(store) => Some(store?),
+            None => None,
+        },
+        acme: match acme {
+            Some(acme) => Some(acme?),
             None => None,
         },
         origins,

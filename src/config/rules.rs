@@ -22,12 +22,14 @@ use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
+mod acme;
 mod key;
 mod listener;
 mod refusal;
 mod store;
 mod tier;
 
+pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
@@ -59,6 +61,8 @@ pub struct Rules {
     pub jwt: Option<JwtRules>,
     /// `[store]`; `None` where every limit counts by itself.
     pub store: Option<StoreRules>,
+    /// `[acme]`; `None` where no certificate is ordered.
+    pub acme: Option<AcmeRules>,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[list.NAME]`
@@ -486,10 +490,11 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
+        let acme = self.acme.iter().flat_map(|acme| acme.files.clone());
         let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
         let tls = tls.flat_map(|tls| tls.files.clone());
         let files = lists.chain(keys).chain(overrides).chain(store);
-        let mut files: Vec<_> = files.chain(tls).collect();
+        let mut files: Vec<_> = files.chain(tls).chain(acme).collect();
         files.sort();
         files.dedup();
         files
