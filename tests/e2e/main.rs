@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod acme;
 mod actions;
 mod algorithms;
 mod answers;
