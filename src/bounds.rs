@@ -196,8 +196,8 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// are two seconds of work for two cores. At the bound a connection is closed at once, which is counted.
 pub const HANDSHAKES: usize = 8192;
 
-/// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A longer
-/// one has no fingerprint.
+/// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
+/// longer one has no fingerprint.
 pub const HELLO: usize = 16 * 1024;
 
 /// Sessions of TLS that are kept for clients that take no tickets, by listener: 200 bytes and the client's certificate each. At the bound

@@ -1,8 +1,8 @@
 //! Gets certificates from an ACME server (RFC 8555), keeps them, and renews them ahead.
 //!
 //! `instant-acme` speaks the protocol; decided here is when something is ordered (`renewal`), how it is proved (`challenge`), where it is
-//! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's thread;
-//! requests meet only [`Answers`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
+//! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's
+//! thread; requests meet only [`Answers`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
 
 mod account;
 mod challenge;

@@ -1,8 +1,8 @@
 //! Looks after every certificate that a listener asks for: takes it from the disk, orders it when it is due, and says how it stands.
 //!
 //! One order at a time: a hundred certificates are renewed in a quarter of an hour, and no server is asked by many at once. The disk is
-//! read before listeners open, so that a restart serves at once what was there, and again before each order: who shares the directory may have
-//! renewed meanwhile.
+//! read before listeners open, so that a restart serves at once what was there, and again before each order: who shares the directory
+//! may have renewed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
