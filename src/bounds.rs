@@ -236,6 +236,24 @@ pub const STORE_WAYS: usize = 4;
 /// counted by this node alone meanwhile, and that is counted.
 pub const SYNC_KEYS: usize = 64 * 1792;
 
+/// Proofs for an ACME server that are shown at a time: one order is under way, and has one for each of its names. At the bound the
+/// order fails.
+pub const ACME_ANSWERS: usize = 128;
+
+/// Names of one certificate. Let's Encrypt takes a hundred. More are refused when the configuration is read.
+pub const ACME_NAMES: usize = 100;
+
+/// Bytes of an answer of an ACME server, or of a file that keeps one: a chain of four certificates has about 8 KiB. A longer one is cut
+/// off, and the order fails.
+pub const ACME_ANSWER: usize = 1024 * 1024;
+
+/// How long one call to an ACME server may take, the connection included. Then the order fails, and is tried again later.
+pub const ACME_CALL: Duration = Duration::from_secs(30);
+
+/// How long an order may take from its first call to the certificate; checks from several places of the world take some ten seconds. Then
+/// it fails, and is tried again later.
+pub const ACME_ORDER: Duration = Duration::from_secs(300);
+
 /// How long a TLS handshake may take, where `client_read_timeout` does not say less. It is two or three messages each way: ten
 /// seconds are enough for a phone on a train. Then the connection is closed.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);

@@ -33,6 +33,7 @@ pub mod state;
 pub mod store;
 mod supervisor;
 
+pub mod acme;
 pub mod admin;
 
 #[cfg(any(fuzzing, test))]

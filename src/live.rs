@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp};
 
+use crate::acme::Acme;
 use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::cache::Cache;
 use crate::clock;
@@ -48,6 +49,8 @@ pub struct Live {
     pub admittance: Admittance,
     /// Requests that are held back.
     pub waiting: Waiting,
+    /// What ordered certificates have to do with requests.
+    pub acme: Acme,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -125,6 +128,7 @@ impl Live {
             file: file.to_owned(),
             admittance: Admittance::new(open_files),
             waiting: Waiting::default(),
+            acme: Acme::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),

@@ -26,6 +26,7 @@ use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};
 use self::sockets::{Listening, Sockets};
 use self::upgrade::{Claim, Succession, Takeover};
+use crate::acme::Renewals;
 use crate::admission::KeySeed;
 use crate::bounds;
 use crate::config::rules::Rules;
@@ -151,6 +152,7 @@ pub fn serve(
     server.add_service(background_service("state", Keeper(Arc::clone(&live))));
     server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
     server.add_service(background_service("watchdog", Watchdog));
+    server.add_service(background_service("acme", Renewals::new(Arc::clone(&live))));
 
     add_services(&mut server);
 

@@ -10,9 +10,10 @@ use super::cache::CacheView;
 use super::certificates::CertificateView;
 use super::origins::Order;
 use super::view::{
-    AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView, OriginView,
-    PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
+    AcmeView, AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView,
+    OriginView, PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
 };
+use crate::acme::Outcome;
 use crate::admission::{ActiveBans, ActiveLimit};
 use crate::cache::purge::Purge;
 use crate::clock;
@@ -117,6 +118,16 @@ impl AdminView for Live {
 
     fn exchanged(&self) -> Option<Exchanged> {
         Some(self.snapshot().store.as_ref()?.exchanged(clock::now()))
+    }
+
+    fn acme(&self) -> Option<AcmeView> {
+        let snapshot = self.snapshot();
+        let rules = snapshot.rules.acme.as_ref()?;
+        Some(AcmeView {
+            directory: Arc::clone(&rules.directory),
+            standings: self.acme.standings(),
+            orders: Outcome::ALL.map(|outcome| (outcome, self.acme.orders(outcome))),
+        })
     }
 
     fn certificates(&self) -> Vec<CertificateView> {

@@ -2,7 +2,7 @@
 
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, LimitView, PermitsView};
-use super::{cache, connections, debts, exchanged, origins, store};
+use super::{acme, cache, connections, debts, exchanged, origins, store};
 use crate::record::exposition::{self, Family};
 
 /// The text of `/metrics`.
@@ -19,6 +19,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(debts::families(view.debts()));
     families.extend(exchanged::families(view.exchanged()));
     families.extend(cache::families(view.cache()));
+    families.extend(acme::families(view.acme()));
     families.push(expiry(&view.certificates(), view.times().wall));
     families.extend(origins::families(&view.origins()));
     exposition::text(families)

@@ -16,6 +16,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
+mod acme;
 mod advice;
 mod bans;
 pub mod cache;

@@ -5,6 +5,7 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use super::acme::Acme;
 use super::cache::Cache;
 use super::certificates::Certificate;
 use super::exchanged::Exchange;
@@ -31,6 +32,7 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         store: view.store().map(Store::of),
         exchange: view.exchanged().map(Exchange::of),
         cache: view.cache().map(Cache::from),
+        acme: view.acme().map(Acme::of),
         origins: view.origins().into_iter().map(Origin::of).collect(),
         certificates: view
             .certificates()
@@ -55,6 +57,7 @@ struct Status {
     store: Option<Store>,
     exchange: Option<Exchange>,
     cache: Option<Cache>,
+    acme: Option<Acme>,
     origins: Vec<Origin>,
     certificates: Vec<Certificate>,
     access_log: AccessLog,

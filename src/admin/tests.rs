@@ -325,7 +325,7 @@ fn the_status_has_the_documented_shape() {
                 }],
             },
             "exchange": super::exchanged::tests::told(),
-            "origins": origins::tests::told(), "certificates": [], "cache": null,
+            "origins": origins::tests::told(), "certificates": [], "cache": null, "acme": null,
             "access_log": { "lines": 0, "dropped": 0, "write_errors": 0 },
         })
     );

@@ -16,6 +16,7 @@ use super::cache::CacheView;
 use super::certificates::CertificateView;
 pub use super::connections::ConnectionsView;
 use super::origins::Order;
+use crate::acme::{Outcome, Standing};
 use crate::cache::purge::Purge;
 use crate::config::rules::{Name, Role, Weight};
 use crate::config::{Action, Share, algorithm_name};
@@ -51,6 +52,10 @@ pub trait AdminView: Send + Sync {
     fn debts(&self) -> Option<Debts>;
     /// How the counts of shared limits are exchanged; `None` without a store.
     fn exchanged(&self) -> Option<Exchanged>;
+    /// How ordered certificates do; `None` where none is ordered.
+    fn acme(&self) -> Option<AcmeView> {
+        None
+    }
     /// The certificates that clients are shown; none where TLS ends nowhere.
     fn certificates(&self) -> Vec<CertificateView> {
         Vec::new()
@@ -77,6 +82,17 @@ pub trait AdminView: Send + Sync {
     fn routes(&self) -> usize;
     /// What requests are counted by.
     fn recorder(&self) -> &Recorder;
+}
+
+/// The certificates that are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcmeView {
+    /// From whom.
+    pub directory: Arc<str>,
+    /// Each, by name.
+    pub standings: Vec<Standing>,
+    /// Orders since the start, by what came of them.
+    pub orders: [(Outcome, u64); Outcome::ALL.len()],
 }
 
 /// Whether new requests are welcome.

@@ -21,8 +21,8 @@ use super::surroundings::{Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
 use super::tables::{
-    admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route, server,
-    store, tracing, transform,
+    acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
+    server, store, tracing, transform,
 };
 
 /// A configuration that can be used.
@@ -164,6 +164,11 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let store_field = root.field("store", store::EXAMPLE);
     let store = store_field.as_ref().map(|field| store::read(field, base));
     let cache = cache::read(root.section("cache", cache::EXAMPLE));
+    let acme_field = root.field("acme", acme::EXAMPLE);
+    let acme = acme_field.as_ref().map(|field| {
+        let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());
+        acme::read(field, base, state_dir)
+    });
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
@@ -214,6 +219,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     root.finish();
 
     listener::check_distinct(&listeners, report);
+    let ordering = acme_field
+        .as_ref()
+        .map(|field| (field, acme.as_ref().and_then(Option::as_ref)));
+    acme::check(ordering, &listeners, report);
     if let Some(admin) = &admin {
         admin::check_apart(admin, &listeners, report);
     }
@@ -256,6 +265,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             None => None,
         },
         cache: cache?,
+        acme: match acme {
+            Some(acme) => Some(acme?),
+            None => None,
+        },
         origins,
         lists,
         limits,

@@ -23,6 +23,7 @@ use crate::route::PathRegex;
 
 use crate::client::token::Verifier;
 
+mod acme;
 mod cache;
 mod compress;
 mod cors;
@@ -38,6 +39,7 @@ mod tier;
 mod tracing;
 mod wire;
 
+pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
 pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use self::compress::{Coding, CompressRules, Effort};
 pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
@@ -85,6 +87,8 @@ pub struct Rules {
     pub store: Option<StoreRules>,
     /// `[cache]`
     pub cache: CacheRules,
+    /// `[acme]`; `None` where no certificate is ordered.
+    pub acme: Option<AcmeRules>,
     /// `[origin.NAME]`
     pub origins: BTreeMap<Name, OriginRules>,
     /// `[list.NAME]`
@@ -543,6 +547,7 @@ impl Rules {
             .values()
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
+        let acme = self.acme.iter().flat_map(|acme| acme.files.clone());
         let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
         let tls = tls.flat_map(|tls| tls.files.clone());
         let shapes = self.routes.iter().map(|route| &route.shape);
@@ -552,7 +557,8 @@ impl Rules {
         let origins = origins.filter_map(|origin| origin.tls.as_ref());
         let origins = origins.flat_map(|tls| tls.files.clone());
         let files = lists.chain(keys).chain(overrides).chain(store);
-        let mut files: Vec<_> = files.chain(tls).chain(origins).chain(pages).collect();
+        let files = files.chain(tls).chain(acme).chain(origins);
+        let mut files: Vec<_> = files.chain(pages).collect();
         files.sort();
         files.dedup();
         files

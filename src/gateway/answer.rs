@@ -148,6 +148,19 @@ async fn respond_fixed(
     send(session, context, header, fixed.body.clone(), Kind::Content).await
 }
 
+/// Answers an ACME server with what it wants to see. RFC 8555 §8.3 leaves the type open; this is that of its example.
+pub(super) async fn prove(session: &mut Session, context: &Context, proof: &str) -> Result<()> {
+    let mut header = own_header(StatusCode::OK, context)?;
+    header.insert_header(CONTENT_TYPE, "application/octet-stream")?;
+    send(
+        session,
+        context,
+        header,
+        Bytes::copy_from_slice(proof.as_bytes()),
+    )
+    .await
+}
+
 /// Whether the client sends its body only when it is told to, RFC 9110 §10.1.1.
 pub(super) fn waits_for_invitation(session: &Session) -> bool {
     expects_continue(session) && session.req_header().version == http::Version::HTTP_11

@@ -10,6 +10,7 @@ mod decide;
 mod error;
 mod locate;
 mod pace;
+mod proof;
 mod redirect;
 mod shape;
 mod spoken;
@@ -78,6 +79,13 @@ impl ProxyHttp for Gateway {
         }
         switch::only_to_websocket(session);
         set_patience(session, &context.snapshot.rules.server);
+        if let Some(proof) = proof::wanted(&self.0, session) {
+            // Boxed, as below: some requests in two months are of this kind.
+            return Box::pin(proof::show(session, context, &proof))
+                .await
+                .map(|()| true)
+                .map_err(|error| error.into_down());
+        }
         let mut step = self.decide(session, context);
         if matches!(step, Step::ReadBody) {
             // Boxed: only a route with keys in bodies carries the room for it.

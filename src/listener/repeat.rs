@@ -87,6 +87,10 @@ impl Repeats {
             return None;
         };
         let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
+        if live.acme.answers.are_below(plain.target) {
+            // An ACME server is never turned away, whoever else asked on its connection.
+            return None;
+        }
         let _in_flight = live.recorder.metrics.in_flight();
         let secured = self.secured.as_deref();
         let peer = Peer {

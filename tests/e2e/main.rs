@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod acme;
 mod actions;
 mod algorithms;
 mod answers;
@@ -40,9 +41,9 @@ mod operating;
 mod origin_pools;
 mod origins;
 mod overrides;
+mod packaging;
 mod pressure;
 mod proxy_protocol;
-mod packaging;
 mod proxying;
 mod refusals;
 mod reload;
@@ -57,5 +58,5 @@ mod survival;
 mod tiers;
 mod tls;
 mod tokens;
-mod wire;
 mod upgrade;
+mod wire;

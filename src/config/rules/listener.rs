@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use http::HeaderValue;
 use ipnet::IpNet;
 
+use super::NameSet;
 use crate::listener::{Certificate, ClientTrust};
 
 /// `[[listener]]`: one address to accept on.
@@ -49,6 +50,8 @@ pub enum ProxyProtocol {
 pub struct TlsRules {
     /// The first is the default.
     pub certificates: Vec<Certificate>,
+    /// The names that a certificate is ordered for, which comes at run time; there are these, or certificates, or both.
+    pub ordered: Option<NameSet>,
     /// The least version.
     pub min_version: MinVersion,
     /// Whose certificates of clients are believed; `None` where no client is asked.

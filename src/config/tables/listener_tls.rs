@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
+use super::acme;
 use crate::clock;
 use crate::config::field::{Field, all, quoted};
 use crate::config::references::Defined;
@@ -32,12 +33,18 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRules>> {
     let (written, section) = listener.table("tls", EXAMPLE);
     let mut files = Vec::new();
-    let certificates = if section.is_there() {
+    let ordered = section.optional("acme", "[\"www.example.com\"]", acme::names);
+    // Who orders certificates need not have any.
+    let certificates = if section.is_there() && matches!(ordered, Some(None)) {
         section.required("certificates", PAIRS)
     } else {
         section.field("certificates", PAIRS)
     };
-    let certificates = certificates.and_then(|field| certificates_of(&field, base, &mut files));
+    let certificates = match (certificates, &ordered) {
+        (Some(field), _) => certificates_of(&field, base, &mut files),
+        (None, Some(None)) => None,
+        (None, _) => Some(Vec::new()),
+    };
     let min_version = section.or("min_version", "\"1.2\"", MinVersion::Tls12, |field| {
         word(
             field,
@@ -68,6 +75,7 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
     }
     Some(Some(TlsRules {
         certificates: certificates?,
+        ordered: ordered?,
         min_version: min_version?,
         clients: clients?,
         unknown_name: unknown_name?,

@@ -1,5 +1,6 @@
 //! Reads the tables of a configuration, one file a table.
 
+pub(super) mod acme;
 pub(super) mod admin;
 mod balance;
 pub(super) mod cache;

@@ -184,6 +184,7 @@ mod tests {
             redirect_to_https: NonZeroU16::new(443),
             tls: Some(TlsRules {
                 certificates: vec![certificate.clone()],
+                ordered: None,
                 min_version: MinVersion::Tls12,
                 clients: None,
                 unknown_name: UnknownName::Default,

@@ -1,5 +1,6 @@
 //! What a test starts and asks: the gateway, origins, clients, load.
 
+mod acme;
 mod client;
 mod eventually;
 mod flood;
@@ -15,6 +16,8 @@ mod setup;
 mod tls;
 mod wrk;
 
+pub use acme::{AcmeServer, Fault};
+pub use client::{Client, Request, Response, delete, get, head, options, post};
 pub use client::{Client, Request, Response, delete, get, head, options, post, request};
 pub use eventually::{eventually, within};
 pub use flood::Flood;

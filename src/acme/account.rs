@@ -1,0 +1,84 @@
+//! Opens the account at the ACME server: the one that is stored, or a new one, which is stored before anything is ordered with it.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
+use log::info;
+use serde::{Deserialize, Serialize};
+
+use super::https::{Https, Pauses};
+use super::storage::Storage;
+use super::trouble::Trouble;
+use crate::config::rules::{AcmeRules, Binding};
+
+/// The account as it lies on the disk.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Whom the server was told it may write to.
+    contact: Vec<String>,
+    credentials: AccountCredentials,
+}
+
+/// The account of `rules`; what refusals ask for is noted in `pauses`.
+///
+/// # Errors
+/// When the server refuses or does not answer, or the account cannot be read or stored.
+pub(super) async fn open(
+    rules: &AcmeRules,
+    storage: &Storage,
+    pauses: &Pauses,
+) -> Result<Account, Trouble> {
+    let way = Https::new(rules.trust.clone(), pauses.clone());
+    let builder = Account::builder_with_http(Box::new(way));
+    let Some(text) = storage.account().map_err(Trouble::failed)? else {
+        storage.prepare().map_err(Trouble::failed)?;
+        let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
+        let asked = NewAccount {
+            contact: &contact,
+            // `[acme]` without the operator's word is refused when the configuration is read.
+            terms_of_service_agreed: true,
+            only_return_existing: false,
+        };
+        let binding = rules.binding.as_ref().map(external_key).transpose()?;
+        let directory = rules.directory.to_string();
+        let (account, credentials) = builder.create(&asked, directory, binding.as_ref()).await?;
+        keep(storage, rules, credentials)?;
+        info!("acme: account {} was made", account.id());
+        return Ok(account);
+    };
+    let kept: Kept = serde_json::from_str(&text).map_err(|error| {
+        Trouble::failed(format!(
+            "account.json holds no account ({error}); remove it, and a new one is made"
+        ))
+    })?;
+    let account = builder.from_credentials(kept.credentials).await?;
+    if kept.contact != rules.contact {
+        let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
+        account.update_contacts(&contact).await?;
+        // Read again, since credentials cannot be copied.
+        let Kept { credentials, .. } = serde_json::from_str(&text).map_err(Trouble::failed)?;
+        keep(storage, rules, credentials)?;
+    }
+    Ok(account)
+}
+
+fn keep(
+    storage: &Storage,
+    rules: &AcmeRules,
+    credentials: AccountCredentials,
+) -> Result<(), Trouble> {
+    let kept = Kept {
+        contact: rules.contact.clone(),
+        credentials,
+    };
+    let text = serde_json::to_string_pretty(&kept).map_err(Trouble::failed)?;
+    storage.keep_account(&text).map_err(Trouble::failed)
+}
+
+fn external_key(binding: &Binding) -> Result<ExternalAccountKey, Trouble> {
+    // It was decoded once, when the configuration was read.
+    let key = BASE64_URL_SAFE_NO_PAD
+        .decode(binding.hmac.reveal())
+        .map_err(Trouble::failed)?;
+    Ok(ExternalAccountKey::new(binding.key_id.to_string(), &key))
+}

@@ -1,0 +1,211 @@
+//! Carries a request to the ACME server and its answer back: bounded, in time, and only from whom the operator believes.
+//!
+//! `instant-acme` brings a client of its own, which takes answers of any length, waits for ever, and does not tell how long a refusal asks
+//! to wait. This one has a connection for each request: an order makes about twenty in some seconds, once in two months.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use jiff::fmt::rfc2822;
+use sluicegate_limiter::Timestamp;
+use tokio::net::TcpStream;
+
+use crate::bounds;
+use crate::clock;
+use crate::store::Tls;
+
+/// The way to one ACME server.
+pub(super) struct Https {
+    trust: Tls,
+    pauses: Pauses,
+}
+
+/// How long the latest refusal asks to wait, where it says so.
+#[derive(Clone, Default)]
+pub(super) struct Pauses(Arc<Mutex<Option<Duration>>>);
+
+/// Why there is no answer, as an operator reads it.
+#[derive(Debug)]
+struct NoAnswer(String);
+
+impl Https {
+    /// A way that believes whom `trust` names, and notes what is asked for in `pauses`.
+    pub(super) fn new(trust: Tls, pauses: Pauses) -> Self {
+        Self { trust, pauses }
+    }
+}
+
+impl HttpClient for Https {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let (trust, pauses) = (self.trust.clone(), self.pauses.clone());
+        Box::pin(async move {
+            let place = request.uri().authority().map(ToString::to_string);
+            let place = place.unwrap_or_default();
+            let answer =
+                tokio::time::timeout(bounds::ACME_CALL, ask(&trust, request, &pauses)).await;
+            let late = || Err(format!("it does not answer within {:?}", bounds::ACME_CALL));
+            answer
+                .unwrap_or_else(|_| late())
+                .map_err(|why| Error::Other(Box::new(NoAnswer(format!("{place}: {why}")))))
+        })
+    }
+}
+
+async fn ask(
+    trust: &Tls,
+    mut request: Request<BodyWrapper<Bytes>>,
+    pauses: &Pauses,
+) -> Result<BytesResponse, String> {
+    let (host, port) = place(request.uri())?;
+    let (method, target) = (request.method().clone(), origin_form(request.uri())?);
+    let authority = request.uri().authority().map(ToString::to_string);
+    let authority = authority.and_then(|authority| authority.parse().ok());
+    let authority = authority.ok_or("this is not a host")?;
+    request.headers_mut().insert(HOST, authority);
+    *request.uri_mut() = target;
+
+    let stream = TcpStream::connect((&*host, port))
+        .await
+        .map_err(|error| format!("it cannot be reached: {error}"))?;
+    let stream = trust
+        .wrap(&host, stream)
+        .await
+        .map_err(|error| distrust(&error))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    // It ends with the answer, or with the sender, which a timeout drops.
+    tokio::spawn(connection);
+    let answer = sender.send_request(request).await;
+    let (parts, body) = answer.map_err(|error| error.to_string())?.into_parts();
+    let body = Limited::new(body, bounds::ACME_ANSWER).collect().await;
+    let body = body.map_err(|error| format!("its answer breaks off: {error}"))?;
+
+    if parts.status.is_client_error() || parts.status.is_server_error() {
+        let asked = retry_after(&parts.headers, clock::wall());
+        *pauses.lock() = asked;
+        let problem = parts.headers.get(CONTENT_TYPE);
+        let problem =
+            problem.is_some_and(|kind| kind.as_bytes().starts_with(b"application/problem+json"));
+        // RFC 8555 §6.7: refusals are problem documents; what is none comes from something else on the way, or from no ACME server.
+        if !problem || method != Method::POST {
+            return Err(format!("it answers {}", parts.status));
+        }
+    }
+    Ok(BytesResponse {
+        parts,
+        body: Box::new(body.to_bytes()),
+    })
+}
+
+fn place(uri: &Uri) -> Result<(String, u16), String> {
+    if uri.scheme_str() != Some("https") {
+        return Err(format!("{uri} is not an https URL"));
+    }
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Ok((host.to_owned(), uri.port_u16().unwrap_or(443)))
+}
+
+fn origin_form(uri: &Uri) -> Result<Uri, String> {
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    target.parse().map_err(|_| format!("{uri} has no path"))
+}
+
+/// A handshake that fails is mostly one with a server that somebody else signed.
+fn distrust(error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.contains("UnknownIssuer") {
+        return format!(
+            "nobody whom the gateway believes has signed its certificate ({text}); write the certificate of who has as [acme] ca_file"
+        );
+    }
+    format!("the TLS handshake fails: {text}")
+}
+
+/// RFC 9110 §10.2.3: seconds, or a date.
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+    let date = u64::try_from(date.as_second()).ok()?;
+    Some(Timestamp::from_secs(date).saturating_since(now))
+}
+
+impl Pauses {
+    /// What the latest refusal asked for; asked once.
+    pub(super) fn take(&self) -> Option<Duration> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        // It is replaced whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        into.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: both forms of Retry-After are read. Method: 1994-11-06 08:49:37, RFC 9110's own example, seen a minute before and after.
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        const DATE: u64 = 784_111_777;
+        let asked = |text: &str, now: u64| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, text.parse().unwrap());
+            retry_after(&headers, Timestamp::from_secs(now)).map(|pause| pause.as_secs())
+        };
+        assert_eq!(asked("120", 0), Some(120));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE - 60), Some(60));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
+        assert_eq!(asked("soon", 0), None);
+        assert_eq!(asked("-1", 0), None);
+    }
+
+    /// Goal: no request goes elsewhere than over TLS to the host that is named. Method: URLs as a directory may hold them.
+    #[test]
+    fn only_https_urls_are_followed() {
+        let of = |url: &str| place(&url.parse().unwrap());
+        assert_eq!(
+            of("https://ca.test/x").unwrap(),
+            ("ca.test".to_owned(), 443)
+        );
+        assert_eq!(
+            of("https://[::1]:14000/x").unwrap(),
+            ("::1".to_owned(), 14_000)
+        );
+        assert_eq!(
+            of("http://ca.test/x").unwrap_err(),
+            "http://ca.test/x is not an https URL"
+        );
+        assert_eq!(
+            origin_form(&"https://ca.test/a?b=c".parse().unwrap()).unwrap(),
+            "/a?b=c"
+        );
+    }
+}

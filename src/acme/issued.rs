@@ -1,0 +1,138 @@
+//! Decides whether a certificate that came from the server or from the disk can be used.
+
+use std::sync::Arc;
+
+use rustls::sign::CertifiedKey;
+use sluicegate_limiter::Timestamp;
+
+use crate::config::rules::{Name, NameSet, Secret};
+use crate::listener::{Certificate, CertificateError, CertificateTexts, Validity};
+
+/// A certificate with its key, both good for TLS.
+pub(super) struct Issued(Certificate);
+
+/// Why a certificate cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// There is no chain and key in the text, or they do not belong together.
+    Malformed(CertificateError),
+    /// It is not for this name.
+    Lacks(Name),
+    /// It is over.
+    Ended,
+}
+
+impl Issued {
+    /// The chain and the key in `pem`.
+    pub(super) fn read(pem: &str) -> Result<Self, Unusable> {
+        let texts = CertificateTexts {
+            chain: pem.into(),
+            key: Secret::new(pem),
+            names: None,
+        };
+        Certificate::new(texts)
+            .map(Self)
+            .map_err(Unusable::Malformed)
+    }
+
+    /// From when until when it holds.
+    pub(super) fn validity(&self) -> Validity {
+        self.0.validity()
+    }
+
+    /// What signs the handshakes.
+    pub(super) fn certified(&self) -> &Arc<CertifiedKey> {
+        self.0.certified()
+    }
+
+    /// Whether it is for `name`.
+    pub(super) fn is_for(&self, name: &Name) -> bool {
+        self.0.names().iter().any(|own| **own == **name)
+    }
+
+    /// Whether it is for all of `names` and good at `now`, or will be.
+    pub(super) fn check(&self, names: &NameSet, now: Timestamp) -> Result<(), Unusable> {
+        if self.validity().ends <= now {
+            return Err(Unusable::Ended);
+        }
+        let lacking = names.names().iter().find(|name| !self.is_for(name));
+        lacking.map_or(Ok(()), |name| Err(Unusable::Lacks(Name::clone(name))))
+    }
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let why = match self {
+            Self::Lacks(name) => return write!(into, "the certificate is not for {name}"),
+            Self::Ended => "the certificate is over",
+            Self::Malformed(error) => match error {
+                CertificateError::NoCertificate => "there is no certificate in it",
+                CertificateError::NoKey => "there is no private key in it",
+                CertificateError::UnknownKey => "its key is of a kind that is not known",
+                CertificateError::Mismatch => "its key belongs to another certificate",
+                CertificateError::Broken => "its certificate is broken",
+            },
+        };
+        into.write_str(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    const FROM: u64 = 1_893_456_000; // 2030-01-01
+    const DAY: u64 = 86_400;
+
+    fn names(names: &[&str]) -> NameSet {
+        NameSet::new(names.iter().map(|name| (*name).into()).collect()).unwrap()
+    }
+
+    fn pair() -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params =
+            CertificateParams::new(["A.test".to_owned(), "b.test".to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2030, 1, 1);
+        params.not_after = date_time_ymd(2030, 1, 11);
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// Goal: what renewal goes by is what the certificate says. Method: one of ten days, asked before and after its end.
+    #[test]
+    fn validity_and_names_are_read_from_the_certificate() {
+        let (chain, key) = pair();
+        let issued = Issued::read(&format!("{chain}{key}")).unwrap();
+        assert_eq!(issued.validity().begins, Timestamp::from_secs(FROM));
+        assert_eq!(
+            issued.validity().ends,
+            Timestamp::from_secs(FROM + 10 * DAY)
+        );
+        let at = |days| Timestamp::from_secs(FROM + days * DAY);
+        let check = |of: &[&str], days| issued.check(&names(of), at(days));
+        assert_eq!(check(&["a.test", "b.test"], 9), Ok(()));
+        assert_eq!(check(&["b.test"], 9), Ok(()));
+        assert_eq!(
+            check(&["b.test", "c.test"], 9),
+            Err(Unusable::Lacks("c.test".into()))
+        );
+        assert_eq!(check(&["a.test"], 10), Err(Unusable::Ended));
+    }
+
+    /// Goal: no half of a pair is served. Method: a chain alone, a key alone, a chain with another's key, text that is neither.
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let (chain, key) = pair();
+        let (_, other) = pair();
+        for text in [
+            chain.clone(),
+            key,
+            format!("{chain}{other}"),
+            "x".to_owned(),
+            String::new(),
+        ] {
+            assert!(matches!(Issued::read(&text), Err(Unusable::Malformed(_))));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Gets certificates from an ACME server (RFC 8555), keeps them, and renews them ahead.
+//!
+//! `instant-acme` speaks the protocol; decided here is when something is ordered (`renewal`), how it is proved (`challenge`), where it is
+//! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's
+//! thread; requests meet only [`Answers`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
+
+mod account;
+mod challenge;
+mod https;
+mod issued;
+mod order;
+mod renewal;
+mod service;
+mod storage;
+mod trouble;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sluicegate_limiter::Timestamp;
+
+use crate::config::rules::NameSet;
+use crate::listener::Validity;
+
+pub use challenge::Answers;
+pub use service::Renewals;
+
+/// What the service shares with requests and with the operator.
+#[derive(Debug, Default)]
+pub struct Acme {
+    /// The proofs that are pending.
+    pub answers: Answers,
+    board: Mutex<Vec<Standing>>,
+    tallies: [AtomicU64; Outcome::ALL.len()],
+}
+
+/// How it stands with one certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it is for.
+    pub names: NameSet,
+    /// The one that is served; `None` before the first.
+    pub validity: Option<Validity>,
+    /// When the next is ordered, by the wall clock.
+    pub next_order: Timestamp,
+    /// Orders that failed in a row.
+    pub failures: u32,
+    /// Why the latest failed.
+    pub error: Option<String>,
+}
+
+/// What came of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A certificate.
+    Issued,
+    /// The server said no.
+    Refused,
+    /// The server said that it was too much.
+    RateLimited,
+    /// No answer, or none that could be used.
+    Failed,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Issued, Self::Refused, Self::RateLimited, Self::Failed];
+
+    /// As the metric has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Issued => "issued",
+            Self::Refused => "refused",
+            Self::RateLimited => "rate_limited",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl Acme {
+    /// How it stands with every certificate, by name.
+    #[must_use]
+    pub fn standings(&self) -> Vec<Standing> {
+        self.lock().clone()
+    }
+
+    /// Orders so far that ended so.
+    #[must_use]
+    pub fn orders(&self, outcome: Outcome) -> u64 {
+        // Relaxed: a number to show, publishes nothing.
+        self.tallies[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, outcome: Outcome) {
+        // Relaxed: as above.
+        self.tallies[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn publish(&self, standings: Vec<Standing>) {
+        *self.lock() = standings;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Standing>> {
+        // The board is replaced whole.
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,148 @@
+//! Decides when a certificate is ordered: ahead of its end, and after a failure not before some patience.
+//!
+//! Pure: what time it is and what chance says are arguments. Moments are of the wall clock, since certificates end by it, right or
+//! wrong.
+
+use std::time::Duration;
+
+use sluicegate_limiter::Timestamp;
+
+use crate::listener::Validity;
+
+/// The first wait after a failure; each further one doubles it.
+const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait after a failure, whatever the server asks for.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// What a server that counts orders is given where it does not say how long: its limits are counted by the hour or the week.
+const RATE_LIMITED: Duration = Duration::from_secs(60 * 60);
+
+/// A number that decides where within its span something happens: 0 at the beginning, the largest at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chance(pub(super) u32);
+
+/// What a failure asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Nothing in particular.
+    Nothing,
+    /// That nothing is asked for so long.
+    Wait(Duration),
+    /// That less is asked; how long is not said.
+    Less,
+}
+
+/// When a certificate is renewed.
+///
+/// A third of its lifetime before its end, or `renew_before`, but never before half of it is over: one that is good for six days and
+/// renewed 30 days ahead would be ordered without end. Chance puts it up to a twentieth of the lifetime earlier, so that certificates that
+/// were ordered together are not renewed together.
+pub(super) fn due(
+    validity: Validity,
+    renew_before: Option<Duration>,
+    Chance(chance): Chance,
+) -> Timestamp {
+    let lifetime = validity.ends.saturating_since(validity.begins);
+    let ahead = renew_before.unwrap_or(lifetime / 3);
+    let jitter = share(lifetime / 20, chance);
+    let ahead = ahead.saturating_add(jitter).min(lifetime / 2);
+    validity.begins.saturating_add(lifetime - ahead)
+}
+
+/// How long nothing is tried after so many failures in a row, the latest included.
+///
+/// One minute, doubled up to a day, and up to a fifth longer by chance; at least what the server asks for, at most a day.
+pub(super) fn patience(failures: u32, asked: Asked, Chance(chance): Chance) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let wait = FIRST_PATIENCE.saturating_mul(1 << doublings);
+    let wait = wait.saturating_add(share(wait / 5, chance));
+    let least = match asked {
+        Asked::Nothing => Duration::ZERO,
+        Asked::Wait(least) => least,
+        Asked::Less => RATE_LIMITED,
+    };
+    wait.max(least).min(LONGEST_PATIENCE)
+}
+
+/// `chance` of `whole`, in 2³² parts.
+fn share(whole: Duration, chance: u32) -> Duration {
+    let nanos = (whole.as_nanos() * u128::from(chance)) >> 32;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn good_for(lifetime: Duration) -> Validity {
+        let begins = Timestamp::default().saturating_add(DAY * 20_000);
+        Validity {
+            begins,
+            ends: begins.saturating_add(lifetime),
+        }
+    }
+
+    /// Goal: what is documented. Method: the lifetimes that certificate authorities give, without chance.
+    #[test]
+    fn a_certificate_is_due_when_a_third_of_its_lifetime_is_left() {
+        for (days, due_after) in [(90, 60), (6, 4), (45, 30)] {
+            let validity = good_for(DAY * days);
+            let due = due(validity, None, Chance(0));
+            assert_eq!(due.saturating_since(validity.begins), DAY * due_after);
+        }
+    }
+
+    /// Goal: an operator's word holds as long as it makes sense. Method: 30 days before the end of 90, and of 6.
+    #[test]
+    fn renew_before_never_asks_before_half_of_the_lifetime() {
+        for (days, due_after) in [(90, 60), (6, 3)] {
+            let validity = good_for(DAY * days);
+            let due = due(validity, Some(DAY * 30), Chance(0));
+            assert_eq!(due.saturating_since(validity.begins), DAY * due_after);
+        }
+    }
+
+    /// Goal: nobody is hammered, nobody forgotten. Method: the waits of failures in a row.
+    #[test]
+    fn patience_doubles_from_a_minute_to_a_day() {
+        let waits = [1, 2, 3, 11, 12, u32::MAX]
+            .map(|failures| patience(failures, Asked::Nothing, Chance(0)).as_secs());
+        assert_eq!(waits, [60, 120, 240, 61_440, 86_400, 86_400]);
+    }
+
+    /// Goal: Retry-After is a floor, and a server cannot put an order off for ever. Method: waits below, between and above.
+    #[test]
+    fn what_the_server_asks_for_is_honoured_up_to_a_day() {
+        let after = |asked| patience(1, asked, Chance(0)).as_secs();
+        assert_eq!(after(Asked::Wait(Duration::from_secs(5))), 60);
+        assert_eq!(after(Asked::Wait(Duration::from_secs(7_200))), 7_200);
+        assert_eq!(after(Asked::Wait(Duration::MAX)), 86_400);
+        assert_eq!(after(Asked::Less), 3_600);
+    }
+
+    proptest! {
+        /// Goal: no order without end. Method: any lifetime, wish and chance; the renewal lies in the second half of the lifetime.
+        #[test]
+        fn a_renewal_lies_in_the_second_half_of_the_lifetime(
+            lifetime in 1u64..1 << 56,
+            wish in proptest::option::of(any::<u64>()),
+            chance: u32,
+        ) {
+            let validity = good_for(Duration::from_nanos(lifetime));
+            let due = due(validity, wish.map(Duration::from_nanos), Chance(chance));
+            let after = due.saturating_since(validity.begins);
+            prop_assert!(after >= Duration::from_nanos(lifetime / 2) && due <= validity.ends);
+        }
+
+        /// Goal: chance spreads waits and does not shorten them. Method: any failures and chance.
+        #[test]
+        fn chance_only_adds_patience(failures: u32, chance: u32) {
+            let exact = patience(failures, Asked::Nothing, Chance(0));
+            let wait = patience(failures, Asked::Nothing, Chance(chance));
+            prop_assert!(wait >= exact && wait <= exact + exact / 5);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Says why there is no certificate: in words for the operator, and in kinds for what is done next.
+
+use std::fmt;
+
+use instant_acme::{Error, Problem};
+
+/// Why an order came to nothing.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) kind: Kind,
+    text: String,
+}
+
+/// What kind of failure that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The server says no.
+    Refused,
+    /// The server counts, and it was too much.
+    RateLimited,
+    /// The server does not know the account that it once made.
+    AccountUnknown,
+    /// There was no answer, or nobody could use it, or it could not be kept.
+    Failed,
+}
+
+impl Trouble {
+    /// A failure that is not the server's word.
+    pub(super) fn failed(why: impl fmt::Display) -> Self {
+        Self {
+            kind: Kind::Failed,
+            text: why.to_string(),
+        }
+    }
+
+    /// What the server says of one of the names.
+    pub(super) fn refused(name: &str, problem: &Problem) -> Self {
+        let Self { kind, text } = Self::from(problem);
+        Self {
+            kind,
+            text: format!("{name}: {text}"),
+        }
+    }
+
+    /// A refusal in our own words.
+    pub(super) fn denied(why: impl fmt::Display) -> Self {
+        Self {
+            kind: Kind::Refused,
+            text: why.to_string(),
+        }
+    }
+}
+
+impl From<&Problem> for Trouble {
+    fn from(problem: &Problem) -> Self {
+        let name = problem.r#type.as_deref().unwrap_or_default();
+        // RFC 8555 §6.7.
+        let kind = match name.strip_prefix("urn:ietf:params:acme:error:") {
+            Some("rateLimited") => Kind::RateLimited,
+            Some("accountDoesNotExist") => Kind::AccountUnknown,
+            _ => Kind::Refused,
+        };
+        let text = problem.to_string();
+        // `Problem` opens every text with this.
+        let text = text.strip_prefix("API error: ").unwrap_or(&text);
+        Self {
+            kind,
+            // The server's words go into one line of the log.
+            text: text.escape_debug().to_string(),
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(problem) => Self::from(&problem),
+            Error::Timeout(_) => Self::failed("the server does not come to an end with the order"),
+            other => Self::failed(other.to_string().escape_debug()),
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is done next follows from the server's word. Method: problems as servers send them.
+    #[test]
+    fn refusals_are_told_apart_by_their_type() {
+        for (name, kind) in [
+            ("urn:ietf:params:acme:error:rateLimited", Kind::RateLimited),
+            (
+                "urn:ietf:params:acme:error:accountDoesNotExist",
+                Kind::AccountUnknown,
+            ),
+            ("urn:ietf:params:acme:error:unauthorized", Kind::Refused),
+            ("about:blank", Kind::Refused),
+        ] {
+            let problem = format!(r#"{{"type": "{name}", "detail": "no\nway"}}"#);
+            let problem: Problem = serde_json::from_str(&problem).unwrap();
+            let trouble = Trouble::refused("a.test", &problem);
+            assert_eq!(trouble.kind, kind);
+            assert_eq!(trouble.to_string(), format!("a.test: no\\nway ({name})"));
+        }
+    }
+}

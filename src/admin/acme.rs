@@ -1,0 +1,170 @@
+//! Shows how ordered certificates do: their part of `/status`, and of `/metrics`.
+
+use serde::Serialize;
+
+use super::view::AcmeView;
+use crate::acme::Standing;
+use crate::record::exposition::Family;
+use crate::record::rfc3339;
+
+/// The `acme` of `/status`.
+#[derive(Serialize)]
+pub(super) struct Acme {
+    directory: String,
+    certificates: Vec<Ordered>,
+}
+
+#[derive(Serialize)]
+struct Ordered {
+    names: Vec<String>,
+    not_before: Option<String>,
+    not_after: Option<String>,
+    next_order: String,
+    failures: u32,
+    error: Option<String>,
+}
+
+impl Acme {
+    pub(super) fn of(view: AcmeView) -> Self {
+        Self {
+            directory: view.directory.to_string(),
+            certificates: view.standings.into_iter().map(Ordered::of).collect(),
+        }
+    }
+}
+
+impl Ordered {
+    fn of(standing: Standing) -> Self {
+        let validity = standing.validity;
+        Self {
+            names: standing
+                .names
+                .names()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            not_before: validity.map(|validity| rfc3339::format(validity.begins)),
+            not_after: validity.map(|validity| rfc3339::format(validity.ends)),
+            next_order: rfc3339::format(standing.next_order),
+            failures: standing.failures,
+            error: standing.error,
+        }
+    }
+}
+
+/// Nothing where no certificate is ordered. Moments are seconds since the Unix epoch.
+pub(super) fn families(view: Option<AcmeView>) -> Vec<Family> {
+    let Some(view) = view else {
+        return Vec::new();
+    };
+    let mut orders = Family::counter(
+        "sluicegate_acme_orders_total",
+        "Orders of certificates, by what came of them.",
+    );
+    for (outcome, count) in view.orders {
+        orders.push(&[("result", outcome.name())], count);
+    }
+    let mut next = Family::gauge(
+        "sluicegate_acme_next_order_timestamp_seconds",
+        "When a certificate is ordered next.",
+    );
+    let mut failures = Family::gauge(
+        "sluicegate_acme_failures",
+        "Orders of a certificate that failed since the last that did not.",
+    );
+    for standing in &view.standings {
+        let labels = [("certificate", &**standing.names.first())];
+        next.push(&labels, standing.next_order.as_secs());
+        failures.push(&labels, u64::from(standing.failures));
+    }
+    vec![orders, next, failures]
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_limiter::Timestamp;
+
+    use super::*;
+    use crate::acme::Outcome;
+    use crate::config::rules::NameSet;
+    use crate::listener::Validity;
+
+    fn view() -> AcmeView {
+        let names = |names: &[&str]| {
+            NameSet::new(names.iter().map(|name| (*name).into()).collect()).unwrap()
+        };
+        let standing = |names, validity, next: u64, failures, error: Option<&str>| Standing {
+            names,
+            validity,
+            next_order: Timestamp::from_secs(next),
+            failures,
+            error: error.map(str::to_owned),
+        };
+        let validity = Validity {
+            begins: Timestamp::from_secs(1_000_000_000),
+            ends: Timestamp::from_secs(1_000_000_100),
+        };
+        AcmeView {
+            directory: "https://ca.test/".into(),
+            standings: vec![
+                standing(
+                    names(&["b.test", "a.test"]),
+                    Some(validity),
+                    1_000_000_060,
+                    0,
+                    None,
+                ),
+                standing(names(&["c.test"]), None, 1_000_000_070, 2, Some("no")),
+            ],
+            orders: [
+                (Outcome::Issued, 3),
+                (Outcome::Refused, 4),
+                (Outcome::RateLimited, 5),
+                (Outcome::Failed, 6),
+            ],
+        }
+    }
+
+    /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
+    #[test]
+    fn every_number_is_told() {
+        let status = serde_json::to_value(Acme::of(view())).expect("numbers and text");
+        assert_eq!(
+            status,
+            serde_json::json!({
+                "directory": "https://ca.test/",
+                "certificates": [
+                    {
+                        "names": ["a.test", "b.test"],
+                        "not_before": "2001-09-09T01:46:40.000Z",
+                        "not_after": "2001-09-09T01:48:20.000Z",
+                        "next_order": "2001-09-09T01:47:40.000Z",
+                        "failures": 0,
+                        "error": null,
+                    },
+                    {
+                        "names": ["c.test"],
+                        "not_before": null,
+                        "not_after": null,
+                        "next_order": "2001-09-09T01:47:50.000Z",
+                        "failures": 2,
+                        "error": "no",
+                    },
+                ],
+            })
+        );
+        let text = crate::record::exposition::text(families(Some(view())));
+        let text = String::from_utf8(text).expect("text");
+        for line in [
+            "sluicegate_acme_orders_total{result=\"issued\"} 3",
+            "sluicegate_acme_orders_total{result=\"refused\"} 4",
+            "sluicegate_acme_orders_total{result=\"rate_limited\"} 5",
+            "sluicegate_acme_orders_total{result=\"failed\"} 6",
+            "sluicegate_acme_next_order_timestamp_seconds{certificate=\"a.test\"} 1000000060",
+            "sluicegate_acme_next_order_timestamp_seconds{certificate=\"c.test\"} 1000000070",
+            "sluicegate_acme_failures{certificate=\"c.test\"} 2",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+    }
+}
