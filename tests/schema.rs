@@ -27,6 +27,10 @@ impl Surroundings for Nowhere {
         Err(io::ErrorKind::NotFound.into())
     }
 
+    fn is_open_to_all(&self, _: &std::path::Path) -> bool {
+        false
+    }
+
     fn variable(&self, _: &str) -> Option<String> {
         None
     }

@@ -152,13 +152,8 @@ async fn respond_fixed(
 pub(super) async fn prove(session: &mut Session, context: &Context, proof: &str) -> Result<()> {
     let mut header = own_header(StatusCode::OK, context)?;
     header.insert_header(CONTENT_TYPE, "application/octet-stream")?;
-    send(
-        session,
-        context,
-        header,
-        Bytes::copy_from_slice(proof.as_bytes()),
-    )
-    .await
+    let proof = Bytes::copy_from_slice(proof.as_bytes());
+    send(session, context, header, proof, Kind::Failure).await
 }
 
 /// Whether the client sends its body only when it is told to, RFC 9110 §10.1.1.

@@ -1,6 +1,6 @@
 //! Owns what the stages have learned of one request so far; each stage adds its part, the record stage reads it all.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::body::Prefix;
 use super::cache::Dealings;
 use super::pace::Pace;
 use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
-use crate::client::{Secured, Source};
+use crate::client::{Scheme, Secured, Source};
 use crate::clock;
-use crate::config::rules::Name;
+use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{Held, Tried};
-use crate::record::{Disposition, InFlight, RequestId, Trace};
+use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::Compressor;
-use crate::snapshot::{ActiveRoute, Snapshot};
+use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 /// One request on its way.
 pub struct Context {
@@ -88,6 +88,8 @@ pub struct Context {
     pub received: u64,
     /// How long it is still waited for while it sends them.
     pub(super) pace: Pace,
+    /// When the last of them came, over HTTP/2.
+    pub received_at: Option<Timestamp>,
     _in_flight: InFlight,
 }
 
@@ -130,8 +132,51 @@ impl Context {
             wait: None,
             received: 0,
             pace: Pace::default(),
+            received_at: None,
             _in_flight: in_flight,
         }
+    }
+
+    /// The peer's address; unspecified where the connection has none, which no rule trusts.
+    pub(super) fn peer_address(&self) -> IpAddr {
+        self.peer
+            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
+                peer.ip().to_canonical()
+            })
+    }
+
+    /// How its request came to the gateway.
+    pub(super) fn scheme(&self) -> Scheme {
+        match self.secured {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        }
+    }
+
+    pub(super) fn client_or_unspecified(&self) -> (IpAddr, crate::client::Source) {
+        self.client
+            .unwrap_or((self.peer_address(), crate::client::Source::Connection))
+    }
+
+    pub(super) fn pool(&self) -> Option<&crate::origin::Pool> {
+        match &self.route.as_ref()?.action {
+            ActiveAction::Forward(pool) => Some(pool),
+            ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
+        }
+    }
+
+    pub(super) fn header_case(&self) -> HeaderCase {
+        self.pool()
+            .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
+    }
+
+    pub(super) fn origin_use(&self) -> Option<OriginUse<'_>> {
+        Some(OriginUse {
+            name: &self.pool()?.name,
+            server: self.server?,
+            tries: self.tries,
+            wait: self.wait,
+        })
     }
 
     /// Whether others may wait for the end of this request.

@@ -11,6 +11,7 @@ mod error;
 mod locate;
 mod pace;
 mod proof;
+mod record;
 mod redirect;
 mod shape;
 mod spoken;
@@ -19,7 +20,7 @@ mod tries;
 mod wait;
 
 use std::any::Any;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,15 +36,14 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Ses
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::client::Scheme;
 use crate::clock;
-use crate::config::rules::{HeaderCase, ServerRules};
+use crate::config::rules::ServerRules;
 use crate::live::Live;
 use crate::origin::{
     Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
-use crate::record::{CacheUse, Disposition, OriginUse, Outcome};
+use crate::record::{CacheUse, Disposition};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
@@ -186,6 +186,9 @@ impl ProxyHttp for Gateway {
         body::keep_pace(session, body.as_ref(), context)?;
         body::put_held_first(body, context);
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        if session.as_http2().is_some() {
+            context.received_at = Some(clock::now());
+        }
         match &context.route {
             // What follows an upgrade is no body.
             Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {
@@ -373,7 +376,7 @@ impl ProxyHttp for Gateway {
         error: &Error,
         context: &mut Context,
     ) -> FailToProxy {
-        let fault = spoken::blame(Fault::of(error), session);
+        let fault = spoken::blame(Fault::of(error), session, context);
         context.disposition = Some(fault.disposition());
         if fault == Fault::ClientGone {
             crate::listener::note_given_up();
@@ -527,86 +530,6 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
     Ok(true)
 }
 
-impl Gateway {
-    fn record(&self, session: &Session, context: &Context) {
-        let head = session.req_header();
-        let request = RequestHead::from(head);
-        self.0.record(&Outcome {
-            arrived: context.arrived,
-            request_id: context.request_id,
-            trace: context.trace,
-            client: context.client.map(|(address, _)| address),
-            peer: context.peer.map(|peer| peer.ip()),
-            secured: context.secured.as_deref(),
-            method: head.method.as_str().as_bytes(),
-            host: without_port(request.host()).as_bytes(),
-            target: request.target.as_bytes(),
-            protocol: protocol(head.version),
-            route: context.route.as_ref().map(|route| &route.metrics),
-            verdict: context.judged.as_ref().map(|judged| &judged.verdict),
-            beside: context
-                .judged
-                .as_ref()
-                .and_then(|judged| judged.beside.as_deref()),
-            list: context.list.as_deref(),
-            gaps: &context.gaps.0,
-            barred: context.barred.as_ref(),
-            disposition: context.disposition.unwrap_or(Disposition::Internal),
-            status: answered(session).map_or(0, |response| response.status.as_u16()),
-            bytes_received: context.received,
-            bytes_sent: session.body_bytes_sent() as u64,
-            total: clock::since(context.arrived),
-            decision: context.decision,
-            cache: cache::cache_use(session, context),
-            origin: context.origin_use(),
-        });
-    }
-}
-
-impl Context {
-    /// The peer's address; unspecified where the connection has none, which no rule trusts.
-    fn peer_address(&self) -> IpAddr {
-        self.peer
-            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
-                peer.ip().to_canonical()
-            })
-    }
-
-    /// How its request came to the gateway.
-    fn scheme(&self) -> Scheme {
-        match self.secured {
-            Some(_) => Scheme::Https,
-            None => Scheme::Http,
-        }
-    }
-
-    fn client_or_unspecified(&self) -> (IpAddr, crate::client::Source) {
-        self.client
-            .unwrap_or((self.peer_address(), crate::client::Source::Connection))
-    }
-
-    fn pool(&self) -> Option<&crate::origin::Pool> {
-        match &self.route.as_ref()?.action {
-            ActiveAction::Forward(pool) => Some(pool),
-            ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
-        }
-    }
-
-    fn header_case(&self) -> HeaderCase {
-        self.pool()
-            .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
-    }
-
-    fn origin_use(&self) -> Option<OriginUse<'_>> {
-        Some(OriginUse {
-            name: &self.pool()?.name,
-            server: self.server?,
-            tries: self.tries,
-            wait: self.wait,
-        })
-    }
-}
-
 /// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
 fn answered(session: &Session) -> Option<&ResponseHeader> {
     session
@@ -616,20 +539,4 @@ fn answered(session: &Session) -> Option<&ResponseHeader> {
 
 fn is_final(status: StatusCode) -> bool {
     !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
-}
-
-/// `a.test:80` and `[::1]:80` without their port.
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => name,
-        _ => host,
-    }
-}
-
-fn protocol(version: http::Version) -> &'static str {
-    match version {
-        http::Version::HTTP_2 => "HTTP/2",
-        http::Version::HTTP_10 => "HTTP/1.0",
-        _ => "HTTP/1.1",
-    }
 }

@@ -8,7 +8,9 @@ use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
 
+use super::context::Context;
 use super::error::Fault;
+use crate::clock;
 use crate::origin::Pool;
 use crate::response::Problem;
 
@@ -61,12 +63,17 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
     )
 }
 
-/// Who is to blame, when an origin was silent only because the client was. HTTP/1 bodies have a time of their own for each read; those of
-/// HTTP/2 meet that of the origin, which waits for their end.
-pub(super) fn blame(fault: Fault, session: &mut Session) -> Fault {
+/// Who is to blame, when an origin was silent only because the client was, for most of the time that the origin has. HTTP/1 bodies have a
+/// time of their own for each read; those of HTTP/2 meet that of the origin.
+pub(super) fn blame(fault: Fault, session: &mut Session, context: &Context) -> Fault {
     let waits_for_client =
         session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
-    if waits_for_client && fault == Fault::Origin(Problem::OriginTimeout) {
+    let silent = clock::since(context.received_at.unwrap_or(context.tried_at));
+    let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);
+    if waits_for_client
+        && fault == Fault::Origin(Problem::OriginTimeout)
+        && patience.is_some_and(|patience| silent > patience)
+    {
         return Fault::Client(Problem::BodyTimeout);
     }
     fault

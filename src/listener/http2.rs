@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
@@ -40,6 +41,7 @@ pub(super) async fn serve(
     stream: Stream,
     shutdown: &ShutdownWatch,
 ) {
+    let patience = live.snapshot().rules.server.client_read_timeout;
     let tally = Arc::new(Tally::default());
     let connection = Arc::new(Connection {
         live: Arc::clone(live),
@@ -49,6 +51,8 @@ pub(super) async fn serve(
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
         () = tally.exceeded.notified() => live.recorder.metrics.abuse.ended(),
+        // Pingora waits for the first frames without end, and so does nobody here.
+        () = tally.silence(patience) => {}
         _ = connection.process_new(stream, shutdown) => {}
     }
 }
@@ -115,6 +119,14 @@ impl Tally {
     fn begin(&self) {
         // Relaxed, here and below: two counts that need not agree; being off by the streams under way changes nothing that matters.
         self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends when no request has begun for so long; never once one has.
+    async fn silence(&self, patience: Duration) {
+        tokio::time::sleep(patience).await;
+        if self.begun.load(Ordering::Relaxed) > 0 {
+            std::future::pending().await
+        }
     }
 
     fn give_up(&self) {

@@ -17,10 +17,10 @@ use rustix::process::geteuid;
 use tokio::sync::Notify;
 
 use super::line::Lines;
+use super::presence::Presence;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
-use crate::listener::Presence;
 use crate::server::sockets::Sockets;
 use crate::supervisor;
 

@@ -25,6 +25,7 @@
 mod ask;
 mod incumbent;
 mod line;
+mod presence;
 mod successor;
 
 pub use ask::{AskError, ask};

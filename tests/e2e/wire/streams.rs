@@ -60,15 +60,45 @@ async fn a_body_that_stops_is_the_clients_fault() {
         .rules("[[route]]\npath = \"/told\"\norigin = \"h2c\"\n[[route]]\npath = \"/*\"\norigin = \"h1\"")
         .start()
         .await;
+    // Kept: who leaves before the whole answer is recorded as gone.
+    let mut open_connections = Vec::new();
     for path in [&b"/told"[..], b"/h1"] {
         let mut frames = Frames::connect(gateway.address()).await;
         let open = head(b"POST", path, &[]);
         frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
         frames.write(&frame(DATA, 0, 1, b"a piece")).await;
         assert_eq!(frames.fate(1).await, Fate::Answered(408));
+        open_connections.push(frames);
     }
     for line in gateway.access_lines(2).await {
         assert_eq!(line["outcome"], "rejected", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
+    // Goal: a client that goes on sending is never blamed. Method: a body in pieces that takes longer than a read of the origin may. By HTTP/1.1 it arrives; by HTTP/2 the time counts from the head on, and it is the origin's that is over.
+    let h2c = EchoOrigin::start().await;
+    let h1 = Origin::echo();
+    let gateway = Setup::new()
+        .servers("h2c", &[h2c.address])
+        .origin_line("protocol = \"h2c\"\ntimeouts = { read = \"2s\" }")
+        .origin("h1", &h1)
+        .origin_line("timeouts = { read = \"2s\" }")
+        .rules("[[route]]\npath = \"/told\"\norigin = \"h2c\"\n[[route]]\npath = \"/*\"\norigin = \"h1\"")
+        .start()
+        .await;
+    for (path, status) in [(&b"/told"[..], 504), (b"/h1", 200)] {
+        let mut frames = Frames::connect(gateway.address()).await;
+        let open = head(b"POST", path, &[]);
+        frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+        for _ in 0..15 {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            frames.write(&frame(DATA, 0, 1, b"a piece")).await;
+        }
+        frames.write(&frame(DATA, END_STREAM, 1, b"")).await;
+        let fate = frames.fate(1).await;
+        assert_eq!(fate, Fate::Answered(status), "{}", path.escape_ascii());
     }
 }
 

@@ -1,0 +1,34 @@
+//! Counts the conversations with successors that are open, so that they have a bound.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The conversations of the process.
+#[derive(Debug, Default)]
+pub(super) struct Presence(AtomicUsize);
+
+/// One conversation; it counts until this is dropped.
+#[derive(Debug)]
+pub(super) struct Present(Arc<Presence>);
+
+impl Presence {
+    /// One more.
+    #[must_use]
+    pub(super) fn enter(self: &Arc<Self>) -> Present {
+        // Relaxed, here and below: a count to look at, publishes nothing.
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Present(Arc::clone(self))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub(super) fn open(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
