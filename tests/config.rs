@@ -208,6 +208,7 @@ fn every_key_occurs_in_the_reference() {
         "proxy_protocol_from",
         "html_file",
         "hash_key",
+        "max_connections",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))

@@ -17,7 +17,6 @@ mod tls;
 mod wrk;
 
 pub use acme::{AcmeServer, Fault};
-pub use client::{Client, Request, Response, delete, get, head, options, post};
 pub use client::{Client, Request, Response, delete, get, head, options, post, request};
 pub use eventually::{eventually, within};
 pub use flood::Flood;

@@ -77,7 +77,8 @@ async fn a_body_that_stops_is_the_clients_fault() {
 
 #[tokio::test]
 async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
-    // Goal: a client that goes on sending is never blamed. Method: a body in pieces that takes longer than a read of the origin may. By HTTP/1.1 it arrives; by HTTP/2 the time counts from the head on, and it is the origin's that is over.
+    // Goal: a client that goes on sending is never blamed. Method: a body in pieces that takes longer than a read of the origin may. By
+    // HTTP/1.1 it arrives; by HTTP/2 the time counts from the head on, and it is the origin's that is over.
     let h2c = EchoOrigin::start().await;
     let h1 = Origin::echo();
     let gateway = Setup::new()
