@@ -39,22 +39,15 @@ use crate::client::{Peer, Scheme, Source};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::listener::secured;
+use crate::origin::OVERRIDES;
 use crate::record::Disposition;
 use crate::response::Problem;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Fields by which some origins let a request be another than its first line says. A key does not tell these apart, so what has one is
-/// neither looked up nor stored.
-const DISGUISES: [&str; 6] = [
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-forwarded-scheme",
-];
+/// The field by which some origins let a request have come by another scheme.
+const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");
 
 /// What a request has to do with the cache.
 #[derive(Debug)]
@@ -201,7 +194,9 @@ fn is_storable(head: &RequestHeader) -> bool {
         && !fields.contains_key(UPGRADE)
         && !fields.contains_key(EXPECT)
         && !RequestHead::from(head).host().is_empty()
-        && DISGUISES.iter().all(|name| !fields.contains_key(*name))
+        // A key does not tell apart what these make of a request, so one that has any is neither looked up nor stored.
+        && !fields.contains_key(X_FORWARDED_SCHEME)
+        && OVERRIDES.iter().all(|name| !fields.contains_key(*name))
 }
 
 /// What the request's answer is known by.

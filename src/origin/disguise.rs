@@ -15,7 +15,7 @@ use super::headers::Introduction;
 use crate::config::rules::{ForwardedSource, OverrideFields};
 
 /// Read in place of the path or the method.
-const OVERRIDES: [&str; 7] = [
+pub const OVERRIDES: [&str; 7] = [
     "x-original-url",
     "x-original-uri",
     "x-rewrite-url",

@@ -19,6 +19,7 @@ mod sticky;
 
 pub use case::{Fields, edit_request, edit_response};
 pub use complaint::Complaints;
+pub use disguise::OVERRIDES;
 pub use failure::{Failure, TryOutcome};
 pub use headers::{Introduction, introduce, strip_hop_by_hop};
 pub use health::HealthChecks;

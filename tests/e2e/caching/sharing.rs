@@ -178,7 +178,8 @@ async fn what_hides_another_request_is_not_stored() {
     // with one and then without.
     for name in ["x-original-url", "x-rewrite-url", "x-http-method-override"] {
         let origin = mirror(&[FRESH], name);
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let rules = format!("[server]\noverride_fields = \"pass\"\n{}", storing(""));
+        let gateway = Gateway::before(&origin, &rules).await;
         let answer = gateway.send(get("/").header(name, "evil")).await;
         assert_eq!(answer.text(), "/ evil");
         assert_eq!(gateway.get("/").await.text(), "/ nobody", "{name}");

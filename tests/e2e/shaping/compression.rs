@@ -163,6 +163,7 @@ async fn curl_reads_what_nginx_sent() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let (head, text) = text.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
     assert!(head.contains("content-encoding: "), "{head}");
     assert_eq!(text, body.trim());
 }

@@ -8,7 +8,7 @@ html = "<h1>{status} {reason}</h1>{request_id}"
 json = '{ "error": {status}, "id": "{request_id}" }'
 
 [error_pages.502]
-html_file = "502.html"
+html_file = "../502.html"
 
 [limit.one]
 key = "client.ip"
