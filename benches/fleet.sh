@@ -25,55 +25,16 @@ done
 needs="nginx redis-server redis-cli curl cargo" example=paced
 . benches/processes.sh
 
-mkdir "$dir/logs"
-for name in origin redis listen1 listen2 listen3 admin1 admin2 admin3; do free_port "$name"; done
+. benches/fleet/gateways.sh
 
-body=$(printf '%0100d' 0)
-sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin|g" -e "s|{body}|$body|g" benches/fleet/origin.conf >"$dir/origin.conf"
-start origin any "$origin" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+free_port redis
 start redis any "$redis" redis-server --port "$redis" --bind 127.0.0.1 --save "" --appendonly no --dir "$dir"
-lasting=$pids
-
-start_gateways() { # NUMBER MODE
-    local number store="" mode=""
-    if [ "$2" != local ]; then
-        store="[store]\nurl = \"redis://127.0.0.1:$redis\""
-        mode="store = \"$2\""
-    fi
-    gateways="" addresses=""
-    for number in $(seq "$1"); do
-        local listen=listen$number admin=admin$number
-        # A directory for each, since each watches its own.
-        mkdir -p "$dir/$number"
-        sed -e "s|{dir}|$dir|g" -e "s|{name}|gateway$number|g" -e "s|{listen}|${!listen}|g" -e "s|{admin}|${!admin}|g" \
-            -e "s|{origin}|$origin|g" -e "s|{store}|$store|g" -e "s|{mode}|$mode|g" \
-            benches/fleet/sluicegate.toml >"$dir/$number/gateway.toml"
-        start "gateway$number" any "${!listen}" "$release/sluicegate" run --config "$dir/$number/gateway.toml"
-        gateways="$gateways $started"
-        addresses="$addresses,127.0.0.1:${!listen}"
-    done
-    # The first heartbeats and the scripts, which belong to no request. And every run begins where a window does, so that each can
-    # admit the same.
-    sleep 2
-    sleep "$(awk -v now="$(date +%s.%N)" 'BEGIN { print 10 - now % 10 }')"
-}
-
-stop_gateways() {
-    # shellcheck disable=SC2086 # one word a process
-    { kill -KILL $gateways && wait $gateways; } 2>/dev/null || true
-    pids=$lasting
-    find "$dir" \( -name '*.log' -o -name '*.out' \) -exec truncate -s 0 {} +
-    redis-cli -p "$redis" flushall >/dev/null
-}
 
 # CPU time of the gateways, in clock ticks.
 spent() {
     local pid
     for pid in $gateways; do ticks "$pid"; done | awk '{ sum += $1 } END { print sum }'
 }
-
-# Requests that the origin answered.
-counted() { curl -s "http://127.0.0.1:$origin/count" | awk 'NR == 3 { print $3 }'; }
 
 # Scripts that the store was asked to run.
 asked() {
@@ -85,11 +46,12 @@ asked() {
 measure() { # GATEWAYS MODE TRAFFIC OPTIONS...
     local number=$1 mode=$2 traffic=$3 before after origin_before origin_after asked_before asked_after
     shift 3
-    start_gateways "$number" "$mode"
+    start_gateways "$number" "$mode" "url = \"redis://127.0.0.1:$redis\""
     before=$(spent) origin_before=$(counted) asked_before=$(asked)
-    "$release/examples/paced" --to "${addresses#,}" --path /limited --seconds "$seconds" "$@" >"$dir/paced"
+    "$release/examples/paced" --to "$addresses" --path /limited --seconds "$seconds" "$@" >"$dir/paced"
     after=$(spent) origin_after=$(counted) asked_after=$(asked)
     stop_gateways
+    redis-cli -p "$redis" flushall >/dev/null
     local name=$mode
     [ "$number" -gt 1 ] || name=one
     # The looks at the origin's counter are counted too, one of them in between.

@@ -63,17 +63,21 @@ pub struct LastWasRefused;
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    type CTX = Context;
+    // On the heap at once: the future of a request is copied there, and all that lies in it with it.
+    type CTX = Box<Context>;
 
-    fn new_ctx(&self) -> Context {
-        Context::new(self.0.snapshot(), self.0.recorder.metrics.in_flight())
+    fn new_ctx(&self) -> Self::CTX {
+        Box::new(Context::new(
+            self.0.snapshot(),
+            self.0.recorder.metrics.in_flight(),
+        ))
     }
 
     fn init_downstream_modules(&self, _: &mut HttpModules) {
         // The default adds a compression module that costs every request and does nothing here.
     }
 
-    async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, context: &mut Self::CTX) -> Result<bool> {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
@@ -112,12 +116,12 @@ impl ProxyHttp for Gateway {
             .map_err(|error| error.into_down())
     }
 
-    fn request_cache_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
+    fn request_cache_filter(&self, session: &mut Session, context: &mut Self::CTX) -> Result<()> {
         cache::allow(session, context, self.0.cache);
         Ok(())
     }
 
-    fn cache_key_callback(&self, session: &Session, context: &mut Context) -> Result<CacheKey> {
+    fn cache_key_callback(&self, session: &Session, context: &mut Self::CTX) -> Result<CacheKey> {
         cache::key_of(session, context)
     }
 
@@ -127,7 +131,7 @@ impl ProxyHttp for Gateway {
         meta: &CacheMeta,
         _: &mut HitHandler,
         _: bool,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<Option<ForcedFreshness>> {
         Ok(cache::judge_found(session, meta, context))
     }
@@ -135,7 +139,7 @@ impl ProxyHttp for Gateway {
     async fn proxy_upstream_filter(
         &self,
         session: &mut Session,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<bool> {
         cache::may_ask(session, context).await
     }
@@ -144,7 +148,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &Session,
         response: &ResponseHeader,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<RespCacheable> {
         cache::judge_answer(session, response, context)
     }
@@ -152,7 +156,7 @@ impl ProxyHttp for Gateway {
     fn cache_vary_filter(
         &self,
         meta: &CacheMeta,
-        _: &mut Context,
+        _: &mut Self::CTX,
         request: &RequestHeader,
     ) -> Option<HashBinary> {
         cache::variance(meta, request)
@@ -162,7 +166,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        _: &mut Context,
+        _: &mut Self::CTX,
     ) -> RangeType {
         cache::cut(session, response)
     }
@@ -170,7 +174,7 @@ impl ProxyHttp for Gateway {
     fn should_serve_stale(
         &self,
         session: &mut Session,
-        context: &mut Context,
+        context: &mut Self::CTX,
         error: Option<&Error>,
     ) -> bool {
         cache::serves_stale(session, context, error)
@@ -181,7 +185,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         body: &mut Option<Bytes>,
         _: bool,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<()> {
         body::keep_pace(session, body.as_ref(), context)?;
         body::put_held_first(body, context);
@@ -201,7 +205,7 @@ impl ProxyHttp for Gateway {
     async fn upstream_peer(
         &self,
         session: &mut Session,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<Box<HttpPeer>> {
         tries::next(session, context).await
     }
@@ -210,7 +214,7 @@ impl ProxyHttp for Gateway {
         &self,
         _: &mut Session,
         _: &HttpPeer,
-        context: &mut Context,
+        context: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
         tries::unconnected(context, error)
@@ -221,7 +225,7 @@ impl ProxyHttp for Gateway {
         peer: &HttpPeer,
         session: &mut Session,
         error: Box<Error>,
-        context: &mut Context,
+        context: &mut Self::CTX,
         client_reused: bool,
     ) -> Box<Error> {
         let error = error.more_context(format!("Peer: {peer}"));
@@ -232,7 +236,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         request: &mut RequestHeader,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<()> {
         let Some(pool) = context.pool() else {
             return Ok(());
@@ -266,7 +270,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<()> {
         if is_final(response.status) {
             tries::judge(session, context, response.status)?;
@@ -293,7 +297,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         body: &mut Option<Bytes>,
         _: bool,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         let bytes = body.as_ref().map_or(0, Bytes::len);
         cache::watch_size(session, bytes, context);
@@ -310,7 +314,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<()> {
         cache::restore(session, context);
         cache::settle_by_stored(session, context);
@@ -341,7 +345,7 @@ impl ProxyHttp for Gateway {
         _: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         let end = if end_of_stream {
             End::Here
@@ -359,7 +363,7 @@ impl ProxyHttp for Gateway {
         &self,
         _: &mut Session,
         _: &mut HeaderMap,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> Result<Option<Bytes>> {
         let mut rest = None;
         if context.compressor.is_some() {
@@ -374,7 +378,7 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         error: &Error,
-        context: &mut Context,
+        context: &mut Self::CTX,
     ) -> FailToProxy {
         let fault = spoken::blame(Fault::of(error), session, context);
         context.disposition = Some(fault.disposition());
@@ -400,7 +404,7 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    fn suppress_error_log(&self, _: &Session, _: &Context, error: &Error) -> bool {
+    fn suppress_error_log(&self, _: &Session, _: &Self::CTX, error: &Error) -> bool {
         // The access log has a line for each; only our own failures belong into the process log.
         Fault::of(error) != Fault::Us
     }
@@ -408,14 +412,14 @@ impl ProxyHttp for Gateway {
     fn suppress_proxy_warn_log(
         &self,
         _: &Session,
-        _: &Context,
+        _: &Self::CTX,
         _: &Error,
         _: ProxyWarnLogContext,
     ) -> bool {
         true
     }
 
-    async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Context) {
+    async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Self::CTX) {
         if cache::is_refresh(session) {
             return self.note_refresh();
         }
@@ -434,7 +438,7 @@ impl ProxyHttp for Gateway {
     fn persist_connection_context(
         &self,
         _: &Session,
-        context: &Context,
+        context: &Self::CTX,
     ) -> Option<Box<dyn Any + Send + Sync>> {
         context
             .disposition
