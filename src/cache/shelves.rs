@@ -5,7 +5,7 @@
 //!
 //! A body is handed out as a reference, so a lock is never held while bytes are copied; one that is evicted lives on for those that read
 //! it. Answers become visible when they are whole: a reader of half an answer would be bound to the pace of the client that fetches it,
-//! or to memory without bound where that client reads slowly and the length is not known ([`super::writer`]).
+//! or to memory without bound where that client reads slowly and the length is not known (`super::writer`).
 //!
 //! # Concurrency
 //! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added under the lock

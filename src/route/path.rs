@@ -36,7 +36,7 @@
 //!
 //! # Limits
 //!
-//! A path can be decoded [`DECODINGS`] times more than once; one that is still escaped then is an error.
+//! A path can be decoded `DECODINGS` times more than once; one that is still escaped then is an error.
 
 use std::borrow::Cow;
 use std::fmt;
