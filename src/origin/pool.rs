@@ -226,7 +226,7 @@ impl Pool {
         self.find(wish)
     }
 
-    /// As [`choose`](Self::choose), for a request that [waits](Queue::wait) after that.
+    /// As [`choose`](Self::choose), for a request that waits after that.
     pub fn find(&self, wish: &Wish) -> Choice {
         let set = self.servers.load();
         let mut terms = Terms {
