@@ -245,6 +245,9 @@ fn configuration(rules: &Rules) -> ServerConf {
         // Measured: one runtime a thread without stealing costs 5–10 % less CPU a request.
         work_stealing: false,
         upstream_keepalive_pool_size: bounds::ORIGIN_IDLE_CONNECTIONS,
+        // Pingora's own timers are fired for all threads by one, and what they share is locked and fetched at each wait for an origin. A
+        // timer of tokio's belongs to the thread that waits.
+        fast_timeout_to_tokio_threshold_seconds: Some(0),
         max_retries: usize::from(bounds::MAX_TRIES),
         // The drain below ends the process earlier, as soon as nothing is in flight.
         grace_period_seconds: Some(bounds::LONGEST_DRAIN.as_secs()),

@@ -266,7 +266,7 @@ pub(super) fn judge_found(
 }
 
 /// Whether the client wants what is stored or nothing: RFC 9111 §5.2.1.7.
-fn forbids_asking(session: &Session, context: &Context) -> bool {
+pub(super) fn forbids_asking(session: &Session, context: &Context) -> bool {
     let looked = session.cache.enabled() || session.cache.bypassing();
     let wish = context.cache.as_ref().map(|dealings| dealings.wish);
     looked && wish.is_some_and(|wish| wish.forbids_asking())
@@ -362,17 +362,13 @@ fn max_object(context: &Context) -> usize {
         .unwrap_or(usual)
 }
 
-/// Goes on to the origin, unless the request forbids that: then it is answered with 504.
-pub(super) async fn may_ask(session: &mut Session, context: &mut Context) -> Result<bool> {
-    if !forbids_asking(session, context) {
-        return Ok(true);
-    }
+/// Answers a request that forbids to ask the origin for what is not stored, with 504.
+pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(AnsweredBy::Cache, status, &HeaderMap::new());
     context.land();
     context.disposition = Some(Disposition::Rejected);
     answer::reject(session, context, Problem::NotStored)
         .await
-        .map_err(|error| error.into_down())?;
-    Ok(false)
+        .map_err(|error| error.into_down())
 }

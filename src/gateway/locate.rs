@@ -69,11 +69,15 @@ impl<'a> RequestHead<'a> {
     /// What follows the `?` of the target; empty where nothing does.
     #[must_use]
     pub fn query(&self) -> &'a str {
-        let target = self
-            .target
-            .split_once('#')
-            .map_or(self.target, |(target, _)| target);
-        target.split_once('?').map_or("", |(_, query)| query)
+        // This is asked for more than once a request, and most targets have neither mark.
+        let bytes = self.target.as_bytes();
+        match memchr::memchr2(b'?', b'#', bytes) {
+            Some(mark) if bytes[mark] == b'?' => {
+                let end = memchr::memchr(b'#', bytes).unwrap_or(bytes.len());
+                &self.target[mark + 1..end]
+            }
+            _ => "",
+        }
     }
 
     /// The authority or `Host` as sent; empty when absent or not text.

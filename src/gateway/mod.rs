@@ -141,7 +141,12 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Self::CTX,
     ) -> Result<bool> {
-        cache::may_ask(session, context).await
+        if !cache::forbids_asking(session, context) {
+            return Ok(true);
+        }
+        // Boxed, as above.
+        Box::pin(cache::decline(session, context)).await?;
+        Ok(false)
     }
 
     fn response_cache_filter(

@@ -12,7 +12,6 @@ use pingora::proxy::Session;
 
 use super::answer;
 use super::context::Context;
-use super::locate::RequestHead;
 use crate::client::Source;
 use crate::live::Live;
 use crate::record::Disposition;
@@ -23,9 +22,7 @@ pub(super) fn wanted(live: &Live, session: &Session) -> Option<Arc<str>> {
     if head.method != Method::GET {
         return None;
     }
-    let target = RequestHead::from(head).target;
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    live.acme.answers.answer(path)
+    live.acme.answers.answer(head.uri.path())
 }
 
 /// Shows it.

@@ -47,8 +47,8 @@ impl Gateway {
 
 /// `a.test:80` and `[::1]:80` without their port.
 fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') => name,
+    match memchr::memrchr2(b':', b']', host.as_bytes()) {
+        Some(colon) if host.as_bytes()[colon] == b':' => &host[..colon],
         _ => host,
     }
 }

@@ -83,11 +83,16 @@ enum Version {
 /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
 /// not for another.
 fn request_line(line: &[u8]) -> Option<(Version, &[u8])> {
-    let mut words = line.split(|&byte| byte == b' ');
-    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    // One space more would lie in the target, which holds none.
+    let (first, last) = (memchr::memchr(b' ', line)?, memchr::memrchr(b' ', line)?);
+    let (method, target, version) = (
+        &line[..first],
+        line.get(first + 1..last)?,
+        &line[last + 1..],
+    );
     // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
     let known = Method::from_bytes(method).is_ok_and(|method| method != Method::CONNECT);
-    if words.next().is_some() || !known || !is_target(target) {
+    if !known || !is_target(target) {
         return None;
     }
     match version {
@@ -99,11 +104,10 @@ fn request_line(line: &[u8]) -> Option<(Version, &[u8])> {
 
 /// Whether the proxy will take the target. It answers others itself, and no line of the access log would tell.
 fn is_target(target: &[u8]) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/?&=%-._~+,:;@!$'()*".contains(byte);
     match target {
-        [b'/', rest @ ..] if rest.iter().all(plain) => true,
+        [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => true,
         // RFC 9112 §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
-        _ if target.contains(&b'#') => false,
+        _ if target.iter().any(|byte| matches!(byte, b'#' | 0..=b' ')) => false,
         [b'/', ..] => PathAndQuery::try_from(target).is_ok(),
         _ => Uri::try_from(target).is_ok(),
     }
@@ -133,12 +137,13 @@ struct Framing<'a> {
 impl<'a> Framing<'a> {
     /// Takes a field line; `None` when it is folded, has no name, holds what no field may, or contradicts what came before.
     fn add(&mut self, line: &'a [u8]) -> Option<()> {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        let (name, value) = (&line[..colon], &line[colon + 1..]);
-        // A token has no space. RFC 9112 §5.1: none stands before the colon; §5.2: a line that starts with one continues the last, which
-        // is obsolete.
-        if name.is_empty() || !name.iter().all(|&byte| TOKEN[usize::from(byte)]) || !is_value(value)
-        {
+        // A token has neither colon nor space. RFC 9112 §5.1: none stands before the colon; §5.2: a line that starts with one continues
+        // the last, which is obsolete.
+        let end = line.iter().position(|&byte| !TOKEN[usize::from(byte)])?;
+        let (name, [b':', value @ ..]) = line.split_at(end) else {
+            return None;
+        };
+        if name.is_empty() || !is_value(value) {
             return None;
         }
         let value = value.trim_ascii();
@@ -202,19 +207,25 @@ pub(super) fn is_token(byte: u8) -> bool {
 }
 
 /// RFC 9110 §5.6.2: what a token, such as the name of a field, is made of.
-const TOKEN: [bool; 256] = {
-    let mut token = [false; 256];
+const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
+
+/// What the targets of most requests are made of.
+const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
+
+const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
+    let mut members = [false; 256];
     let mut byte = 0;
-    while byte < token.len() {
-        let is_mark = matches!(
-            byte as u8,
-            b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~'
-        );
-        token[byte] = (byte as u8).is_ascii_alphanumeric() || is_mark;
+    while byte < members.len() {
+        members[byte] = (byte as u8).is_ascii_alphanumeric();
         byte += 1;
     }
-    token
-};
+    let mut mark = 0;
+    while mark < marks.len() {
+        members[marks[mark] as usize] = true;
+        mark += 1;
+    }
+    members
+}
 
 /// RFC 9110 §5.5: a value has no control characters but tabs. Every byte is looked at, so that many are at once.
 fn is_value(value: &[u8]) -> bool {
@@ -234,7 +245,7 @@ struct Lines<'a> {
 enum Line<'a> {
     Partial,
     Whole(&'a [u8]),
-    /// Its end is a bare line feed, or it holds a bare carriage return.
+    /// Its end is a bare line feed.
     Broken,
 }
 
@@ -247,7 +258,8 @@ impl<'a> Lines<'a> {
         self.rest = rest;
         self.at += line.len();
         match line {
-            [text @ .., b'\r', b'\n'] if memchr::memchr(b'\r', text).is_none() => Line::Whole(text),
+            // A bare carriage return within belongs to no method, target, version, name or value.
+            [text @ .., b'\r', b'\n'] => Line::Whole(text),
             _ => Line::Broken,
         }
     }
@@ -258,13 +270,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLAIN: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
+    const USUAL: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
 
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
     #[test]
     fn a_whole_head_tells_its_length_and_framing() {
         let cases: [(&[u8], usize, Body); 6] = [
-            (PLAIN, 2, Body::Length(0)),
+            (USUAL, 2, Body::Length(0)),
             (
                 b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
                 2,
@@ -307,6 +319,12 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: a\r\nX: b\rY: c\r\n\r\n",
             "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /  HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a\rb HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://a/\rb HTTP/1.1\r\nHost: a\r\n\r\n",
+            "G\rT / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n",
             "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",
@@ -353,8 +371,8 @@ mod tests {
 
         /// Goal: how bytes arrive does not matter. Method: every prefix of a plain head is partial.
         #[test]
-        fn a_prefix_of_a_head_is_partial(end in 0..PLAIN.len()) {
-            prop_assert_eq!(Head::find(&PLAIN[..end]), Head::Partial);
+        fn a_prefix_of_a_head_is_partial(end in 0..USUAL.len()) {
+            prop_assert_eq!(Head::find(&USUAL[..end]), Head::Partial);
         }
     }
 }

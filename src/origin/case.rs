@@ -77,9 +77,6 @@ macro_rules! cased_fields {
 cased_fields!(RequestHeader);
 cased_fields!(ResponseHeader);
 
-/// Most fields that one edit adds: the map grows once for them.
-const ADDED: usize = 6;
-
 /// Edits the fields of a request that goes to an origin.
 ///
 /// # Errors
@@ -96,7 +93,6 @@ pub fn edit_request(
     let unusual = (!request.raw_path().starts_with(b"/")).then(|| request.raw_path().to_vec());
     let blank = RequestHeader::from(Request::new(()).into_parts().0);
     let mut parts = request::Parts::from(mem::replace(request, blank));
-    parts.headers.reserve(ADDED);
     edit(&mut parts.headers)?;
     *request = RequestHeader::from(parts);
     unusual.map_or(Ok(()), |target| request.set_raw_path(&target))
@@ -119,7 +115,6 @@ pub fn edit_response(
     let reason = response.get_reason_phrase().filter(own).map(str::to_owned);
     let blank = ResponseHeader::from(Response::new(()).into_parts().0);
     let mut parts = response::Parts::from(mem::replace(response, blank));
-    parts.headers.reserve(ADDED);
     edit(&mut parts.headers)?;
     *response = ResponseHeader::from(parts);
     reason.map_or(Ok(()), |reason| response.set_reason_phrase(Some(&reason)))

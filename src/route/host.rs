@@ -50,10 +50,10 @@ pub fn normalise(authority: &str) -> Result<Cow<'_, str>, HostError> {
             Cow::Owned(normal)
         });
     }
-    let host = match authority.split_once(':') {
-        Some((host, port)) => {
-            check_port(port)?;
-            host
+    let host = match memchr::memchr(b':', authority.as_bytes()) {
+        Some(colon) => {
+            check_port(&authority[colon + 1..])?;
+            &authority[..colon]
         }
         None => authority,
     };

@@ -103,7 +103,10 @@ impl<'a> NormalPath<'a> {
     ///
     /// [`PathError`] where the path is not absolute, an escape is broken, or a control character occurs.
     pub fn parse(path: &'a str) -> Result<Self, PathError> {
-        let path = path.split_once(['?', '#']).map_or(path, |(path, _)| path);
+        let path = match memchr::memchr2(b'?', b'#', path.as_bytes()) {
+            Some(mark) => &path[..mark],
+            None => path,
+        };
         if !path.starts_with('/') {
             return Err(PathError::NotAbsolute);
         }

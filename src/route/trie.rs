@@ -88,8 +88,8 @@ fn below(path: &str) -> &str {
 
 /// The first segment, and what follows the slash behind it, if there is one.
 fn split(path: &str) -> (&str, Option<&str>) {
-    match path.split_once('/') {
-        Some((segment, rest)) => (segment, Some(rest)),
+    match memchr::memchr(b'/', path.as_bytes()) {
+        Some(slash) => (&path[..slash], Some(&path[slash + 1..])),
         None => (path, None),
     }
 }
