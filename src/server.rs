@@ -1,5 +1,6 @@
 //! Builds the Pingora server, the only file that does: listeners, services, drain.
 
+mod activation;
 mod drain;
 mod opening;
 mod sockets;
@@ -49,6 +50,8 @@ pub enum StartError {
     AccessLog(std::io::Error),
     /// There is no home for counters.
     Home(HomeError),
+    /// A socket of the service manager cannot be used.
+    Activation(std::io::Error),
     /// There is no path at which a running gateway could be asked.
     NoUpgradeSocket,
     /// The gateway at this path does not hand over.
@@ -58,7 +61,7 @@ pub enum StartError {
 /// How a gateway comes to its listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// It binds them.
+    /// It binds them, or gets them from the service manager.
     Alone,
     /// It takes them over from the gateway that runs.
     AsSuccessor,
@@ -70,6 +73,9 @@ impl std::fmt::Display for StartError {
             Self::Bind(address, cause) => write!(f, "cannot listen on {address}: {cause}"),
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
             Self::Home(cause) => cause.fmt(f),
+            Self::Activation(cause) => {
+                write!(f, "a socket of the service manager cannot be used: {cause}")
+            }
             Self::NoUpgradeSocket => f.write_str(NO_UPGRADE_SOCKET),
             Self::Takeover(path, cause) => write!(
                 f,
@@ -113,7 +119,12 @@ pub fn serve(
     // What is handed over takes descriptors.
     let files = OpenFiles::raise();
     let (takeover, Inherited { sockets, legacy }) = match begin {
-        Begin::Alone => (None, Inherited::default()),
+        Begin::Alone => {
+            let sockets = activation::sockets().map_err(StartError::Activation)?;
+            activation::tell_unused(&sockets, &rules);
+            let legacy = None;
+            (None, Inherited { sockets, legacy })
+        }
         Begin::AsSuccessor => {
             let path = upgrade_socket
                 .as_deref()

@@ -17,7 +17,6 @@ use crate::state::Legacy;
 pub(in crate::server) struct Takeover(Lines);
 
 /// What the incumbent has handed over.
-#[derive(Default)]
 pub(in crate::server) struct Inherited {
     pub(in crate::server) sockets: Listening,
     /// `None` where it has nothing of that kind: its counters lie in a directory.
