@@ -154,8 +154,8 @@ pub const UPGRADE_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a line of the hand-over: a path, `PATH_MAX` of Linux, has 4096. A longer one ends the conversation.
 pub const UPGRADE_LINE: usize = 8 * 1024;
 
-/// Listening sockets of one hand-over that were received and not yet asked for: more are nobody's listeners. It ends the conversation.
-pub const UPGRADE_SOCKETS: usize = 1024;
+/// Descriptors of one hand-over that were received before their lines were read: more than lines can have come. It ends the conversation.
+pub const UPGRADE_DESCRIPTORS: usize = 1024;
 
 /// Conversations at the upgrade socket at the same time: one with a successor, one with a command, and some that only look. Others are
 /// closed at once.

@@ -2,7 +2,8 @@
 //!
 //! Without a state directory time is the wall clock at the start of the process plus the monotonic time since: windows are
 //! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anybody while the
-//! process lives. With one, time is the directory's [`Clock`], which goes on from process to process and from boot to boot; it
+//! process lives. With one, time is the directory's [`Clock`], which goes on from process to process and from boot to boot; and a
+//! successor that was given the counters of the process before goes on with the time that they were counted by. Such a clock
 //! runs by the time since boot, and meets a wall clock that was stepped little by little.
 //!
 //! There is one time for limits, durations and the log, so that nobody can take one for another. The price: while a step of
@@ -17,13 +18,13 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use sluicegate_limiter::{BootId, Boottime, Clock, Reading, Timestamp, Wall};
+use sluicegate_limiter::{BootId, Boottime, Clock, Mark, Reading, Timestamp, Wall};
 
 /// The anchor: one reading of both clocks, taken at the first call.
 static ANCHOR: LazyLock<(Instant, Timestamp)> =
     LazyLock::new(|| (Instant::now(), since_epoch(SystemTime::now())));
 
-/// The clock of the state directory, once there is one.
+/// The clock of the state directory or of the process before, once there is one.
 static FOLLOWED: OnceLock<ArcSwap<Clock>> = OnceLock::new();
 
 /// Which boot of the machine this is. Where the system does not tell, every process counts as a boot: the wall clock says then
@@ -90,6 +91,16 @@ pub fn follow(clock: Clock) {
 #[must_use]
 pub fn followed() -> Option<Clock> {
     FOLLOWED.get().map(|followed| **followed.load())
+}
+
+/// What time it is, for a process that goes on from there.
+#[must_use]
+pub fn mark() -> Mark {
+    let reading = reading();
+    match followed() {
+        Some(clock) => clock.mark(reading),
+        None => Mark::of(now(), reading),
+    }
 }
 
 /// What the wall clock says, right or wrong.

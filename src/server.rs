@@ -1,5 +1,6 @@
 //! Builds the Pingora server, the only file that does: listeners, services, drain.
 
+mod activation;
 mod drain;
 mod opening;
 mod sockets;
@@ -24,8 +25,8 @@ use tokio::sync::watch;
 
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};
-use self::sockets::{Listening, Sockets};
-use self::upgrade::{Claim, Succession, Takeover};
+use self::sockets::Sockets;
+use self::upgrade::{Claim, Inherited, Succession, Takeover};
 use crate::acme::Renewals;
 use crate::admission::KeySeed;
 use crate::bounds;
@@ -36,7 +37,7 @@ use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 use crate::record::{AccessLog, Metrics, Recorder};
-use crate::state::{Home, HomeError, Keeper};
+use crate::state::{Home, HomeError, Keeper, Lasting, Legacy};
 use crate::store::Syncs;
 use crate::supervisor::{self, Watchdog};
 
@@ -49,6 +50,8 @@ pub enum StartError {
     AccessLog(std::io::Error),
     /// There is no home for counters.
     Home(HomeError),
+    /// A socket of the service manager cannot be used.
+    Activation(std::io::Error),
     /// There is no path at which a running gateway could be asked.
     NoUpgradeSocket,
     /// The gateway at this path does not hand over.
@@ -58,7 +61,7 @@ pub enum StartError {
 /// How a gateway comes to its listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// It binds them.
+    /// It binds them, or gets them from the service manager.
     Alone,
     /// It takes them over from the gateway that runs.
     AsSuccessor,
@@ -70,6 +73,9 @@ impl std::fmt::Display for StartError {
             Self::Bind(address, cause) => write!(f, "cannot listen on {address}: {cause}"),
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
             Self::Home(cause) => cause.fmt(f),
+            Self::Activation(cause) => {
+                write!(f, "a socket of the service manager cannot be used: {cause}")
+            }
             Self::NoUpgradeSocket => f.write_str(NO_UPGRADE_SOCKET),
             Self::Takeover(path, cause) => write!(
                 f,
@@ -110,8 +116,15 @@ pub fn serve(
     add_services: impl FnOnce(&mut Server),
 ) -> Result<Infallible, StartError> {
     let upgrade_socket = rules.server.upgrade_socket.clone();
-    let (takeover, inherited) = match begin {
-        Begin::Alone => (None, Listening::new()),
+    // What is handed over takes descriptors.
+    let files = OpenFiles::raise();
+    let (takeover, Inherited { sockets, legacy }) = match begin {
+        Begin::Alone => {
+            let sockets = activation::sockets().map_err(StartError::Activation)?;
+            activation::tell_unused(&sockets, &rules);
+            let legacy = None;
+            (None, Inherited { sockets, legacy })
+        }
         Begin::AsSuccessor => {
             let path = upgrade_socket
                 .as_deref()
@@ -122,12 +135,12 @@ pub fn serve(
     };
     let addresses = rules.listeners.iter().map(|listener| listener.address);
     let addresses = addresses.chain([rules.admin.address]);
-    let sockets = Arc::new(Sockets::open(addresses, inherited)?);
-    // Before anything asks what time it is: a state directory has a clock of its own.
-    let (home, seed) = Home::open(rules.server.state_dir.as_deref()).map_err(StartError::Home)?;
+    let sockets = Arc::new(Sockets::open(addresses, sockets)?);
+    // Before anything asks what time it is: counters that go on have a clock of their own.
+    let (home, seed) = Home::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
-    let files = OpenFiles::raise();
     let live = Arc::new(Live::new(file, rules, recorder, home, seed, files));
+    live.home.settle();
     let snapshot = live.snapshot();
     let rules = &snapshot.rules;
 
@@ -156,7 +169,7 @@ pub fn serve(
 
     add_services(&mut server);
 
-    let succession = Succession::of(&sockets);
+    let succession = Succession::of(&sockets, &live);
     let stop = Stop {
         live: Arc::clone(&live),
         sockets,
@@ -186,6 +199,30 @@ pub fn serve(
     drop(unretired);
     save_log(&live);
     std::process::exit(0)
+}
+
+/// How long counters last, by what the operator has set; and a warning where the predecessor's are lost by that.
+fn lasting(rules: &Rules, begin: Begin, legacy: Option<Legacy>) -> Lasting<'_> {
+    match (&rules.server.state_dir, &rules.server.upgrade_socket) {
+        (Some(path), _) => {
+            if legacy.is_some() {
+                warn!(
+                    "upgrade: counters and bans go on from what {} holds; those of the gateway before were in its memory",
+                    path.display()
+                );
+            }
+            Lasting::Directory(path)
+        }
+        (None, Some(_)) => {
+            if begin == Begin::AsSuccessor && legacy.is_none() {
+                warn!(
+                    "upgrade: counters and bans start empty; those of the gateway before are in its [server] state_dir"
+                );
+            }
+            Lasting::Upgrades(legacy)
+        }
+        (None, None) => Lasting::Process,
+    }
 }
 
 /// Says how many connections there is room for, and where the operator asks for more than there is.

@@ -21,9 +21,10 @@ impl Seed {
         Self(bytes)
     }
 
-    /// The bytes, to be kept where keys must hash the same after a restart.
+    /// The bytes, to be kept where keys must hash the same after a restart. They are a secret.
     #[cfg(feature = "mmap")]
-    pub(crate) const fn bytes(&self) -> &[u8; 16] {
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8; 16] {
         &self.0
     }
 

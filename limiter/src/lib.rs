@@ -86,8 +86,8 @@ pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates,
 pub use region::{ALIGNMENT, Region};
 #[cfg(feature = "mmap")]
 pub use region::{
-    Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
-    Reading, StateDir, StateError, Swept, Wall,
+    Adopted, AnonymousFiles, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity,
+    KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
 };
 pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
 pub use reservation::{Due, Reservation, Settlement};

@@ -10,7 +10,7 @@ use crate::client::Hop;
 use crate::client::token::Presented;
 use crate::clock;
 use crate::config::parse;
-use crate::state::Home;
+use crate::state::{Home, Lasting};
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -36,7 +36,7 @@ impl Bench {
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
-        let (home, seed) = Home::open(None).expect("a random source");
+        let (home, seed) = Home::open(Lasting::Process).expect("a random source");
         let seed = KeySeed::from_seed(seed);
         let limits: Vec<_> = rules
             .limits

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::upgrade::COUNTERS_START_EMPTY;
 use super::{FAILED, USAGE, start_process_log, tell};
 use crate::config::{self, Loaded};
 use crate::server::{self, Begin};
@@ -19,9 +18,6 @@ pub(super) fn run(file: &Path, begin: Begin) -> u8 {
     start_process_log();
     if !warnings.is_empty() {
         tell(&warnings);
-    }
-    if begin == Begin::AsSuccessor && rules.server.state_dir.is_none() {
-        tell(&COUNTERS_START_EMPTY);
     }
     let Err(error) = server::run(file, rules, begin);
     tell(&format_args!("sluicegate: {error}"));

@@ -7,10 +7,6 @@ use crate::config;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
 
-/// What an operator should know before counters are lost.
-pub(super) const COUNTERS_START_EMPTY: &str = "warning: counters, bans and penalties start empty in the new process; they are handed over \
-     where [server] state_dir is set, for which a directory in memory, such as /dev/shm/sluicegate, is enough";
-
 /// Has the running gateway replaced by this program.
 pub(super) fn upgrade(file: &Path) -> u8 {
     // Read here too: a broken file is told about where it can be seen, before the gateway is asked for anything.
@@ -26,9 +22,6 @@ pub(super) fn upgrade(file: &Path) -> u8 {
         tell(&format_args!("sluicegate: {NO_UPGRADE_SOCKET}"));
         return FAILED;
     };
-    if server.state_dir.is_none() {
-        tell(&COUNTERS_START_EMPTY);
-    }
     // Not canonical: the gateway is to watch the path that was named, whatever it leads to later.
     let paths = std::env::current_exe()
         .and_then(|program| Ok((program, std::path::absolute(file)?)))

@@ -1,4 +1,4 @@
-//! Owns the listening sockets: bound here, or taken over from the process before.
+//! Owns the listening sockets: bound here, or taken over from the process before or from the service manager.
 //!
 //! Pingora would bind by itself, and try an address that is taken for half a minute. Bound here, a start fails early and clearly, and
 //! there is something to hand to a successor. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait

@@ -6,7 +6,7 @@
 use log::warn;
 use sluicegate_limiter::{BanRules, Bans, Capacity, Meaning, StateError, Timestamp};
 
-use super::{Directory, Home, Survival, announce};
+use super::{Directory, Home, Kept, Survival, announce, legacy};
 
 impl Home {
     /// The bans of a limit; they go on from `before`, the same ones ahead of an edit, or without those from their file.
@@ -19,13 +19,21 @@ impl Home {
         before: Option<(&Bans, &Survival)>,
         now: Timestamp,
     ) -> (Bans, Survival) {
-        match (&self.directory, before) {
-            (Some(directory), None) => directory.open_bans(meaning, rules, capacity, now),
-            (Some(directory), Some(before)) => {
+        match (&self.kept, before) {
+            (Kept::Directory(directory), None) => {
+                directory.open_bans(meaning, rules, capacity, now)
+            }
+            (Kept::Directory(directory), Some(before)) => {
                 directory.edit_bans(meaning, rules, capacity, before, now)
             }
-            (None, None) => (Bans::new(rules, capacity), Survival::unasked()),
-            (None, Some((before, survival))) => {
+            (Kept::Anonymous(files), None) => {
+                legacy::open_bans(files, meaning, rules, capacity, now)
+            }
+            (Kept::Anonymous(files), Some((before, _))) => {
+                legacy::edit_bans(files, meaning, rules, capacity, before, now)
+            }
+            (Kept::Here, None) => (Bans::new(rules, capacity), Survival::unasked()),
+            (Kept::Here, Some((before, survival))) => {
                 (before.edited(rules, capacity, now), survival.clone())
             }
         }

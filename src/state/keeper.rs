@@ -1,4 +1,4 @@
-//! Keeps the state directory in the background: its time once a second, its files once a day.
+//! Keeps time that goes on from process to process, once a second, and the files of the state directory, once a day.
 //!
 //! On a runtime of its own and in threads that may block, since a disk may be slow and another process may hold the directory's
 //! lock; requests never wait for either.
@@ -13,6 +13,7 @@ use pingora::services::background::BackgroundService;
 use sluicegate_limiter::Drift;
 use tokio::time::MissedTickBehavior;
 
+use crate::clock;
 use crate::live::Live;
 
 /// How often time is kept. After a restart on the same boot any mark is exact; after a reboot this is what may be missing.
@@ -27,7 +28,8 @@ pub struct Keeper(pub Arc<Live>);
 #[async_trait]
 impl BackgroundService for Keeper {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        if self.0.home.condition().is_none() {
+        // Nor was there one to go on from.
+        if clock::followed().is_none() {
             return;
         }
         let mut tick = tokio::time::interval(TICK);

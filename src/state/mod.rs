@@ -1,4 +1,5 @@
-//! Owns where counters live: in the memory of this process, or in the files of `[server] state_dir`, which outlive it (contract C4).
+//! Owns where counters live: in the memory of this process, in memory that a successor can be given, or in the files of
+//! `[server] state_dir`, which outlive every process (contract C4).
 //!
 //! The limiter knows how a file is trusted, healed, edited and shared by two processes; here is only what the gateway does about it. It
 //! opens the directory before anything listens: counters that an operator wants kept and that cannot be are an error then. Later
@@ -14,20 +15,39 @@ use std::sync::{Mutex, PoisonError};
 
 use log::{info, warn};
 use sluicegate_limiter::{
-    Adopted, Capacity, Drift, Identity, Limit, Meaning, Policy, Seed, StateDir, StateError, Swept,
-    Timestamp,
+    Adopted, AnonymousFiles, Capacity, Drift, Identity, Limit, Meaning, Policy, Seed, StateDir,
+    StateError, Swept, Timestamp,
 };
 
 use crate::clock;
 
 mod bans;
 mod keeper;
+mod legacy;
 
 pub use keeper::Keeper;
+pub use legacy::Legacy;
 
 /// Where counters live.
 pub struct Home {
-    directory: Option<Directory>,
+    kept: Kept,
+}
+
+/// How long counters are to last.
+#[derive(Debug)]
+pub enum Lasting<'a> {
+    /// As long as the process.
+    Process,
+    /// Until a process ends without a successor; they go on from what the one before has left, if there was one.
+    Upgrades(Option<Legacy>),
+    /// As long as this directory.
+    Directory(&'a Path),
+}
+
+enum Kept {
+    Here,
+    Anonymous(AnonymousFiles),
+    Directory(Directory),
 }
 
 struct Directory {
@@ -72,25 +92,29 @@ pub enum HomeError {
     Random(getrandom::Error),
     /// The state directory cannot be used.
     Directory(StateError),
+    /// What the process before has left cannot be used.
+    Legacy(std::io::Error),
 }
 
 impl Home {
     /// The memory of this process.
-    pub const MEMORY: Self = Self { directory: None };
+    pub const MEMORY: Self = Self { kept: Kept::Here };
 
-    /// The home of limits: `directory`, opened or made, whose clock is the process's from now on, or without one its memory. With it
-    /// comes the seed that keys must be hashed under.
+    /// The home of limits, opened or made. A directory's clock, and one that was left, is the process's from now on. With it comes the
+    /// seed that keys must be hashed under.
     ///
     /// # Errors
-    /// When there is no random source, or the directory cannot be used.
-    pub fn open(directory: Option<&Path>) -> Result<(Self, Seed), HomeError> {
-        let mut fresh = [0; 16];
-        getrandom::fill(&mut fresh).map_err(HomeError::Random)?;
-        let fresh = Seed::from_bytes(fresh);
-        let Some(path) = directory else {
-            return Ok((Self::MEMORY, fresh));
-        };
-        let files = StateDir::open(path, fresh).map_err(HomeError::Directory)?;
+    /// When there is no random source, or what is to go on cannot be used.
+    pub fn open(lasting: Lasting<'_>) -> Result<(Self, Seed), HomeError> {
+        match lasting {
+            Lasting::Process => Ok((Self::MEMORY, fresh_seed()?)),
+            Lasting::Upgrades(left) => Self::heir(left),
+            Lasting::Directory(path) => Self::in_directory(path),
+        }
+    }
+
+    fn in_directory(path: &Path) -> Result<(Self, Seed), HomeError> {
+        let files = StateDir::open(path, fresh_seed()?).map_err(HomeError::Directory)?;
         let (clock, clock_found) = files
             .clock(clock::reading())
             .map_err(HomeError::Directory)?;
@@ -101,12 +125,12 @@ impl Home {
         );
         announce(&format_args!("{}: clock", path.display()), &clock_found);
         let seed = files.seed();
-        let directory = Some(Directory {
+        let kept = Kept::Directory(Directory {
             files,
             trouble: Mutex::new(None),
             troubles: AtomicU64::new(0),
         });
-        Ok((Self { directory }, seed))
+        Ok((Self { kept }, seed))
     }
 
     /// A limit that counts here; it goes on from `before`, the same limit ahead of an edit, or without one from its file.
@@ -121,32 +145,47 @@ impl Home {
         before: Option<(&Limit, &Survival)>,
         now: Timestamp,
     ) -> (Limit, Survival) {
-        match (&self.directory, before) {
-            (Some(directory), None) => directory.open(meaning, policy, capacity, now),
-            (Some(directory), Some(before)) => {
+        match (&self.kept, before) {
+            (Kept::Directory(directory), None) => directory.open(meaning, policy, capacity, now),
+            (Kept::Directory(directory), Some(before)) => {
                 directory.edit(meaning, policy, capacity, before, now)
             }
-            (None, None) => (Limit::new(policy.clone(), capacity), Survival::unasked()),
-            (None, Some((before, survival))) => {
+            (Kept::Anonymous(files), None) => {
+                legacy::open_limit(files, meaning, policy, capacity, now)
+            }
+            (Kept::Anonymous(files), Some((before, _))) => {
+                legacy::edit_limit(files, meaning, policy, capacity, before, now)
+            }
+            (Kept::Here, None) => (Limit::new(policy.clone(), capacity), Survival::unasked()),
+            (Kept::Here, Some((before, survival))) => {
                 let edited = before.edited(policy.clone(), capacity, now);
                 (edited, survival.clone())
             }
         }
     }
 
-    /// Takes a new look at the wall clock and keeps what time it is; `None` without a directory. For a tick, once a second.
+    /// Takes a new look at the wall clock and keeps what time it is; `None` where the process goes by no clock that goes on. For a tick,
+    /// once a second.
     pub(crate) fn keep_time(&self) -> Option<Drift> {
-        let directory = self.directory.as_ref()?;
         let reading = clock::reading();
         let clock = clock::followed()?.retuned(reading);
         clock::follow(clock);
-        directory.note(directory.files.tick(&clock, reading));
+        if let Some(directory) = self.directory() {
+            directory.note(directory.files.tick(&clock, reading));
+        }
         Some(clock.drift(reading))
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        match &self.kept {
+            Kept::Directory(directory) => Some(directory),
+            Kept::Anonymous(_) | Kept::Here => None,
+        }
     }
 
     /// Removes files that none of these limits, or their bans, uses and none has used for 30 days. Once a day.
     pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Survival>) {
-        let Some(directory) = &self.directory else {
+        let Some(directory) = self.directory() else {
             return;
         };
         let in_use: Vec<Identity> = limits.filter_map(Survival::file).cloned().collect();
@@ -167,7 +206,7 @@ impl Home {
     /// How the state directory does; `None` without one.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
-        let directory = self.directory.as_ref()?;
+        let directory = self.directory()?;
         Some(Condition {
             path: directory.files.path().to_owned(),
             trouble: directory.lock_trouble().clone(),
@@ -277,6 +316,13 @@ impl Survival {
     }
 }
 
+/// A seed that nobody can guess.
+fn fresh_seed() -> Result<Seed, HomeError> {
+    let mut fresh = [0; 16];
+    getrandom::fill(&mut fresh).map_err(HomeError::Random)?;
+    Ok(Seed::from_bytes(fresh))
+}
+
 /// Says how something was found; a surprise is a warning.
 fn announce(what: &fmt::Arguments<'_>, adopted: &Adopted) {
     match adopted {
@@ -291,6 +337,9 @@ impl fmt::Display for HomeError {
             Self::Random(cause) => write!(f, "no random source for the keys' seed: {cause}"),
             Self::Directory(cause) => {
                 write!(f, "[server] state_dir: {cause}; {}", advice(cause))
+            }
+            Self::Legacy(cause) => {
+                write!(f, "counters of the gateway before cannot be used: {cause}")
             }
         }
     }
@@ -345,7 +394,7 @@ mod tests {
     fn home(path: &Path) -> Home {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
         Home {
-            directory: Some(Directory {
+            kept: Kept::Directory(Directory {
                 files,
                 trouble: Mutex::new(None),
                 troubles: AtomicU64::new(0),
@@ -415,7 +464,7 @@ mod tests {
         assert_eq!(kept.1.file(), None);
 
         home.sweep(std::iter::empty());
-        let there = home.directory.as_ref().expect("a directory");
+        let there = home.directory().expect("a directory");
         let clock = Clock::started(clock::reading());
         there.note(there.files.tick(&clock, clock::reading()));
         let condition = home.condition().expect("a directory");
@@ -454,7 +503,7 @@ mod tests {
     /// Goal: who does not ask for files gets none. Method: a home without a directory, opened and edited.
     #[test]
     fn without_a_directory_counters_are_in_memory() {
-        let (home, _) = Home::open(None).expect("a random source");
+        let (home, _) = Home::open(Lasting::Process).expect("a random source");
         let before = open(&home, &policy(5, 60));
         assert_eq!(before.1, Survival::unasked());
         assert_eq!(edit(&home, &before, &policy(5, 90)), Survival::unasked());
@@ -476,7 +525,7 @@ mod tests {
             ("absent/state", "make the directory that it is to lie in"),
             ("open", "chmod 700 it; or name one below it"),
         ] {
-            let error = match Home::open(Some(&path(name))) {
+            let error = match Home::open(Lasting::Directory(&path(name))) {
                 Ok(_) => panic!("{name} was opened"),
                 Err(error) => error.to_string(),
             };

@@ -16,6 +16,7 @@ mod harness;
 
 mod acme;
 mod actions;
+mod activation;
 mod algorithms;
 mod answers;
 mod bans;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::capacity::Capacity;
 use crate::limit::Meaning;
-use crate::region::{Adopted, Identity, Layout, Region, StateDir, StateError};
+use crate::region::{Adopted, Identity, Layout, Place, Region, StateError};
 use crate::table::{Table, Tallies};
 use crate::time::Timestamp;
 
@@ -32,14 +32,14 @@ impl Bans {
         )
     }
 
-    /// Bans that go on from those in `state`, or begin there.
+    /// Bans that go on from those in this place, or begin there.
     ///
-    /// Keys must be hashed under the directory's seed, and moments come from the directory's clock.
+    /// Keys must be hashed under the place's seed, and moments come from one clock with those of whoever banned there before.
     ///
     /// # Errors
     /// No room for the file, or the system's. [`Bans::new`] bans without a file.
-    pub fn open(
-        state: &StateDir,
+    pub fn open<'a>(
+        place: impl Into<Place<'a>>,
         meaning: Meaning<'_>,
         rules: BanRules,
         capacity: Capacity,
@@ -50,7 +50,7 @@ impl Bans {
             Table::<1>::heal(region);
             Table::<1>::mend_signposts(region);
         };
-        let (region, adopted) = state.region(&identity, now, heal)?;
+        let (region, adopted) = place.into().turn()?.region(&identity, now, heal)?;
         let table = Table::within(region, Tallies::default());
         let docket = Arc::new(Docket::new(table));
         let bans = Self {
@@ -66,17 +66,18 @@ impl Bans {
     ///
     /// # Errors
     /// The bans are edited whatever becomes of the file. An error says that what begins from now on will not survive.
-    pub fn edited_in(
+    pub fn edited_in<'a>(
         &self,
-        state: &StateDir,
+        place: impl Into<Place<'a>>,
         meaning: Meaning<'_>,
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,
     ) -> (Self, Result<(), StateError>) {
+        let place = place.into();
         let mut drafted = Ok(None);
         let edited = self.edited_with(rules, capacity, now, |before| {
-            match state.draft(&Self::identity(meaning, capacity), now) {
+            match place.draft(&Self::identity(meaning, capacity), now) {
                 Ok((region, draft)) => {
                     drafted = Ok(Some(draft));
                     Table::within(region, before)
@@ -88,7 +89,7 @@ impl Bans {
             }
         });
         let kept = drafted.and_then(|draft| match draft {
-            Some(draft) => state.publish(&draft),
+            Some(draft) => draft.publish(),
             None => Ok(()),
         });
         (edited, kept)

@@ -1,6 +1,6 @@
 //! Opens a limit whose counters survive the process, and edits it so that they go on surviving.
 //!
-//! The counters lie in a file of a [`StateDir`], named after the limit and after everything that the counts mean: its
+//! The counters lie in a file of a [`Place`], named after the limit and after everything that the counts mean: its
 //! name, what the caller says of its key, the algorithm, the periods, the capacity, the layout of the table. Counts,
 //! bursts and queues are not part of it, since no state depends on them.
 //!
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::algorithm::{Algorithm, Policy};
 use crate::capacity::Capacity;
 use crate::exact::LogTable;
-use crate::region::{Adopted, Identity, Layout, Region, StateDir, StateError};
+use crate::region::{Adopted, Identity, Layout, Place, Region, StateError};
 use crate::sync::AtomicU64;
 use crate::table::{Table, Tallies};
 use crate::time::Timestamp;
@@ -84,14 +84,15 @@ impl AnyTable {
 }
 
 impl Limit {
-    /// A limit that goes on from the counters in `state`, or begins new ones there.
+    /// A limit that goes on from the counters in a [`StateDir`] or in [`AnonymousFiles`], or begins new ones there.
     ///
-    /// Its keys must be hashed under the directory's seed, and its moments come from the directory's clock, `now` too.
+    /// Its keys must be hashed under the place's seed, and its moments come from one clock with those of whoever counted there
+    /// before, `now` too.
     ///
     /// # Errors
     /// No room for the counters, or the system's. [`Limit::new`] counts without a file.
-    pub fn open(
-        state: &StateDir,
+    pub fn open<'a>(
+        place: impl Into<Place<'a>>,
         meaning: Meaning<'_>,
         policy: impl Into<Policy>,
         capacity: Capacity,
@@ -101,16 +102,17 @@ impl Limit {
         let identity = meaning.identity(&policy, capacity);
         let heal = |region: &Region| AnyTable::heal(&policy, capacity, region);
         // One turn for all: who starts at the same time finds the file of before, or the one that took its place.
-        let turn = state.turn()?;
-        let (region, mut adopted) = state.region_in(&turn, &identity, now, heal)?;
+        let mut turn = place.into().turn()?;
+        let (region, mut adopted) = turn.region(&identity, now, heal)?;
         let mut table = AnyTable::within(&policy, capacity, region, Tallies::default());
         if let AnyTable::Log(found) = &table
             && !found.suits(policy.rates())
         {
-            let (region, draft) = state.draft_in(&turn, &identity, now)?;
-            let fitting = LogTable::within(region, capacity, Tallies::default());
-            found.copy_into(&fitting, policy.rates(), now);
-            state.publish_in(&turn, &draft)?;
+            let fitting = turn.replace(&identity, now, |region| {
+                let fitting = LogTable::within(region, capacity, Tallies::default());
+                found.copy_into(&fitting, policy.rates(), now);
+                fitting
+            })?;
             (table, adopted) = (AnyTable::Log(fitting), Adopted::Continued);
         }
         drop(turn);
@@ -129,17 +131,18 @@ impl Limit {
     /// # Errors
     /// The limit is edited and counts whatever becomes of the file. An error says that what it counts from now on will
     /// not survive.
-    pub fn edited_in(
+    pub fn edited_in<'a>(
         &self,
-        state: &StateDir,
+        place: impl Into<Place<'a>>,
         meaning: Meaning<'_>,
         policy: impl Into<Policy>,
         capacity: Capacity,
         now: Timestamp,
     ) -> (Self, Result<(), StateError>) {
+        let place = place.into();
         let mut drafted = Ok(None);
         let edited = self.edited_with(policy.into(), capacity, now, |policy, before| {
-            match state.draft(&meaning.identity(policy, capacity), now) {
+            match place.draft(&meaning.identity(policy, capacity), now) {
                 Ok((region, draft)) => {
                     drafted = Ok(Some(draft));
                     AnyTable::within(policy, capacity, region, before)
@@ -151,7 +154,7 @@ impl Limit {
             }
         });
         let kept = drafted.and_then(|draft| match draft {
-            Some(draft) => state.publish(&draft),
+            Some(draft) => draft.publish(),
             None => Ok(()),
         });
         (edited, kept)

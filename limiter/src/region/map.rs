@@ -17,6 +17,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -36,8 +37,14 @@ const HUGE_PAGE: usize = 2 << 20;
 
 enum Kind {
     Anonymous,
-    /// The open file is kept for the lock on it, which ends with it.
-    File(#[expect(dead_code, reason = "closing it releases the lock")] File),
+    /// The open file is kept for the lock on it, which ends with it, and for those who know it weakly.
+    File(
+        #[expect(
+            dead_code,
+            reason = "dropping it says that it is not used here any more"
+        )]
+        Arc<File>,
+    ),
 }
 
 impl Mapping {
@@ -59,12 +66,12 @@ impl Mapping {
     ///
     /// # Errors
     /// The system's; and `InvalidInput` when the file ends before the last word, since touching that would be fatal.
-    pub(super) fn file(file: File, offset: usize, count: usize) -> io::Result<Self> {
+    pub(super) fn file(file: Arc<File>, offset: usize, count: usize) -> io::Result<Self> {
         let bytes = bytes_of(count, offset)?;
         if file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let raw = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
+        let raw = MmapOptions::new().len(bytes).populate().map_raw(&*file)?;
         Ok(Self::new(raw, offset, count, Kind::File(file)))
     }
 
@@ -146,7 +153,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn a_file_that_is_too_short_is_not_mapped() {
-        let file = tempfile::tempfile().expect("a file");
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
         for (length, fits) in [
             (0, false),
             (4096 + 79, false),
@@ -155,12 +162,12 @@ mod tests {
         ] {
             file.set_len(length).expect("its length");
             assert_eq!(
-                Mapping::file(file.try_clone().expect("a handle"), 4096, 10).is_ok(),
+                Mapping::file(file.clone(), 4096, 10).is_ok(),
                 fits,
                 "{length}"
             );
         }
-        assert!(Mapping::file(file.try_clone().expect("a handle"), 4096, usize::MAX / 8).is_err());
+        assert!(Mapping::file(file.clone(), 4096, usize::MAX / 8).is_err());
         assert!(Mapping::anonymous(usize::MAX).is_err());
     }
 
@@ -168,11 +175,10 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn mappings_of_one_file_share_their_words() {
-        let file = tempfile::tempfile().expect("a file");
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
         file.set_len(8192).expect("its length");
-        let one = Mapping::file(file.try_clone().expect("a handle"), 4096, 512).expect("a mapping");
-        let other =
-            Mapping::file(file.try_clone().expect("a handle"), 4096, 512).expect("a mapping");
+        let one = Mapping::file(file.clone(), 4096, 512).expect("a mapping");
+        let other = Mapping::file(file.clone(), 4096, 512).expect("a mapping");
         one.words()[511].fetch_add(3, Ordering::Relaxed);
         assert_eq!(other.words()[511].fetch_add(4, Ordering::Relaxed), 3);
         assert_eq!(one.words()[511].load(Ordering::Relaxed), 7);

@@ -27,8 +27,8 @@ mod map;
 pub(crate) use files::Lengths;
 #[cfg(feature = "mmap")]
 pub use files::{
-    Adopted, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity, KEPT_UNUSED, Layout, Mark,
-    Reading, StateDir, StateError, Swept, Wall,
+    Adopted, AnonymousFiles, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity,
+    KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
 };
 #[cfg(feature = "mmap")]
 use map::Mapping;
@@ -72,9 +72,17 @@ impl Region {
 
     /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
     #[cfg(feature = "mmap")]
-    fn mapped(file: std::fs::File, offset: usize, words: usize) -> std::io::Result<Self> {
+    fn mapped(
+        file: impl Into<std::sync::Arc<std::fs::File>>,
+        offset: usize,
+        words: usize,
+    ) -> std::io::Result<Self> {
         // Invariant 3 is the mapping's here: what others count in already must not be written to.
-        Ok(Self(Words::Mapped(Mapping::file(file, offset, words)?)))
+        Ok(Self(Words::Mapped(Mapping::file(
+            file.into(),
+            offset,
+            words,
+        )?)))
     }
 
     /// `count` words from `first` on. As the same part of the slice, with one check of bounds less: it stands on the way

@@ -1,4 +1,4 @@
-//! The incumbent: hands its sockets to a successor, and starts one when asked to.
+//! The incumbent: hands its sockets and counters to a successor, and starts one when asked to.
 //!
 //! # Concurrency
 //! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and
@@ -16,17 +16,20 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use tokio::sync::Notify;
 
+use super::legacy;
 use super::line::Lines;
 use super::presence::Presence;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
+use crate::live::Live;
 use crate::server::sockets::Sockets;
 use crate::supervisor;
 
 /// What becomes of this process's place.
 pub(in crate::server) struct Succession {
     sockets: Arc<Sockets>,
+    live: Arc<Live>,
     stage: Mutex<Stage>,
     handed_over: Notify,
     /// Conversations with who asked for a successor.
@@ -56,9 +59,10 @@ pub(in crate::server) enum Claim {
 
 impl Succession {
     /// Of a process that serves on these sockets.
-    pub(in crate::server) fn of(sockets: &Arc<Sockets>) -> Arc<Self> {
+    pub(in crate::server) fn of(sockets: &Arc<Sockets>, live: &Arc<Live>) -> Arc<Self> {
         Arc::new(Self {
             sockets: Arc::clone(sockets),
+            live: Arc::clone(live),
             stage: Mutex::new(Stage::Serving),
             handed_over: Notify::new(),
             asking: Arc::default(),
@@ -163,10 +167,13 @@ impl Succession {
         }
     }
 
-    /// Passes the sockets and waits until the successor accepts on them. Its process id.
+    /// Passes the sockets and the counters, and waits until the successor accepts. Its process id.
     fn offer(&self, lines: &mut Lines) -> io::Result<i32> {
         for (address, socket) in self.sockets.duplicates()? {
             lines.pass(&format!("listener {address}"), &socket)?;
+        }
+        if let Some(left) = self.live.home.legacy()? {
+            legacy::pass(lines, &left)?;
         }
         lines.say("end")?;
         match lines.hear() {

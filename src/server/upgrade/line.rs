@@ -1,13 +1,12 @@
-//! Lines between two processes of this machine, some with a listening socket.
+//! Lines between two processes of this machine, some with a descriptor: a listening socket, or memory.
 //!
-//! A socket travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in pieces, or
-//! several at once; the kernel keeps sockets in the order of the bytes that they came with, so the n-th socket is of the n-th line that
+//! It travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in pieces, or
+//! several at once; the kernel keeps descriptors in the order of the bytes that they came with, so the n-th is of the n-th line that
 //! has one.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use crate::bounds;
 pub(super) struct Lines {
     stream: UnixStream,
     read: VecDeque<u8>,
-    sockets: VecDeque<OwnedFd>,
+    descriptors: VecDeque<OwnedFd>,
 }
 
 impl Lines {
@@ -35,7 +34,7 @@ impl Lines {
         Ok(Self {
             stream,
             read: VecDeque::new(),
-            sockets: VecDeque::new(),
+            descriptors: VecDeque::new(),
         })
     }
 
@@ -44,9 +43,9 @@ impl Lines {
         self.send(line, &[])
     }
 
-    /// Says a line and passes a socket with it.
-    pub(super) fn pass(&self, line: &str, socket: &TcpListener) -> io::Result<()> {
-        self.send(line, &[socket.as_fd()])
+    /// Says a line and passes a descriptor with it.
+    pub(super) fn pass(&self, line: &str, descriptor: impl AsFd) -> io::Result<()> {
+        self.send(line, &[descriptor.as_fd()])
     }
 
     /// The next line, without its end. An end of the conversation is an error.
@@ -71,17 +70,17 @@ impl Lines {
         Ok(socket_peercred(&self.stream)?.pid.as_raw_nonzero().get())
     }
 
-    /// The socket of the line that was just heard, if it had one.
-    pub(super) fn socket(&mut self) -> Option<TcpListener> {
-        self.sockets.pop_front().map(TcpListener::from)
+    /// The descriptor of the line that was just heard, if it had one.
+    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
     }
 
-    fn send(&self, line: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn send(&self, line: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = format!("{line}\n");
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
-        if !sockets.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(sockets)) {
-            return Err(io::Error::other("more sockets than a line has"));
+        if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other("more descriptors than a line has"));
         }
         let mut sent = 0;
         while sent < bytes.len() {
@@ -101,7 +100,7 @@ impl Lines {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
             let mut room = [IoSliceMut::new(&mut bytes)];
-            // A program that the gateway starts inherits no socket by accident.
+            // A program that the gateway starts inherits none by accident.
             recvmsg(
                 &self.stream,
                 &mut room,
@@ -110,12 +109,12 @@ impl Lines {
             )
         })?;
         for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(sockets) = message {
-                self.sockets.extend(sockets);
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
             }
         }
-        if self.sockets.len() > bounds::UPGRADE_SOCKETS {
-            return Err(io::Error::other("too many sockets"));
+        if self.descriptors.len() > bounds::UPGRADE_DESCRIPTORS {
+            return Err(io::Error::other("too many descriptors"));
         }
         if received.bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -127,6 +126,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -150,11 +151,11 @@ mod tests {
         assert_eq!(heard.hear().expect("a line"), "first");
         for _ in &sockets {
             let line = heard.hear().expect("a line");
-            let socket = heard.socket().expect("its socket");
+            let socket = TcpListener::from(heard.descriptor().expect("its socket"));
             assert_eq!(socket.local_addr().expect("an address").to_string(), line);
         }
         assert_eq!(heard.hear().expect("a line"), "end");
-        assert!(heard.socket().is_none());
+        assert!(heard.descriptor().is_none());
         drop(said);
         let end = heard.hear().expect_err("the end");
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);

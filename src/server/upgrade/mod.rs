@@ -6,8 +6,10 @@
 //! ```text
 //! successor    take 1
 //! incumbent    listener 0.0.0.0:8080          with the socket; a line for each
+//! incumbent    seed …, clock …                where counters lie in no directory; and then
+//! incumbent    counters otp.5f0c….counters    with the memory; a line for each table
 //! incumbent    end
-//!              … the successor reads its configuration, opens its state directory, and accepts on the sockets …
+//!              … the successor reads its configuration, opens its counters, and accepts on the sockets …
 //! successor    ready
 //! incumbent    yours                          from here on the incumbent drains
 //!
@@ -24,13 +26,14 @@
 
 mod ask;
 mod incumbent;
+mod legacy;
 mod line;
 mod presence;
 mod successor;
 
 pub use ask::{AskError, ask};
 pub(super) use incumbent::{Claim, Succession, serve};
-pub(super) use successor::Takeover;
+pub(super) use successor::{Inherited, Takeover};
 
 /// The first lines of both conversations.
 const TAKE: &str = "take 1";

@@ -1,31 +1,40 @@
-//! The successor: takes the sockets over, and tells the incumbent when it accepts on them.
+//! The successor: takes the sockets and the counters over, and tells the incumbent when it accepts on them.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::TAKE;
+use super::legacy::Heard;
 use super::line::Lines;
 use crate::bounds;
 use crate::server::StartError;
 use crate::server::sockets::Listening;
+use crate::state::Legacy;
 
 /// A hand-over that has begun.
 pub(in crate::server) struct Takeover(Lines);
 
+/// What the incumbent has handed over.
+pub(in crate::server) struct Inherited {
+    pub(in crate::server) sockets: Listening,
+    /// `None` where it has nothing of that kind: its counters lie in a directory.
+    pub(in crate::server) legacy: Option<Legacy>,
+}
+
 impl Takeover {
-    /// Asks the incumbent at `path` for its sockets.
+    /// Asks the incumbent at `path` for what it has.
     ///
     /// # Errors
     /// When there is no incumbent, or it hands nothing over.
-    pub(in crate::server) fn begin(path: &Path) -> Result<(Self, Listening), StartError> {
+    pub(in crate::server) fn begin(path: &Path) -> Result<(Self, Inherited), StartError> {
         let failed = |cause| StartError::Takeover(path.to_owned(), cause);
         let stream = UnixStream::connect(path).map_err(failed)?;
         let mut lines = Lines::over(stream, bounds::UPGRADE_PATIENCE).map_err(failed)?;
         lines.say(TAKE).map_err(failed)?;
-        let sockets = receive(&mut lines).map_err(failed)?;
-        Ok((Self(lines), sockets))
+        let inherited = receive(&mut lines).map_err(failed)?;
+        Ok((Self(lines), inherited))
     }
 
     /// Says that every listener accepts, and hears that the incumbent drains.
@@ -41,19 +50,28 @@ impl Takeover {
     }
 }
 
-fn receive(lines: &mut Lines) -> io::Result<Listening> {
+fn receive(lines: &mut Lines) -> io::Result<Inherited> {
     let mut sockets = Listening::new();
+    let mut heard = Heard::default();
     loop {
         let line = lines.hear()?;
+        if heard.take(&line, lines)? {
+            continue;
+        }
         let address = line.strip_prefix("listener ");
         match address.and_then(|address| address.parse::<SocketAddr>().ok()) {
             Some(address) => {
                 let socket = lines
-                    .socket()
+                    .descriptor()
                     .ok_or_else(|| io::Error::other(format!("no socket came with {address}")))?;
-                sockets.insert(address, socket);
+                sockets.insert(address, TcpListener::from(socket));
             }
-            None if line == "end" => return Ok(sockets),
+            None if line == "end" => {
+                return Ok(Inherited {
+                    sockets,
+                    legacy: heard.whole(),
+                });
+            }
             None => return Err(io::Error::other(line)),
         }
     }

@@ -186,7 +186,11 @@ fn find(
 }
 
 /// How many words an open file has, if it is what its name promises.
-fn recognise(file: &File, identity: &Identity, seed: &Seed) -> io::Result<Result<usize, Distrust>> {
+pub(super) fn recognise(
+    file: &File,
+    identity: &Identity,
+    seed: &Seed,
+) -> io::Result<Result<usize, Distrust>> {
     let mut header = [0; HEADER_BYTES];
     let length = read_start(file, &mut header)?;
     let bytes = file.metadata()?.len();

@@ -225,6 +225,33 @@ impl Clock {
 }
 
 impl Mark {
+    /// Bytes of a mark that is told to another process.
+    pub const BYTES: usize = MARK_BYTES;
+
+    /// Limiter time at a reading, of a process that goes by another clock than [`Clock`].
+    #[must_use]
+    pub fn of(time: Timestamp, reading: Reading) -> Self {
+        Self {
+            boot: reading.boot,
+            boottime: reading.boottime,
+            time,
+        }
+    }
+
+    /// What [`from_bytes`](Self::from_bytes) reads.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        *self.sealed().bytes()
+    }
+
+    /// The mark that another process told.
+    ///
+    /// # Errors
+    /// When it is not whole.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Distrust> {
+        Self::opened(bytes)
+    }
+
     pub(super) fn time(&self) -> Timestamp {
         self.time
     }

@@ -1,21 +1,26 @@
 //! Keeps counters in files, so that they survive the process: feature `mmap`.
 //!
-//! `state_dir` is the door. `adopt` decides whether a file that is there can be trusted, `identity` what its counters
+//! `state_dir` is the door; `anonymous` is the one to files that only processes have which were given them, and `place` says which of
+//! both is meant. `adopt` decides whether a file that is there can be trusted, `identity` what its counters
 //! mean, `record` whether its bytes are whole, `directory` that nobody else wrote them; `clock` what time it is for a
 //! limiter that was away.
 
 mod adopt;
+mod anonymous;
 mod clock;
 mod directory;
 mod error;
 mod identity;
+mod place;
 mod record;
 mod state_dir;
 
 pub use adopt::Draft;
+pub use anonymous::AnonymousFiles;
 pub use clock::{BootId, Boottime, Clock, Drift, Mark, Reading, Wall};
 pub use error::{Adopted, StateError};
 pub(crate) use identity::Lengths;
 pub use identity::{Identity, Layout};
+pub use place::Place;
 pub use record::Distrust;
 pub use state_dir::{KEPT_UNUSED, StateDir, Swept};

@@ -212,6 +212,20 @@ fn a_mark_says_what_was_put_into_it() {
     assert_eq!(Mark::opened(mark.sealed().bytes()), Ok(mark));
 }
 
+/// Goal: who is told the time of another process goes on by it, whatever its own wall clock says. Method: a process that goes by another
+/// clock is an hour ahead; its mark passes as bytes, and ten seconds later the heir is as far ahead, but for what it catches up.
+#[test]
+fn a_mark_of_another_process_is_gone_on_from() {
+    let machine = Machine::new();
+    let ahead = Timestamp::from_secs(START + 3600);
+    let told = Mark::of(ahead, machine.reading()).to_bytes();
+    let mark = Mark::from_bytes(&told).expect("it is whole");
+    let heir = Clock::continued(mark, machine.later(10).reading());
+    assert_eq!(secs(heir, machine.later(10)), START + 3610);
+    assert_eq!(secs(heir, machine.later(26)), START + 3625);
+    assert!(Mark::from_bytes(&told[1..]).is_err());
+}
+
 /// What may happen to a machine.
 #[derive(Clone, Debug)]
 enum Event {

@@ -1,0 +1,128 @@
+//! Says where a limit's counters are to lie: in a directory, or in files without a name that another process can be given.
+//!
+//! Both are asked in the same way, so that a limit is opened and edited alike wherever its counters are.
+
+use std::sync::MutexGuard;
+
+use crate::region::Region;
+use crate::time::Timestamp;
+
+use super::adopt::Draft;
+use super::anonymous::{AnonymousFiles, Named, Unnamed};
+use super::directory::Turn;
+use super::error::{Adopted, StateError};
+use super::identity::Identity;
+use super::state_dir::StateDir;
+
+/// Where counters lie that another process goes on with.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// In the files of a directory.
+    Directory(&'a StateDir),
+    /// In memory that another process can be given.
+    Anonymous(&'a AnonymousFiles),
+}
+
+/// The right to open and publish files of a place, one's own until it is dropped.
+pub(crate) enum PlaceTurn<'a> {
+    Directory(&'a StateDir, Turn),
+    Anonymous(&'a AnonymousFiles, MutexGuard<'a, Named>),
+}
+
+/// A file that is in use already, but is not found under its name yet.
+#[must_use = "without its name the file is gone with the process"]
+pub(crate) enum PlaceDraft<'a> {
+    Directory(&'a StateDir, Draft),
+    Anonymous(&'a AnonymousFiles, Unnamed),
+}
+
+impl<'a> From<&'a StateDir> for Place<'a> {
+    fn from(directory: &'a StateDir) -> Self {
+        Self::Directory(directory)
+    }
+}
+
+impl<'a> From<&'a AnonymousFiles> for Place<'a> {
+    fn from(files: &'a AnonymousFiles) -> Self {
+        Self::Anonymous(files)
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Waits for the turn, within bounds.
+    pub(crate) fn turn(self) -> Result<PlaceTurn<'a>, StateError> {
+        Ok(match self {
+            Self::Directory(directory) => PlaceTurn::Directory(directory, directory.turn()?),
+            Self::Anonymous(files) => PlaceTurn::Anonymous(files, files.lock()),
+        })
+    }
+
+    /// A new region that is found under its name once it is published; see [`StateDir::draft`].
+    pub(crate) fn draft(
+        self,
+        identity: &Identity,
+        now: Timestamp,
+    ) -> Result<(Region, PlaceDraft<'a>), StateError> {
+        match self {
+            Self::Directory(directory) => {
+                let (region, draft) = directory.draft(identity, now)?;
+                Ok((region, PlaceDraft::Directory(directory, draft)))
+            }
+            Self::Anonymous(files) => {
+                let (region, unnamed) = files.draft(identity, now)?;
+                Ok((region, PlaceDraft::Anonymous(files, unnamed)))
+            }
+        }
+    }
+}
+
+impl PlaceTurn<'_> {
+    /// The region of `identity`; see [`StateDir::region`].
+    pub(crate) fn region(
+        &mut self,
+        identity: &Identity,
+        now: Timestamp,
+        heal: impl FnOnce(&Region),
+    ) -> Result<(Region, Adopted), StateError> {
+        match self {
+            Self::Directory(directory, turn) => directory.region_in(turn, identity, now, heal),
+            Self::Anonymous(files, named) => files.region(named, identity, now),
+        }
+    }
+
+    /// Puts a new region, once `fill` has made something of it, where another of its name is; what was made.
+    pub(crate) fn replace<T>(
+        &mut self,
+        identity: &Identity,
+        now: Timestamp,
+        fill: impl FnOnce(Region) -> T,
+    ) -> Result<T, StateError> {
+        match self {
+            Self::Directory(directory, turn) => {
+                let (region, draft) = directory.draft_in(turn, identity, now)?;
+                let filled = fill(region);
+                directory.publish_in(turn, &draft)?;
+                Ok(filled)
+            }
+            Self::Anonymous(files, named) => {
+                let (region, unnamed) = files.draft(identity, now)?;
+                let filled = fill(region);
+                AnonymousFiles::publish(named, unnamed);
+                Ok(filled)
+            }
+        }
+    }
+}
+
+impl PlaceDraft<'_> {
+    /// Gives it its name; see [`StateDir::publish`].
+    pub(crate) fn publish(self) -> Result<(), StateError> {
+        match self {
+            Self::Directory(directory, draft) => directory.publish(&draft),
+            Self::Anonymous(files, unnamed) => {
+                AnonymousFiles::publish(&mut files.lock(), unnamed);
+                Ok(())
+            }
+        }
+    }
+}

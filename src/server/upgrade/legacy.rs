@@ -1,0 +1,144 @@
+//! Says and hears what a process without a state directory leaves to its successor, among the lines of the hand-over.
+//!
+//! The seed is a secret; who hears it may start programs as this user anyway ([`serve`](super::serve)). No line that could hold it is
+//! ever told again.
+
+use std::io;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use sluicegate_limiter::{Mark, Seed};
+
+use super::line::Lines;
+use crate::state::Legacy;
+
+const SEED: &str = "seed ";
+const CLOCK: &str = "clock ";
+const COUNTERS: &str = "counters ";
+
+/// Says what is left, each table's memory with its line.
+pub(super) fn pass(lines: &Lines, legacy: &Legacy) -> io::Result<()> {
+    lines.say(&format!("{SEED}{}", BASE64.encode(legacy.seed.bytes())))?;
+    lines.say(&format!(
+        "{CLOCK}{}",
+        BASE64.encode(legacy.clock.to_bytes())
+    ))?;
+    for (name, memory) in &legacy.counters {
+        lines.pass(&format!("{COUNTERS}{name}"), memory)?;
+    }
+    Ok(())
+}
+
+/// What was heard so far.
+#[derive(Default)]
+pub(super) struct Heard {
+    seed: Option<Seed>,
+    clock: Option<Mark>,
+    counters: Vec<(String, std::os::fd::OwnedFd)>,
+}
+
+impl Heard {
+    /// Takes a line that was just heard, if it is one of these; whether it is.
+    pub(super) fn take(&mut self, line: &str, lines: &mut Lines) -> io::Result<bool> {
+        if let Some(text) = line.strip_prefix(SEED) {
+            let bytes = BASE64.decode(text).ok();
+            let bytes = bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+            self.seed = Some(Seed::from_bytes(bytes.ok_or_else(|| broken("seed"))?));
+        } else if let Some(text) = line.strip_prefix(CLOCK) {
+            let bytes = BASE64.decode(text).map_err(|_| broken("clock"))?;
+            self.clock = Some(Mark::from_bytes(&bytes).map_err(|_| broken("clock"))?);
+        } else if let Some(name) = line.strip_prefix(COUNTERS) {
+            let memory = lines.descriptor().ok_or_else(|| broken("counters"))?;
+            self.counters.push((name.to_owned(), memory));
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// All of it, if the predecessor leaves anything.
+    pub(super) fn whole(self) -> Option<Legacy> {
+        Some(Legacy {
+            seed: self.seed?,
+            clock: self.clock?,
+            counters: self.counters,
+        })
+    }
+}
+
+fn broken(line: &str) -> io::Error {
+    let message = format!("the line `{line}` of the hand-over cannot be read");
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock;
+
+    fn pair() -> (Lines, Lines) {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        let patience = Duration::from_secs(10);
+        let over = |stream| Lines::over(stream, patience).expect("timeouts");
+        (over(one), over(other))
+    }
+
+    /// Goal: what is left arrives whole. Method: said at one end and heard at the other, with two pieces of memory that can be told
+    /// apart.
+    #[test]
+    fn what_is_passed_is_heard() {
+        let (said, mut heard) = pair();
+        let piece = |bytes: &[u8]| {
+            use std::io::Write;
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(bytes).expect("room");
+            file.into()
+        };
+        let legacy = Legacy {
+            seed: Seed::from_bytes([9; 16]),
+            clock: clock::mark(),
+            counters: vec![
+                ("one.counters".to_owned(), piece(b"1")),
+                ("two.counters".to_owned(), piece(b"22")),
+            ],
+        };
+        pass(&said, &legacy).expect("room");
+        said.say("end").expect("room");
+        let mut got = Heard::default();
+        loop {
+            let line = heard.hear().expect("a line");
+            if !got.take(&line, &mut heard).expect("it can be read") {
+                assert_eq!(line, "end");
+                break;
+            }
+        }
+        let got = got.whole().expect("all of it");
+        assert_eq!(got.seed.bytes(), legacy.seed.bytes());
+        assert_eq!(got.clock, legacy.clock);
+        let sizes = got.counters.into_iter().map(|(name, memory)| {
+            let length = std::fs::File::from(memory).metadata().expect("it is open");
+            (name, length.len())
+        });
+        let expected = [
+            ("one.counters".to_owned(), 1),
+            ("two.counters".to_owned(), 2),
+        ];
+        assert_eq!(sizes.collect::<Vec<_>>(), expected);
+    }
+
+    /// Goal: no half of it is taken, and no secret is told. Method: lines that are cut off, or lack their memory.
+    #[test]
+    fn a_broken_line_is_an_error_without_its_text() {
+        for line in ["seed c2VjcmV0", "clock c2VjcmV0", "counters otp.counters"] {
+            let (_said, mut lines) = pair();
+            let error = Heard::default()
+                .take(line, &mut lines)
+                .expect_err("it cannot be read");
+            assert!(!error.to_string().contains("c2VjcmV0"), "{error}");
+        }
+        assert!(Heard::default().whole().is_none());
+    }
+}

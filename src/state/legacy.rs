@@ -1,0 +1,247 @@
+//! Owns what a process without a state directory leaves to its successor: the counters, the seed of their keys, the time.
+//!
+//! Where a successor can come, counters lie in memory that it can be given (`AnonymousFiles`), from the start: nothing is copied when
+//! it comes, and both count in the same words while the old process drains. Where none can, they lie in memory of the process alone.
+//! Everything else is as with a directory; and as there, a limit whose memory cannot be had in that way counts all the same, and says so.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use log::{info, warn};
+use sluicegate_limiter::{
+    Adopted, AnonymousFiles, BanRules, Bans, Capacity, Clock, Limit, Mark, Meaning, Policy, Seed,
+    StateError, Timestamp,
+};
+
+use super::{Home, HomeError, Kept, Survival, fresh_seed};
+use crate::clock;
+
+/// What a process leaves to the next.
+#[derive(Debug)]
+pub struct Legacy {
+    /// The secret that keys are hashed under.
+    pub seed: Seed,
+    /// What time it is.
+    pub clock: Mark,
+    /// Memory of counters and bans, by the name of what they mean.
+    pub counters: Vec<(String, OwnedFd)>,
+}
+
+impl Home {
+    /// In memory that a successor can be given; goes on from what the process before has left, if anything.
+    pub(super) fn heir(left: Option<Legacy>) -> Result<(Self, Seed), HomeError> {
+        let seed = match &left {
+            Some(legacy) => legacy.seed,
+            None => fresh_seed()?,
+        };
+        let files = AnonymousFiles::new(seed);
+        if let Some(legacy) = left {
+            clock::follow(Clock::continued(legacy.clock, clock::reading()));
+            for (name, file) in legacy.counters {
+                let taken = files.take(name, file);
+                taken.map_err(HomeError::Legacy)?;
+            }
+        }
+        let kept = Kept::Anonymous(files);
+        Ok((Self { kept }, seed))
+    }
+
+    /// What this process would leave; `None` where nothing has to be handed over, or nothing can be.
+    ///
+    /// # Errors
+    /// The system's, out of descriptors.
+    pub fn legacy(&self) -> io::Result<Option<Legacy>> {
+        let Kept::Anonymous(files) = &self.kept else {
+            return Ok(None);
+        };
+        Ok(Some(Legacy {
+            seed: files.seed(),
+            clock: clock::mark(),
+            counters: files.in_use()?,
+        }))
+    }
+
+    /// Lets go of what was left and no limit of this process goes on with. Once its limits are made.
+    pub fn settle(&self) {
+        if let Kept::Anonymous(files) = &self.kept {
+            for name in files.forget_unused() {
+                info!("{name}: no limit goes on with what the gateway before has counted there");
+            }
+        }
+    }
+}
+
+/// The counters of a limit in `files`, or new ones there.
+pub(super) fn open_limit(
+    files: &AnonymousFiles,
+    meaning: Meaning<'_>,
+    policy: &Policy,
+    capacity: Capacity,
+    now: Timestamp,
+) -> (Limit, Survival) {
+    match Limit::open(files, meaning, policy.clone(), capacity, now) {
+        Ok((limit, adopted)) => {
+            tell(meaning.name, "counters", &adopted);
+            (limit, Survival::unasked())
+        }
+        Err(error) => {
+            let limit = Limit::new(policy.clone(), capacity);
+            (limit, failed(meaning.name, "counters", &error))
+        }
+    }
+}
+
+/// The counters of a limit after an edit.
+pub(super) fn edit_limit(
+    files: &AnonymousFiles,
+    meaning: Meaning<'_>,
+    policy: &Policy,
+    capacity: Capacity,
+    before: &Limit,
+    now: Timestamp,
+) -> (Limit, Survival) {
+    let (limit, kept) = before.edited_in(files, meaning, policy.clone(), capacity, now);
+    (limit, told(meaning.name, "counters", kept))
+}
+
+/// The bans of a limit in `files`, or new ones there.
+pub(super) fn open_bans(
+    files: &AnonymousFiles,
+    meaning: Meaning<'_>,
+    rules: BanRules,
+    capacity: Capacity,
+    now: Timestamp,
+) -> (Bans, Survival) {
+    match Bans::open(files, meaning, rules, capacity, now) {
+        Ok((bans, adopted)) => {
+            tell(meaning.name, "bans", &adopted);
+            (bans, Survival::unasked())
+        }
+        Err(error) => {
+            let bans = Bans::new(rules, capacity);
+            (bans, failed(meaning.name, "bans", &error))
+        }
+    }
+}
+
+/// The bans of a limit after an edit.
+pub(super) fn edit_bans(
+    files: &AnonymousFiles,
+    meaning: Meaning<'_>,
+    rules: BanRules,
+    capacity: Capacity,
+    before: &Bans,
+    now: Timestamp,
+) -> (Bans, Survival) {
+    let (bans, kept) = before.edited_in(files, meaning, rules, capacity, now);
+    (bans, told(meaning.name, "bans", kept))
+}
+
+fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Survival {
+    match kept {
+        Ok(()) => Survival::unasked(),
+        Err(error) => failed(limit, what, &error),
+    }
+}
+
+/// New ones are no news: without a directory that is how every process begins.
+fn tell(limit: &str, what: &str, adopted: &Adopted) {
+    if *adopted == Adopted::Joined {
+        info!("limit {limit}: {what} taken over from the gateway before");
+    }
+}
+
+fn failed(limit: &str, what: &str, error: &StateError) -> Survival {
+    warn!("limit {limit}: its {what} will not be handed over in an upgrade: {error}");
+    Survival::unasked()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_limiter::{Ask, Cost, KeyHash, Outcome, Period, Rate, Rates, decide};
+
+    use super::super::Lasting;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+    const MEANING: Meaning<'static> = Meaning {
+        name: "otp",
+        key: "client.ip/32,/64",
+    };
+
+    fn policy(count: u32, secs: u32) -> Policy {
+        let period = Period::from_secs(secs).expect("a period");
+        let rate = Rate::new(count, period).expect("a rate");
+        Rates::new([rate]).expect("rates").into()
+    }
+
+    fn capacity() -> Capacity {
+        Capacity::new(100).expect("a capacity")
+    }
+
+    fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
+        home.limit(MEANING, policy, capacity(), None, NOW)
+    }
+
+    fn admits(limit: &Limit) -> bool {
+        let ask = Ask {
+            limit,
+            key: KeyHash::from_bits(7),
+            cost: Cost::ONE,
+        };
+        decide(&[ask], NOW).outcome() == Outcome::Admitted
+    }
+
+    /// The process after one with this home. The clock of the tests' process stays as it is.
+    fn heir_of(home: &Home) -> Home {
+        let left = home
+            .legacy()
+            .expect("descriptors")
+            .expect("something is left");
+        let files = AnonymousFiles::new(left.seed);
+        for (name, file) in left.counters {
+            files.take(name, file).expect("it is sealed");
+        }
+        Home {
+            kept: Kept::Anonymous(files),
+        }
+    }
+
+    /// Goal: what two processes admit while one drains is what one would have. Method: they ask in turn; a limit whose count was edited
+    /// between shares still, one whose period was moves with its counts, and is handed on so.
+    #[test]
+    fn old_and_new_count_together() {
+        let (old, _) = Home::open(Lasting::Upgrades(None)).expect("a random source");
+        let before = open(&old, &policy(5, 60));
+        assert_eq!(before.1, Survival::unasked());
+        assert!(admits(&before.0));
+        let new = heir_of(&old);
+        let (after, _) = open(&new, &policy(3, 60));
+        new.settle();
+        assert!(admits(&after) && admits(&before.0));
+        assert!(!admits(&after), "three were admitted");
+        assert!(admits(&before.0), "by the old count one more may");
+
+        let edited = new.limit(
+            MEANING,
+            &policy(5, 90),
+            capacity(),
+            Some((&after, &before.1)),
+            NOW,
+        );
+        let third = heir_of(&new);
+        let (last, _) = open(&third, &policy(5, 90));
+        assert!(admits(&last) && !admits(&last) && !admits(&edited.0));
+    }
+
+    /// Goal: an upgrade has nothing to hand over where a directory has it, or where no successor can come. Method: both homes.
+    #[test]
+    fn only_what_lies_in_memory_of_its_own_is_left() {
+        let (alone, _) = Home::open(Lasting::Process).expect("a random source");
+        assert!(alone.legacy().expect("nothing to do").is_none());
+        let (heir, seed) = Home::open(Lasting::Upgrades(None)).expect("a random source");
+        let left = heir.legacy().expect("nothing to do").expect("a seed");
+        assert_eq!(left.seed.bytes(), seed.bytes());
+        assert!(left.counters.is_empty());
+    }
+}
