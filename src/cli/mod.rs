@@ -140,7 +140,9 @@ fn start_process_log() {
     let environment = env_logger::Env::new().filter_or(
         "SLUICEGATE_LOG",
         // What becomes of a request at the cache is in the access log; here a client could write a line for each that it breaks off.
-        "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_proxy::proxy_cache=off",
+        // Idle connections to origins are Pingora's to look after: it calls it an error when one is wanted just while it is being looked
+        // at, which costs a new connection and nobody anything else, and a warning when one is closed, without a word whose it was.
+        "info,pingora=warn,pingora_core=warn,pingora_core::connectors=off,pingora_proxy=warn,pingora_proxy::proxy_cache=off",
     );
     // Only fails when a logger is installed already, which then logs.
     let _ = env_logger::Builder::from_env(environment).try_init();

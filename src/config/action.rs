@@ -13,7 +13,6 @@ use super::rates;
 use super::report::Placed;
 use super::rules::Name;
 use super::section::Section;
-use super::suggest;
 
 const ACTIONS: [&str; 4] = ["reject", "delay", "mark", "shadow"];
 
@@ -144,7 +143,7 @@ impl<'d> Keys<'d> {
     /// What they say of a limit with this policy; `None` when something is wrong, which was reported then.
     pub(super) fn read(&self, policy: &Policy) -> Option<Said> {
         let leaky = matches!(policy.algorithm(), Algorithm::LeakyBucket { .. });
-        let name = self.action.as_ref().map(|field| field.parsed(action));
+        let name = self.action.as_ref().map(action);
         let marks = name == Some(Some("mark"));
         let idle = self.refuse_idle(marks);
         let then = self.then.as_ref().map(|field| {
@@ -233,15 +232,9 @@ fn shadow_rates(field: &Field<'_>, policy: &Policy) -> Option<Policy> {
     }
 }
 
-fn action(text: &str) -> Result<&'static str, Mistake> {
-    let known = ACTIONS.into_iter().find(|known| *known == text);
-    known.ok_or_else(|| {
-        let advice = match suggest::nearest(text, ACTIONS) {
-            Some(meant) => format!("did you mean \"{meant}\"?"),
-            None => format!("write one of {}", ACTIONS.join(", ")),
-        };
-        Mistake::with_advice(format!("there is no action {}", quoted(text)), advice)
-    })
+fn action(field: &Field<'_>) -> Option<&'static str> {
+    let words = ACTIONS.map(|name| (name, name));
+    field.word(&words, |got| format!("there is no action {got}"))
 }
 
 /// Fields that frame a message, or that the gateway itself writes into requests.

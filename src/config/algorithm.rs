@@ -9,8 +9,9 @@ use std::time::Duration;
 use sluicegate_limiter::{Algorithm, Alignment, MAX_COUNT, Policy, Rates, Refill, Unit};
 
 use super::field::{Field, quoted};
+use super::problem::Mistake;
 use super::section::Section;
-use super::{rates, suggest, zone};
+use super::{rates, zone};
 
 /// What judges a limit that does not say otherwise.
 pub(super) const SLIDING_WINDOW: &str = "sliding-window";
@@ -89,15 +90,8 @@ pub fn algorithm_name(algorithm: &Algorithm) -> &'static str {
 }
 
 fn name(field: &Field<'_>) -> Option<&'static str> {
-    let text = field.text()?;
-    if let Some(known) = NAMES.into_iter().find(|known| *known == text) {
-        return Some(known);
-    }
-    let message = format!("there is no algorithm {}", quoted(text));
-    match suggest::nearest(text, NAMES) {
-        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
-        None => field.refuse(message, format!("write one of {}", NAMES.join(", "))),
-    }
+    let words = NAMES.map(|name| (name, name));
+    field.word(&words, |got| format!("there is no algorithm {got}"))
 }
 
 /// The keys that not every algorithm has.
@@ -155,13 +149,17 @@ impl<'d> Keys<'d> {
     }
 
     fn alignment(&self, rates: &Rates) -> Option<Alignment> {
-        let align = self.align.as_ref().map(|field| match field.text()? {
-            "clock" => Some(Alignment::Epoch),
-            "first-request" => Some(Alignment::FirstRequest),
-            other => field.refuse(
-                format!("there is no alignment {}", quoted(other)),
-                "write \"clock\" or \"first-request\"",
-            ),
+        let align = self.align.as_ref().map(|field| {
+            let words = [
+                ("clock", Alignment::Epoch),
+                ("first-request", Alignment::FirstRequest),
+            ];
+            field.choice(&words, |other| {
+                Mistake::with_advice(
+                    format!("there is no alignment {}", quoted(other)),
+                    "write \"clock\" or \"first-request\"",
+                )
+            })
         });
         let Some(field) = &self.timezone else {
             return align.unwrap_or(Some(Alignment::Epoch));
@@ -195,17 +193,15 @@ impl<'d> Keys<'d> {
     }
 
     fn token_bucket(&self, rates: &Rates) -> Option<Algorithm> {
-        let refill =
-            self.refill
-                .as_ref()
-                .map_or(Some(Refill::Greedy), |field| match field.text()? {
-                    "greedy" => Some(Refill::Greedy),
-                    "interval" => Some(Refill::Interval),
-                    other => field.refuse(
-                        format!("there is no refill {}", quoted(other)),
-                        "write \"greedy\", all the time, or \"interval\", all at once",
-                    ),
-                });
+        let refill = self.refill.as_ref().map_or(Some(Refill::Greedy), |field| {
+            let words = [("greedy", Refill::Greedy), ("interval", Refill::Interval)];
+            field.choice(&words, |other| {
+                Mistake::with_advice(
+                    format!("there is no refill {}", quoted(other)),
+                    "write \"greedy\", all the time, or \"interval\", all at once",
+                )
+            })
+        });
         let burst = self.burst(rates);
         Some(Algorithm::TokenBucket {
             burst: burst?,

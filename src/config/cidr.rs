@@ -4,8 +4,18 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::field::quoted;
+use super::field::{Field, quoted};
+use super::form::Form;
 use super::problem::Mistake;
+
+/// The block that a value is.
+pub(super) fn read(field: &Field<'_>) -> Option<IpNet> {
+    field.note(|| Form::Block);
+    field.parsed(block)
+}
+
+/// An expression that blocks match: digits, colons and dots as in an address, and a length.
+pub(super) const EXPRESSION: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
 
 /// A block of addresses, or one address.
 pub(super) fn block(text: &str) -> Result<IpNet, Mistake> {

@@ -2,13 +2,16 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
 
+use super::form::Form;
 use super::problem::Mistake;
 use super::report::{Place, Placed, Report};
 use super::section::Section;
+use super::suggest;
 use super::units::{self, Bytes, Span};
 
 /// Characters of a value that a message repeats.
@@ -89,8 +92,45 @@ impl<'d> Field<'d> {
         }
     }
 
+    /// Notes how this value is written, for who describes the configuration.
+    pub(super) fn note(&self, form: impl FnOnce() -> Form) {
+        self.report.note(&self.generic, form);
+    }
+
+    /// One of a few words; `wrong` says what is wrong with another.
+    pub(super) fn choice<T: Clone>(
+        &self,
+        words: &[(&'static str, T)],
+        wrong: impl FnOnce(&'d str) -> Mistake,
+    ) -> Option<T> {
+        self.note(|| Form::Words(words.iter().map(|(word, _)| *word).collect()));
+        self.parsed(|text| {
+            let known = words.iter().find(|(word, _)| *word == text);
+            known
+                .map(|(_, value)| value.clone())
+                .ok_or_else(|| wrong(text))
+        })
+    }
+
+    /// As [`Self::choice`], with advice made of the words; `wrong` gets the other one in quotes.
+    pub(super) fn word<T: Clone>(
+        &self,
+        words: &[(&'static str, T)],
+        wrong: impl FnOnce(&str) -> String,
+    ) -> Option<T> {
+        self.choice(words, |text| {
+            let known = || words.iter().map(|(word, _)| *word);
+            let advice = match suggest::nearest(text, known()) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => format!("write one of {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            Mistake::with_advice(wrong(&quoted(text)), advice)
+        })
+    }
+
     /// A whole number.
     pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        self.note(|| Form::Whole(range.clone()));
         match self.value {
             DeValue::Integer(integer) => self.integer_in_range(integer, range, |n| n),
             _ => self.unexpected("a whole number"),
@@ -99,6 +139,7 @@ impl<'d> Field<'d> {
 
     /// A duration: `"1h30m"`.
     pub(super) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
+        self.note(|| Form::Duration);
         match self.value {
             DeValue::Integer(integer) => {
                 let got = describe(self.value);
@@ -116,6 +157,8 @@ impl<'d> Field<'d> {
 
     /// A number of bytes: `"100MiB"`, or an integer.
     pub(super) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        self.note(|| Form::Whole(range.clone()));
+        self.note(|| Form::Size);
         match self.value {
             DeValue::Integer(integer) => self.integer_in_range(integer, range, Bytes),
             DeValue::String(text) => {
@@ -228,6 +271,18 @@ impl<'d> Field<'d> {
 pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<T>> {
     let values: Vec<Option<T>> = values.into_iter().collect();
     values.into_iter().collect()
+}
+
+/// The path of the file that a field names, from `base` on, and the text there; `advice` says what to put there.
+pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
+    let path = base.join(field.text()?);
+    match field.report.surroundings.read(&path) {
+        Ok(text) => Some((path, text)),
+        Err(error) => {
+            let shown = quoted(&path.display().to_string());
+            field.refuse(format!("{shown} cannot be read: {error}"), advice)
+        }
+    }
 }
 
 /// A value as a message names it.

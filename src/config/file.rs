@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
+use super::form::Forms;
 use super::overlap;
 use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
@@ -143,6 +144,14 @@ pub(super) fn required_keys(text: &str, surroundings: &dyn Surroundings) -> BTre
     let report = Report::new(Source::new("", text), surroundings);
     walk(table.get_ref(), "", &report);
     report.required()
+}
+
+/// How the values that are written in `text` may be written.
+pub(super) fn forms(text: &str, surroundings: &dyn Surroundings) -> Forms {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let report = Report::new(Source::new("", text), surroundings).noting_forms();
+    walk(table.get_ref(), "", &report);
+    report.forms()
 }
 
 /// Reads every table; `None` when the rules cannot be made, which was reported then.

@@ -98,19 +98,10 @@ pub(super) fn on_missing(
 }
 
 fn choice(field: &Field<'_>) -> Option<OnMissing> {
-    let text = field.text()?;
-    let known = OnMissing::ALL
-        .into_iter()
-        .find(|choice| choice.as_str() == text);
-    if known.is_some() {
-        return known;
-    }
-    let message = format!("{} says nothing about missing parts", quoted(text));
-    let choices = OnMissing::ALL.map(OnMissing::as_str);
-    match suggest::nearest(text, choices) {
-        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
-        None => field.refuse(message, format!("write one of {}", choices.join(", "))),
-    }
+    let words = OnMissing::ALL.map(|choice| (choice.as_str(), choice));
+    field.word(&words, |got| {
+        format!("{got} says nothing about missing parts")
+    })
 }
 
 /// One part.

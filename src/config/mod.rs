@@ -11,11 +11,13 @@
 
 mod action;
 mod algorithm;
+mod braces;
 mod cidr;
 mod condition;
 mod cost;
 mod field;
 mod file;
+mod form;
 mod host;
 mod key;
 mod normaliser;
@@ -52,4 +54,4 @@ pub use self::condition::Condition;
 pub use self::file::{Loaded, known_keys, load, parse, parse_in};
 pub use self::problem::{Problem, Problems, Severity};
 pub use self::schema::schema;
-pub use self::surroundings::{Surroundings, System};
+pub use self::surroundings::{Nowhere, Surroundings, System};

@@ -5,6 +5,7 @@
 use sluicegate_limiter::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
 
 use super::field::{Field, all, quoted};
+use super::form::Form;
 use super::problem::Mistake;
 use super::units::{self, Span};
 
@@ -55,9 +56,10 @@ pub(super) fn rates(field: &Field<'_>) -> Option<Rates> {
         let message = format!("{} rates are too many", elements.len());
         field.refuse::<()>(message, format!("keep the {MOST} that matter"));
     }
-    let read = all(elements
-        .iter()
-        .map(|element| element.parsed(rate).map(|rate| element.placed(rate))))?;
+    let read = all(elements.iter().map(|element| {
+        element.note(|| Form::Rate);
+        element.parsed(rate).map(|rate| element.placed(rate))
+    }))?;
     let mut distinct = true;
     for (at, rate) in read.iter().enumerate() {
         let same = |earlier: &&_| {
@@ -142,17 +144,29 @@ fn slashed(text: &str) -> Option<Mistake> {
     ))
 }
 
+/// Periods that have a name, in seconds.
+const NAMED: [(&str, u64); 6] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3_600),
+    ("day", 86_400),
+    ("week", 604_800),
+    // The longest, unless windows follow a calendar (`algorithm`).
+    ("month", 2_678_400),
+];
+
+/// An expression that every rate matches, and little else.
+pub(super) fn expression() -> String {
+    let names = NAMED.map(|(name, _)| name).join("|");
+    let duration = units::duration_expression();
+    format!("^\\s*[0-9]+\\s+per\\s+({names}|{duration})\\s*$")
+}
+
 /// Whole seconds of `10s`, `1h30m` or `minute`.
 fn period_secs(count: &str, period: &str) -> Result<u32, Mistake> {
-    let secs = match period {
-        "second" => 1,
-        "minute" => 60,
-        "hour" => 3_600,
-        "day" => 86_400,
-        "week" => 604_800,
-        // The longest month, unless windows follow a calendar (`algorithm`).
-        "month" => 2_678_400,
-        _ => {
+    let secs = match NAMED.into_iter().find(|(name, _)| *name == period) {
+        Some((_, secs)) => secs,
+        None => {
             let duration = units::duration(period).map_err(|_| {
                 Mistake::with_advice(
                     format!("{} is not a period", quoted(period)),

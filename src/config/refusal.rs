@@ -12,6 +12,7 @@ use http::{HeaderMap, StatusCode};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::braces::{Cut, cut};
 use super::field::{Field, all, describe, quoted};
 use super::problem::Mistake;
 use super::report::Place;
@@ -156,44 +157,16 @@ fn escape(content_type: &HeaderValue) -> Escape {
 
 /// The pieces of a text.
 fn template(text: &str) -> Result<Vec<Piece>, Mistake> {
-    let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some((word, after)) = rest.strip_prefix('{').and_then(braced)
-            && let Some(after) = after.strip_prefix('}')
-        {
-            plain.push_str(&format!("{{{word}}}"));
-            rest = after;
-        } else if let Some((word, after)) = braced(rest) {
-            let piece = placeholder(word)?;
-            if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
-            }
-            pieces.push(piece);
-            rest = after;
-        } else {
-            plain.push('{');
-            rest = &rest[1..];
-        }
-    }
-    plain.push_str(rest);
-    if !plain.is_empty() {
-        pieces.push(Piece::Text(plain.into()));
-    }
-    Ok(pieces)
+    let pieces = cut(text, is_in_word).into_iter().map(|piece| match piece {
+        Cut::Text(plain) => Ok(Piece::Text(plain.into())),
+        Cut::Word(word) => placeholder(word),
+    });
+    pieces.collect()
 }
 
-/// The word of `{word}` at the beginning, and what follows.
-fn braced(text: &str) -> Option<(&str, &str)> {
-    let (word, after) = text.strip_prefix('{')?.split_once('}')?;
-    let is_word = !word.is_empty()
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    is_word.then_some((word, after))
+/// What the names of placeholders are made of.
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte == b'_'
 }
 
 fn placeholder(word: &str) -> Result<Piece, Mistake> {

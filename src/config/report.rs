@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::form::{Form, Forms};
 use super::problem::{Mistake, Problem, Problems, Severity};
 use super::source::Source;
 use super::surroundings::Surroundings;
@@ -46,6 +47,8 @@ pub(super) struct Report<'t> {
     known: RefCell<BTreeSet<String>>,
     /// Those among them that must be written.
     required: RefCell<BTreeSet<String>>,
+    /// How values are written; `None` where nobody asks.
+    forms: Option<RefCell<Forms>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +90,32 @@ impl<'t> Report<'t> {
             found: RefCell::default(),
             known: RefCell::default(),
             required: RefCell::default(),
+            forms: None,
         }
+    }
+
+    /// The same report, which notes how values are written besides.
+    pub(super) fn noting_forms(self) -> Self {
+        Self {
+            forms: Some(RefCell::default()),
+            ..self
+        }
+    }
+
+    /// Notes how the value of a key is written.
+    pub(super) fn note(&self, generic_path: &str, form: impl FnOnce() -> Form) {
+        let Some(forms) = &self.forms else { return };
+        let (mut forms, form) = (forms.borrow_mut(), form());
+        let of_key = forms.entry(generic_path.to_owned()).or_default();
+        if !of_key.contains(&form) {
+            of_key.push(form);
+        }
+    }
+
+    /// How the values of keys are written, as far as they were read.
+    pub(super) fn forms(&self) -> Forms {
+        let forms = self.forms.as_ref();
+        forms.map_or_else(Forms::new, |forms| forms.borrow().clone())
     }
 
     /// Records that the file cannot be used because of what is written.

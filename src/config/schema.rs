@@ -3,24 +3,24 @@
 //! The parser is a walk (decision 0003), and nothing else lists what it takes. Here the reference, conf/reference.toml, which is tested
 //! to have every key, is its specimen: each value in it is replaced by one of every type in turn, and the walk says whether it was
 //! "expected". What a key is for is the comment above it, and its example the value. A key that is added to the parser and to the
-//! reference is thereby in the schema.
+//! reference is thereby in the schema. Ranges, words and the forms of texts are what the readers of values note meanwhile
+//! ([`super::form`]).
 //!
 //! # Limits
-//! It knows names and types, not ranges, texts, or which keys exclude each other: `sluicegate check` does.
+//! It does not know the range of a duration, the grammar of keys, paths and conditions, or which keys exclude each other:
+//! `sluicegate check` does.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::file::{known_keys, parse_in, required_keys};
-use super::surroundings::Surroundings;
+use super::file::{forms, known_keys, parse_in, required_keys};
+use super::form::{Form, Forms, constraints};
+use super::surroundings::Nowhere;
 
 const REFERENCE: &str = include_str!("../../conf/reference.toml");
 
@@ -45,6 +45,7 @@ pub fn schema() -> Value {
         optional: &optional,
         known: &known,
         keys: BTreeMap::new(),
+        forms: forms(&specimen, &Nowhere),
     };
     survey.table(table.get_ref(), "", "");
     let required = required_keys(&specimen, &Nowhere);
@@ -130,6 +131,7 @@ struct Survey<'s> {
     /// `limit.NAME.rates`
     known: &'s BTreeSet<String>,
     keys: BTreeMap<String, Key>,
+    forms: Forms,
 }
 
 impl Survey<'_> {
@@ -190,6 +192,7 @@ impl Survey<'_> {
                 if kinds.len() == PROBES.len() {
                     // Nobody looked at it: it excludes another key of the reference.
                     text = self.without_others(at).into();
+                    self.learn(&text);
                     kinds = taken(&text, value.span(), path, whole);
                 }
                 if kinds.contains(&Kind::Array) {
@@ -200,6 +203,16 @@ impl Survey<'_> {
             }
         }
         self.keys.insert(generic.to_owned(), key);
+    }
+
+    /// Takes over what is noted of forms while `text` is read.
+    fn learn(&mut self, text: &str) {
+        for (key, found) in forms(text, &Nowhere) {
+            let known = self.forms.entry(key).or_default();
+            let new = |form: &Form| !known.contains(form);
+            let mut found: Vec<Form> = found.into_iter().filter(new).collect();
+            known.append(&mut found);
+        }
     }
 
     /// The specimen with blanks for what the reference has commented out, except what stands at `at`.
@@ -259,17 +272,10 @@ impl Survey<'_> {
         schema
     }
 
-    fn property(&self, generic: &str, required: &BTreeSet<String>) -> Value {
-        let Some(key) = self.keys.get(generic) else {
-            return json!(true);
-        };
-        let mut schema = Map::new();
-        if key.kinds.contains(&Kind::Object) {
-            schema = self.object(generic, required);
-        }
-        // A whole number is a number too.
-        let kinds: Vec<&str> = key.kinds.iter().map(|kind| kind.name()).collect();
-        match kinds.as_slice() {
+    /// Says of which types a value is, and how it is written.
+    fn restrict(&self, schema: &mut Map<String, Value>, kinds: &BTreeSet<Kind>, generic: &str) {
+        let types: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        match types.as_slice() {
             [] => {}
             [one] => {
                 schema.insert("type".to_owned(), json!(one));
@@ -278,18 +284,27 @@ impl Survey<'_> {
                 schema.insert("type".to_owned(), json!(several));
             }
         }
+        if let Some(forms) = self.forms.get(generic) {
+            schema.extend(constraints(forms, &types));
+        }
+    }
+
+    fn property(&self, generic: &str, required: &BTreeSet<String>) -> Value {
+        let Some(key) = self.keys.get(generic) else {
+            return json!(true);
+        };
+        let mut schema = Map::new();
+        if key.kinds.contains(&Kind::Object) {
+            schema = self.object(generic, required);
+        }
+        self.restrict(&mut schema, &key.kinds, generic);
         if key.kinds.contains(&Kind::Array) && !key.items.is_empty() {
-            let items = if key.items.contains(&Kind::Object) {
-                let mut items = self.object(&format!("{generic}[]"), required);
-                if key.items.len() > 1 {
-                    let kinds: Vec<&str> = key.items.iter().map(|kind| kind.name()).collect();
-                    items.insert("type".to_owned(), json!(kinds));
-                }
-                items
-            } else {
-                let kinds: Vec<&str> = key.items.iter().map(|kind| kind.name()).collect();
-                Map::from_iter([("type".to_owned(), json!(kinds))])
-            };
+            let generic = format!("{generic}[]");
+            let mut items = Map::new();
+            if key.items.contains(&Kind::Object) {
+                items = self.object(&generic, required);
+            }
+            self.restrict(&mut items, &key.items, &generic);
             schema.insert("items".to_owned(), items.into());
         }
         if !key.comment.is_empty() {
@@ -374,30 +389,5 @@ fn inside(generic: &str, key: &str) -> String {
         key.to_owned()
     } else {
         format!("{generic}.{key}")
-    }
-}
-
-/// A machine without names, files and variables: a schema is the same on every machine.
-struct Nowhere;
-
-impl Surroundings for Nowhere {
-    fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn read(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn is_open_to_all(&self, _: &Path) -> bool {
-        false
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn cores(&self) -> usize {
-        1
     }
 }

@@ -2,16 +2,22 @@
 
 use sluicegate_limiter::{Algorithm, Policy};
 
-use super::field::{Field, quoted};
-use super::problem::Mistake;
+use super::field::Field;
 use super::report::{Place, Placed, Report};
 use super::rules::{OnStoreFailure, SharedMode, SharedRules};
 use super::section::Section;
-use super::suggest;
 use super::tables::store::EXAMPLE;
 
-const MODES: [&str; 3] = ["local", "shared", "shared-strict"];
-const FAILURES: [&str; 3] = ["local", "open", "closed"];
+const MODES: [(&str, Option<SharedMode>); 3] = [
+    ("local", None),
+    ("shared", Some(SharedMode::Synced)),
+    ("shared-strict", Some(SharedMode::Strict)),
+];
+const FAILURES: [(&str, OnStoreFailure); 3] = [
+    ("local", OnStoreFailure::Local),
+    ("open", OnStoreFailure::Open),
+    ("closed", OnStoreFailure::Closed),
+];
 
 /// The two keys of `[limit.NAME]`.
 pub(super) struct Keys<'d> {
@@ -32,11 +38,11 @@ impl<'d> Keys<'d> {
     pub(super) fn read(&self, policy: Option<&Policy>) -> Option<Option<Placed<SharedRules>>> {
         let mode = match &self.store {
             None => Some(None),
-            Some(field) => field.parsed(mode),
+            Some(field) => mode(field),
         };
         let on_failure = match &self.on_failure {
             None => Some(OnStoreFailure::default()),
-            Some(field) => field.parsed(failure),
+            Some(field) => failure(field),
         };
         let (mode, on_failure) = (mode?, on_failure?);
         let (Some(mode), Some(store)) = (mode, &self.store) else {
@@ -90,29 +96,12 @@ pub(super) fn check<'r>(
     }
 }
 
-fn mode(text: &str) -> Result<Option<SharedMode>, Mistake> {
-    match text {
-        "local" => Ok(None),
-        "shared" => Ok(Some(SharedMode::Synced)),
-        "shared-strict" => Ok(Some(SharedMode::Strict)),
-        _ => Err(unknown("way to count", text, MODES)),
-    }
+fn mode(field: &Field<'_>) -> Option<Option<SharedMode>> {
+    field.word(&MODES, |got| format!("there is no way to count {got}"))
 }
 
-fn failure(text: &str) -> Result<OnStoreFailure, Mistake> {
-    match text {
-        "local" => Ok(OnStoreFailure::Local),
-        "open" => Ok(OnStoreFailure::Open),
-        "closed" => Ok(OnStoreFailure::Closed),
-        _ => Err(unknown("way to go on without a store", text, FAILURES)),
-    }
-}
-
-fn unknown(what: &str, text: &str, names: [&str; 3]) -> Mistake {
-    let message = format!("there is no {what} {}", quoted(text));
-    let advice = match suggest::nearest(text, names) {
-        Some(meant) => format!("did you mean \"{meant}\"?"),
-        None => format!("write one of {}", names.join(", ")),
-    };
-    Mistake::with_advice(message, advice)
+fn failure(field: &Field<'_>) -> Option<OnStoreFailure> {
+    field.word(&FAILURES, |got| {
+        format!("there is no way to go on without a store {got}")
+    })
 }

@@ -3,19 +3,34 @@
 /// Names longer than this are not guessed about: the work grows with the square of the length.
 const LONGEST: usize = 64;
 
-/// The known name that is nearest to `got`, if it is near enough to be a slip of the hand.
+/// The known name that is nearest to `got`, if it is near enough to be a slip of the hand; else the only one that `got` is a word of.
 pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if got.len() > LONGEST {
         return None;
     }
     let folded = fold(got);
-    known
+    let known: Vec<(&str, Vec<char>)> = known
         .into_iter()
         .filter(|name| name.len() <= LONGEST)
-        .map(|name| (distance(&folded, &fold(name)), name))
-        .filter(|(distance, name)| *distance <= 1.max(name.len() / 3) && *distance < got.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+        .map(|name| (name, fold(name)))
+        .collect();
+    let slips = known
+        .iter()
+        .map(|(name, letters)| (distance(&folded, letters), *name))
+        .filter(|(distance, name)| *distance <= 1.max(name.len() / 3) && *distance < got.len());
+    let slip = slips.min_by_key(|(distance, _)| *distance);
+    slip.map(|(_, name)| name).or_else(|| {
+        let has_it = |letters: &[char]| {
+            letters
+                .split(|letter| *letter == '_')
+                .any(|word| word == folded)
+        };
+        let mut with_it = known.iter().filter(|(_, letters)| has_it(letters));
+        match (with_it.next(), with_it.next()) {
+            (Some((name, _)), None) if !got.is_empty() => Some(*name),
+            _ => None,
+        }
+    })
 }
 
 /// Case and the choice between `-` and `_` are slips that cost nothing.
@@ -60,5 +75,18 @@ mod tests {
         assert_eq!(nearest("k"), None);
         assert_eq!(nearest(""), None);
         assert_eq!(nearest(&"r".repeat(1000)), None);
+    }
+
+    /// Goal: who remembers half of a name is told the rest, and nobody is told one of several. Method: a word that one name has, and one
+    /// that two have.
+    #[test]
+    fn a_word_of_one_name_alone_means_that_name() {
+        let known = ["default_ttl", "stale_if_error", "stale_while_revalidate"];
+        let nearest = |got| nearest(got, known);
+        assert_eq!(nearest("ttl"), Some("default_ttl"));
+        assert_eq!(nearest("TTL"), Some("default_ttl"));
+        assert_eq!(nearest("stale"), None);
+        assert_eq!(nearest("tt"), None);
+        assert_eq!(nearest(""), None);
     }
 }

@@ -6,6 +6,7 @@
 
 use http::HeaderValue;
 
+use super::braces::{Cut, cut};
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::{PathPattern, Segment, Slot, Tail, Template};
@@ -114,55 +115,36 @@ impl<'r> Slots<'r> {
 /// The template that a text is.
 pub(super) fn template(text: &str, slots: &Slots<'_>) -> Result<Template, Mistake> {
     let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('{') {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at..];
-        if let Some((word, after)) = rest.strip_prefix('{').and_then(braced)
-            && let Some(after) = after.strip_prefix('}')
-        {
-            plain.push_str(&format!("{{{word}}}"));
-            rest = after;
-        } else if let Some((word, after)) = braced(rest) {
-            let slot = slots.find(word).ok_or_else(|| slots.unknown(word))?;
-            if !plain.is_empty() {
-                pieces.push(Slot::Text(std::mem::take(&mut plain).into()));
-            }
-            pieces.push(slot);
-            rest = after;
-        } else {
-            plain.push('{');
-            rest = &rest[1..];
-        }
+    for piece in cut(text, is_in_word) {
+        pieces.push(match piece {
+            Cut::Text(plain) => Slot::Text(plain.into()),
+            Cut::Word(word) => slots.find(word).ok_or_else(|| slots.unknown(word))?,
+        });
     }
-    plain.push_str(rest);
     // RFC 9110 §5.5: what is no field value is no path and no URL either.
-    let is_value = |text: &str| HeaderValue::from_str(text).is_ok() && text.is_ascii();
-    let is_right = |piece: &Slot| !matches!(piece, Slot::Text(text) if !is_value(text));
-    if !is_value(&plain) || !pieces.iter().all(is_right) {
-        return Err(Mistake::with_advice(
+    let cannot_be_sent = || {
+        Mistake::with_advice(
             format!("{} cannot be sent", quoted(text)),
             "write visible characters of ASCII and spaces",
-        ));
+        )
+    };
+    let is_value = |text: &str| HeaderValue::from_str(text).is_ok() && text.is_ascii();
+    let is_right = |piece: &Slot| !matches!(piece, Slot::Text(text) if !is_value(text));
+    if !pieces.iter().all(is_right) {
+        return Err(cannot_be_sent());
     }
-    if pieces.is_empty() {
-        let value = HeaderValue::from_str(&plain);
-        return value
+    match &*pieces {
+        [] => Ok(Template::Fixed(HeaderValue::from_static(""))),
+        [Slot::Text(plain)] => HeaderValue::from_str(plain)
             .map(Template::Fixed)
-            .map_err(|_| Mistake::new(format!("{} cannot be sent", quoted(text))));
+            .map_err(|_| cannot_be_sent()),
+        _ => Ok(Template::Filled(pieces)),
     }
-    if !plain.is_empty() {
-        pieces.push(Slot::Text(plain.into()));
-    }
-    Ok(Template::Filled(pieces))
 }
 
-/// The word of `{word}` at the beginning, and what follows.
-fn braced(text: &str) -> Option<(&str, &str)> {
-    let (word, after) = text.strip_prefix('{')?.split_once('}')?;
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    (!word.is_empty() && word.bytes().all(allowed)).then_some((word, after))
+/// What the names of slots are made of: those of parameters in patterns and of groups among them.
+fn is_in_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }
 
 #[cfg(test)]

@@ -89,6 +89,20 @@ pub(super) fn size(text: &str) -> Result<u64, Mistake> {
     count.checked_mul(*factor).ok_or_else(|| wrong(general()))
 }
 
+/// An expression that every duration matches, and little else: that units fall is more than it says.
+pub(super) fn duration_expression() -> String {
+    format!("([0-9]+({}))+", names(DURATION_UNITS.iter()))
+}
+
+/// An expression that sizes match, and nothing else.
+pub(super) fn size_expression() -> String {
+    format!("^[0-9]+\\s*({})$", names(SIZE_UNITS.iter()))
+}
+
+fn names<'u>(units: impl Iterator<Item = &'u (&'static str, u64)>) -> String {
+    units.map(|(name, _)| *name).collect::<Vec<_>>().join("|")
+}
+
 /// The digits that a text begins with, and what follows.
 pub(super) fn digits(text: &str) -> Option<(u64, &str)> {
     let end = text

@@ -94,11 +94,11 @@ impl Gateway {
         context.peer = peer;
         let snapshot = Arc::clone(&context.snapshot);
         let head = RequestHead::from(session.req_header());
-        context.secured = secured(session.digest()).cloned();
-        let secured = context.secured.clone();
+        let secured = secured(session.digest());
+        context.secured = secured.cloned();
         let peer = Peer {
             address: context.peer_address(),
-            secured: secured.as_deref(),
+            secured: secured.map(|secured| &**secured),
         };
         let Ok(located) = locate(&snapshot, peer, &head) else {
             return true;

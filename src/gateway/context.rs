@@ -86,10 +86,8 @@ pub struct Context {
     pub wait: Option<Duration>,
     /// Body bytes received from the client.
     pub received: u64,
-    /// How long it is still waited for while it sends them.
+    /// How long it is still waited for while it sends them, and when the last of them came.
     pub(super) pace: Pace,
-    /// When the last of them came, over HTTP/2.
-    pub received_at: Option<Timestamp>,
     _in_flight: InFlight,
 }
 
@@ -132,7 +130,6 @@ impl Context {
             wait: None,
             received: 0,
             pace: Pace::default(),
-            received_at: None,
             _in_flight: in_flight,
         }
     }

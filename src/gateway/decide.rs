@@ -66,17 +66,17 @@ impl Gateway {
             .client_addr()
             .and_then(|address| address.as_inet())
             .copied();
-        context.secured = secured(session.digest()).cloned();
+        let secured = secured(session.digest());
+        context.secured = secured.cloned();
         let peer = context.peer_address();
         let snapshot = Arc::clone(&context.snapshot);
         if let Some(redirect) = redirect::of(self.1, head, peer, &snapshot) {
             context.client = Some((peer, Source::Connection));
             return redirect.map_or_else(Step::Reject, Step::Redirect);
         }
-        let secured = context.secured.clone();
         let told = Peer {
             address: peer,
-            secured: secured.as_deref(),
+            secured: secured.map(|secured| &**secured),
         };
         context.trace = context
             .trace

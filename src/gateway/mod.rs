@@ -195,9 +195,6 @@ impl ProxyHttp for Gateway {
         body::keep_pace(session, body.as_ref(), context)?;
         body::put_held_first(body, context);
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        if session.as_http2().is_some() {
-            context.received_at = Some(clock::now());
-        }
         match &context.route {
             // What follows an upgrade is no body.
             Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {

@@ -17,7 +17,7 @@ use crate::clock;
 /// The patience with one body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// What is left, and since when; `None` before the first piece.
+    /// What is left, and since when the last piece is there; `None` before the first. Where nothing is asked, all is left.
     left: Option<(Duration, Timestamp)>,
 }
 
@@ -38,20 +38,22 @@ impl Pace {
         now: Timestamp,
         asked: Asked,
     ) -> Option<Duration> {
-        if asked.rate == 0 {
-            return Some(asked.read);
-        }
         let left = match self.left {
-            None => asked.read,
-            Some((left, since)) => {
+            Some((left, since)) if asked.rate > 0 => {
                 let filled = left.saturating_add(worth(bytes, asked.rate));
                 filled
                     .checked_sub(clock::between(since, now))?
                     .min(asked.read)
             }
+            _ => asked.read,
         };
         self.left = Some((left, now));
         (!left.is_zero()).then_some(left)
+    }
+
+    /// When the last piece came; `None` before the first.
+    pub(super) fn heard_at(&self) -> Option<Timestamp> {
+        self.left.map(|(_, at)| at)
     }
 }
 

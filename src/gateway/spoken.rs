@@ -68,7 +68,9 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
 pub(super) fn blame(fault: Fault, session: &mut Session, context: &Context) -> Fault {
     let waits_for_client =
         session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
-    let silent = clock::since(context.received_at.unwrap_or(context.tried_at));
+    // What was read before the try began is nothing that the origin waited for.
+    let heard = (context.pace.heard_at()).map_or(context.tried_at, |at| at.max(context.tried_at));
+    let silent = clock::since(heard);
     let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);
     if waits_for_client
         && fault == Fault::Origin(Problem::OriginTimeout)

@@ -9,7 +9,7 @@ pub(crate) mod head;
 mod http2;
 mod intake;
 mod open_files;
-mod proxy_protocol;
+pub(crate) mod proxy_protocol;
 mod repeat;
 mod tls;
 mod vigil;

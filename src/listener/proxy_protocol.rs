@@ -32,7 +32,7 @@ const V2_BYTES: usize = 16;
 
 /// What the first bytes of a connection say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Header {
+pub(crate) enum Header {
     /// More bytes decide.
     Partial,
     /// They are something else.
@@ -129,7 +129,7 @@ fn announced(stream: &TcpStream, client: SocketAddr) -> SocketDigest {
 
 impl Header {
     /// Judges the first bytes of a connection, as few of them as are here.
-    fn find(read: &[u8]) -> Self {
+    pub(crate) fn find(read: &[u8]) -> Self {
         if read.starts_with(V2) {
             return Self::v2(read);
         }

@@ -103,6 +103,44 @@ async fn clients_behind_one_proxy_have_a_counter_each() {
 }
 
 #[tokio::test]
+async fn connections_are_counted_by_whom_the_header_announces() {
+    // Goal: `max_connections_per_client` bounds clients, not the proxy that all of them come through; a hop that is trusted has no bound.
+    // Method: one proxy announces two clients with as many connections as one may have, then one more of the first, then many of a
+    // trusted hop.
+    let origin = Origin::echo();
+    let caps = "[server]\nmax_connections_per_client = 2\n[client]\ntrusted_proxies = [\"198.51.100.9\"]\n";
+    let gateway = Setup::new()
+        .listener_line(REQUIRED)
+        .origin("app", &origin)
+        .rules(&format!("{caps}{RULES}"))
+        .start()
+        .await;
+    let announce = async |client: &str| {
+        let mut connection = gateway.raw().await;
+        let header = format!("PROXY TCP4 {client} 10.0.0.1 1 2\r\n");
+        connection.write(header).await;
+        connection
+    };
+    let mut kept = Vec::new();
+    for client in ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"]
+        .into_iter()
+        .chain(["198.51.100.9"; 5])
+    {
+        let mut connection = announce(client).await;
+        connection.write(REQUEST).await;
+        assert_eq!(connection.read_response().await.status, 200, "{client}");
+        kept.push(connection);
+    }
+    assert_eq!(announce("192.0.2.1").await.read_to_end().await, b"");
+    let labels = [("cap", "max_connections_per_client")];
+    let metrics = gateway.metrics().await;
+    assert_eq!(
+        metrics.sum("sluicegate_connections_refused_total", &labels),
+        1.0
+    );
+}
+
+#[tokio::test]
 async fn strangers_and_broken_headers_are_turned_away() {
     // Goal: who may not announce is not believed, and what is broken is not served. Method: `required` and `optional`, from a proxy and
     // from a stranger, with and without a header.

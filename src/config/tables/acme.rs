@@ -10,7 +10,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Uri;
 
 use crate::bounds;
-use crate::config::field::{Field, all, quoted};
+use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::problem::Mistake;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{AcmeRules, Binding, ListenerRules, Name, NameSet, Proof, Secret};
@@ -60,7 +60,7 @@ pub(in crate::config) fn read(
     let ca_file = section.field("ca_file", "\"/etc/sluicegate/acme-ca.pem\"");
     let trust = trust(ca_file.as_ref(), base, &mut files);
     let proof = section.or("challenge", "\"tls-alpn-01\"", Proof::TlsAlpn01, |field| {
-        field.parsed(proof)
+        proof(field)
     });
     let renew_before = section.optional("renew_before", "\"30d\"", |field| {
         field.duration(Duration::from_secs(1)..=LONGEST)
@@ -300,9 +300,10 @@ fn trust(field: Option<&Field<'_>>, base: &Path, files: &mut Vec<PathBuf>) -> Op
     }
 }
 
-fn proof(text: &str) -> Result<Proof, Mistake> {
+fn proof(field: &Field<'_>) -> Option<Proof> {
     let proofs = [Proof::Http01, Proof::TlsAlpn01];
-    proofs.into_iter().find(|proof| proof.name() == text).ok_or_else(|| {
+    let words = proofs.map(|proof| (proof.name(), proof));
+    field.choice(&words, |text| {
         let message = format!("there is no challenge {} here", quoted(text));
         Mistake::with_advice(
             message,
@@ -345,16 +346,4 @@ fn binding(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<B
         key_id: key_id?,
         hmac: hmac?,
     })
-}
-
-/// The path that a field names, and the text there.
-fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
-    let path = base.join(field.text()?);
-    match field.report.surroundings.read(&path) {
-        Ok(text) => Some((path, text)),
-        Err(error) => {
-            let shown = quoted(&path.display().to_string());
-            field.refuse(format!("{shown} cannot be read: {error}"), advice)
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::listener::{address, clash};
-use crate::config::field::{Field, quoted};
+use crate::config::field::{Field, quoted, text_of};
 use crate::config::report::{Place, Placed, Report};
 use crate::config::rules::{AdminRules, ListenerRules};
 use crate::config::section::Section;
@@ -74,20 +74,8 @@ pub(in crate::config) fn check_apart(
 
 /// The token in a file, without the white space around it.
 fn token(field: &Field<'_>, base: &Path) -> Option<Arc<str>> {
-    let path = base.join(field.text()?);
-    let text = match field.report.surroundings.read(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            let message = format!(
-                "{} cannot be read: {error}",
-                quoted(&path.display().to_string())
-            );
-            return field.refuse(
-                message,
-                "put the token there, readable for the user that runs the gateway",
-            );
-        }
-    };
+    let advice = "put the token there, readable for the user that runs the gateway";
+    let (path, text) = text_of(field, base, advice)?;
     let token = text.trim();
     let visible = |byte: u8| byte.is_ascii_graphic();
     if token.is_empty() {

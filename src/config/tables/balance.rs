@@ -8,7 +8,6 @@ use crate::config::key;
 use crate::config::problem::Mistake;
 use crate::config::rules::{Balance, KeyPart, KeyTemplate, StickyRules, ValueSource};
 use crate::config::section::Section;
-use crate::config::suggest;
 
 /// As they are written.
 const NAMES: [&str; 4] = ["round-robin", "least-requests", "power-of-two", "hash"];
@@ -19,16 +18,8 @@ const COOKIE: &str = "sluicegate-server";
 /// `balance`, and the `hash_key` that belongs to one of them.
 pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
     let name = section.or("balance", "\"round-robin\"", NAMES[0], |field| {
-        let text = field.text()?;
-        let known = NAMES.into_iter().find(|name| *name == text);
-        if known.is_none() {
-            let advice = match suggest::nearest(text, NAMES) {
-                Some(meant) => format!("did you mean \"{meant}\"?"),
-                None => format!("write one of {}", NAMES.join(", ")),
-            };
-            return field.refuse(format!("there is no balance {}", quoted(text)), advice);
-        }
-        known
+        let words = NAMES.map(|name| (name, name));
+        field.word(&words, |got| format!("there is no balance {got}"))
     });
     let key = section.optional("hash_key", "\"client.ip\"", hash_key);
     let (name, key) = (name?, key?);

@@ -12,7 +12,6 @@ use crate::config::rules::{
     CacheRules, Cookies, Counting, RouteAction, RouteCacheRules, RouteRules, Wishes,
 };
 use crate::config::section::Section;
-use crate::config::suggest;
 
 use super::route::Route;
 
@@ -99,7 +98,7 @@ pub(in crate::config) fn of_route(section: &Section<'_>) -> Option<Option<RouteC
 pub(in crate::config) fn counting(section: &Section<'_>) -> Option<Counting> {
     section.or("count", "\"all\"", Counting::default(), |field| {
         let names = [("all", Counting::All), ("origin", Counting::Origin)];
-        one_of(field, &names, "is not what a limit can count")
+        field.word(&names, |got| format!("{got} is not what a limit can count"))
     })
 }
 
@@ -167,20 +166,7 @@ fn cookies(field: &Field<'_>) -> Option<Cookies> {
         ("personal", Cookies::Personal),
         ("ignored", Cookies::Ignored),
     ];
-    one_of(field, &names, "is not what cookies can mean")
-}
-
-fn one_of<T: Copy>(field: &Field<'_>, known: &[(&'static str, T)], wrong: &str) -> Option<T> {
-    let text = field.text()?;
-    if let Some((_, value)) = known.iter().find(|(name, _)| *name == text) {
-        return Some(*value);
-    }
-    let names = || known.iter().map(|(name, _)| *name);
-    let advice = match suggest::nearest(text, names()) {
-        Some(meant) => format!("did you mean \"{meant}\"?"),
-        None => format!("write one of {}", names().collect::<Vec<_>>().join(", ")),
-    };
-    field.refuse(format!("{} {wrong}", quoted(text)), advice)
+    field.word(&names, |got| format!("{got} is not what cookies can mean"))
 }
 
 fn vary_on(field: &Field<'_>) -> Option<Vec<HeaderName>> {

@@ -22,7 +22,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
     let blocks = section.or("trusted_proxies", "[\"10.0.0.0/8\"]", Vec::new(), |field| {
         let elements = field.elements()?;
         all(elements.iter().map(|element| {
-            let block = element.parsed(cidr::block)?;
+            let block = cidr::read(element)?;
             Some(element.placed(block))
         }))
     });

@@ -47,7 +47,7 @@ fn rules(field: &Field<'_>) -> Option<CompressRules> {
         |field| {
             let mut seen: Vec<Coding> = Vec::new();
             let codings = field.elements()?.into_iter().map(|element| {
-                let coding = element.parsed(coding)?;
+                let coding = coding(&element)?;
                 if seen.contains(&coding) {
                     return element
                         .refuse(format!("{} is named twice", coding.name()), "write it once");
@@ -92,9 +92,9 @@ fn rules(field: &Field<'_>) -> Option<CompressRules> {
     })
 }
 
-fn coding(text: &str) -> Result<Coding, Mistake> {
-    let known = Coding::ALL.into_iter().find(|coding| coding.name() == text);
-    known.ok_or_else(|| {
+fn coding(element: &Field<'_>) -> Option<Coding> {
+    let words = Coding::ALL.map(|coding| (coding.name(), coding));
+    element.choice(&words, |text| {
         let message = format!("there is no coding {} here", quoted(text));
         let names = Coding::ALL.map(Coding::name);
         let meant = match text {

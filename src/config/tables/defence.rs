@@ -33,7 +33,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
     });
     let stripped = OverrideFields::Strip;
     let override_fields = section.or("override_fields", "\"strip\"", stripped, |field| {
-        field.parsed(fields)
+        fields(field)
     });
     Some(DefenceRules {
         max_connections: max_connections?,
@@ -50,13 +50,15 @@ fn connections(field: &Field<'_>) -> Option<Concurrency> {
     Concurrency::new(u32::try_from(count).ok()?).ok()
 }
 
-fn fields(text: &str) -> Result<OverrideFields, Mistake> {
-    match text {
-        "strip" => Ok(OverrideFields::Strip),
-        "pass" => Ok(OverrideFields::Pass),
-        _ => Err(Mistake::with_advice(
-            format!("{} is neither \"strip\" nor \"pass\"", quoted(text)),
+fn fields(field: &Field<'_>) -> Option<OverrideFields> {
+    let words = [
+        ("strip", OverrideFields::Strip),
+        ("pass", OverrideFields::Pass),
+    ];
+    field.choice(&words, |other| {
+        Mistake::with_advice(
+            format!("{} is neither \"strip\" nor \"pass\"", quoted(other)),
             "write \"strip\", or \"pass\" where origins ignore such fields or are asked by them",
-        )),
-    }
+        )
+    })
 }

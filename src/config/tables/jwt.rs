@@ -8,9 +8,8 @@ use jsonwebtoken::Algorithm;
 
 use crate::bounds::TOKEN_KEYS;
 use crate::client::token::{KeyError, KeyText, TokenSettings, Verifier};
-use crate::config::field::{Field, all, quoted};
+use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::rules::JwtRules;
-use crate::config::suggest;
 
 /// The algorithms that exist here.
 const ALGORITHMS: [(&str, Algorithm); 12] = [
@@ -68,17 +67,9 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
     };
     section.finish();
     let (field, kind) = file?;
-    let path = base.join(field.text()?);
+    let advice = "put the key there as text, readable for the user that runs the gateway";
+    let (path, text) = text_of(&field, base, advice)?;
     let shown = quoted(&path.display().to_string());
-    let text = match field.report.surroundings.read(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            return field.refuse(
-                format!("{shown} cannot be read: {error}"),
-                "put the key there as text, readable for the user that runs the gateway",
-            );
-        }
-    };
     let settings = TokenSettings {
         algorithms: algorithms?,
         keys: kind(text),
@@ -99,19 +90,10 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
 }
 
 fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
-    all(field.list()?.iter().map(|element| {
-        let text = element.text()?;
-        let known = ALGORITHMS.iter().find(|(name, _)| *name == text);
-        if let Some((_, algorithm)) = known {
-            return Some(*algorithm);
-        }
-        let names = ALGORITHMS.map(|(name, _)| name);
-        let message = format!("there is no algorithm {}", quoted(text));
-        match suggest::nearest(text, names) {
-            Some(meant) => element.refuse(message, format!("did you mean \"{meant}\"?")),
-            None => element.refuse(message, format!("write one of {}", names.join(", "))),
-        }
-    }))
+    all(field
+        .list()?
+        .iter()
+        .map(|element| element.word(&ALGORITHMS, |got| format!("there is no algorithm {got}"))))
 }
 
 /// What is wrong with the keys, and what to write instead.

@@ -8,7 +8,7 @@ use crate::config::action;
 use crate::config::algorithm;
 use crate::config::condition;
 use crate::config::cost;
-use crate::config::field::{Field, quoted};
+use crate::config::field::Field;
 use crate::config::key;
 use crate::config::overrides::{self, About};
 use crate::config::penalty;
@@ -18,7 +18,6 @@ use crate::config::report::{Place, Placed, Report};
 use crate::config::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
 use crate::config::section::Section;
 use crate::config::shared;
-use crate::config::suggest;
 use crate::config::tier;
 
 use super::cache;
@@ -153,16 +152,7 @@ fn field_style(field: &Field<'_>) -> Option<FieldStyle> {
         ("both", FieldStyle::Both),
         ("none", FieldStyle::None),
     ];
-    let text = field.text()?;
-    if let Some((_, style)) = STYLES.into_iter().find(|(name, _)| *name == text) {
-        return Some(style);
-    }
-    let names = STYLES.map(|(name, _)| name);
-    let message = format!("there are no fields {}", quoted(text));
-    match suggest::nearest(text, names) {
-        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
-        None => field.refuse(message, format!("write one of {}", names.join(", "))),
-    }
+    field.word(&STYLES, |got| format!("there are no fields {got}"))
 }
 
 fn capacity(field: &Field<'_>) -> Option<Capacity> {

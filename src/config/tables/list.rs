@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::bounds::{LIST_BLOCKS, LIST_USES};
 use crate::client::Cidrs;
 use crate::config::cidr;
-use crate::config::field::{Field, all, quoted};
+use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::report::Placed;
 use crate::config::rules::{ListRules, ListUse, Name};
 use crate::config::section::Section;
@@ -25,7 +25,7 @@ const TOLD: usize = 5;
 pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListRules> {
     let written = section.or("cidrs", "[\"192.0.2.0/24\"]", Vec::new(), |field| {
         let elements = field.elements()?;
-        all(elements.iter().map(|element| element.parsed(cidr::block)))
+        all(elements.iter().map(cidr::read))
     });
     let file = section.field("file", "\"bad.txt\"");
     let from_file = file.as_ref().map_or(Some((None, Vec::new())), |field| {
@@ -98,17 +98,9 @@ fn names(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
 
 /// One block or address a line; `#` and `;` begin a comment, as in the lists that are published.
 fn blocks_of_file(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Vec<IpNet>)> {
-    let path = base.join(field.text()?);
+    let advice = "put a file there with one block of addresses a line, readable for the user that runs the gateway";
+    let (path, text) = text_of(field, base, advice)?;
     let shown = path.display().to_string();
-    let text = match field.report.surroundings.read(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            return field.refuse(
-                format!("{} cannot be read: {error}", quoted(&shown)),
-                "put a file there with one block of addresses a line, readable for the user that runs the gateway",
-            );
-        }
-    };
     let mut blocks = Vec::new();
     let mut wrong = 0;
     for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use super::listener_tls::{self, word};
+use super::listener_tls;
 use crate::config::cidr;
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
@@ -84,21 +84,20 @@ enum Announced {
 fn proxy_protocol(section: &Section<'_>) -> Option<ProxyProtocol> {
     let written = section.field("proxy_protocol", "\"required\"");
     let choice = written.as_ref().map_or(Some(Announced::Off), |field| {
-        word(
-            field,
-            "says nothing about the PROXY protocol",
+        field.word(
             &[
                 ("off", Announced::Off),
                 ("optional", Announced::Optional),
                 ("required", Announced::Required),
             ],
+            |got| format!("{got} says nothing about the PROXY protocol"),
         )
     });
     let from = section.field("proxy_protocol_from", "[\"10.0.0.0/8\"]");
     let networks = from.as_ref().map(|field| {
         let elements = field.list()?;
         all(elements.iter().map(|element| {
-            let network = element.parsed(cidr::block)?;
+            let network = cidr::read(element)?;
             if network.prefix_len() == 0 {
                 element.report.warning(
                     &element.place,

@@ -11,7 +11,7 @@ use http::HeaderValue;
 
 use super::acme;
 use crate::clock;
-use crate::config::field::{Field, all, quoted};
+use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::references::Defined;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{
@@ -19,7 +19,6 @@ use crate::config::rules::{
     ValueSource,
 };
 use crate::config::section::Section;
-use crate::config::suggest;
 use crate::listener::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
 
 const EXAMPLE: &str = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }";
@@ -46,10 +45,9 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
         (None, _) => Some(Vec::new()),
     };
     let min_version = section.or("min_version", "\"1.2\"", MinVersion::Tls12, |field| {
-        word(
-            field,
-            "is no version of TLS that is spoken here",
+        field.word(
             &[("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)],
+            |got| format!("{got} is no version of TLS that is spoken here"),
         )
     });
     let clients = clients(&section, base, &mut files);
@@ -58,13 +56,12 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
         "\"default\"",
         UnknownName::Default,
         |field| {
-            word(
-                field,
-                "says nothing about unknown names",
+            field.word(
                 &[
                     ("default", UnknownName::Default),
                     ("refuse", UnknownName::Refuse),
                 ],
+                |got| format!("{got} says nothing about unknown names"),
             )
         },
     );
@@ -120,7 +117,7 @@ fn certificate(element: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Op
     });
     section.finish();
     let mut text = |field: &Field<'_>| {
-        let (path, text) = text_of(field, base)?;
+        let (path, text) = text_of(field, base, READABLE)?;
         files.push(path.clone());
         Some((path, text))
     };
@@ -233,13 +230,12 @@ fn clients(
     let auth = section.field("client_auth", "\"required\"");
     let choice = match &auth {
         None => Some(ClientAuth::Required),
-        Some(field) => word(
-            field,
-            "says nothing about certificates of clients",
+        Some(field) => field.word(
             &[
                 ("optional", ClientAuth::Optional),
                 ("required", ClientAuth::Required),
             ],
+            |got| format!("{got} says nothing about certificates of clients"),
         ),
     };
     let Some(authorities) = authorities else {
@@ -251,7 +247,7 @@ fn clients(
             ),
         };
     };
-    let (path, text) = text_of(&authorities, base)?;
+    let (path, text) = text_of(&authorities, base, READABLE)?;
     files.push(path);
     let trust = ClientTrust::new(&text, choice?);
     if trust.is_none() {
@@ -326,31 +322,5 @@ pub(in crate::config) fn check_told(
         };
         let message = format!("the key has \"{}\", and {why}", value.source);
         report.absent(place, message, advice);
-    }
-}
-
-/// One of a few words; `wrong` says what any other is.
-pub(super) fn word<T: Copy>(field: &Field<'_>, wrong: &str, words: &[(&str, T)]) -> Option<T> {
-    let text = field.text()?;
-    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-        return Some(*value);
-    }
-    let message = format!("{} {wrong}", quoted(text));
-    let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    match suggest::nearest(text, known.iter().copied()) {
-        Some(meant) => field.refuse(message, format!("did you mean \"{meant}\"?")),
-        None => field.refuse(message, format!("write one of {}", known.join(", "))),
-    }
-}
-
-/// The path that a field names, and the text there.
-fn text_of(field: &Field<'_>, base: &Path) -> Option<(PathBuf, String)> {
-    let path = base.join(field.text()?);
-    match field.report.surroundings.read(&path) {
-        Ok(text) => Some((path, text)),
-        Err(error) => {
-            let shown = quoted(&path.display().to_string());
-            field.refuse(format!("{shown} cannot be read: {error}"), READABLE)
-        }
     }
 }

@@ -59,19 +59,18 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Origi
         }
         field.parsed(host::sent).map(HostPolicy::Fixed)
     });
-    let header_case = section.or(
-        "header_case",
-        "\"lower\"",
-        HeaderCase::Lower,
-        |field| match field.text()? {
-            "lower" => Some(HeaderCase::Lower),
-            "as-sent" => Some(HeaderCase::AsSent),
-            other => field.refuse(
+    let header_case = section.or("header_case", "\"lower\"", HeaderCase::Lower, |field| {
+        let words = [
+            ("lower", HeaderCase::Lower),
+            ("as-sent", HeaderCase::AsSent),
+        ];
+        field.choice(&words, |other| {
+            Mistake::with_advice(
                 format!("there is no header case {}", quoted(other)),
                 "write \"lower\", or \"as-sent\" for an origin or clients that mind",
-            ),
-        },
-    );
+            )
+        })
+    });
     section.finish();
     let (protocol, tls) = spoken?;
     Some(OriginRules {

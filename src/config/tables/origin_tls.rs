@@ -11,7 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::config::field::{Field, quoted};
+use crate::config::field::{Field, quoted, text_of};
+use crate::config::problem::Mistake;
 use crate::config::rules::{Certificate, Identity, OriginTls, Protocol, Verify};
 use crate::config::section::Section;
 
@@ -47,16 +48,18 @@ pub(super) fn read(section: &Section<'_>, base: &Path) -> Option<(Protocol, Opti
 }
 
 fn protocol(field: &Field<'_>) -> Option<Protocol> {
-    match field.text()? {
-        "http/1.1" => Some(Protocol::Http1),
-        "h2" => Some(Protocol::H2),
-        "h2c" => Some(Protocol::H2c),
-        "auto" => Some(Protocol::Auto),
-        other => field.refuse(
+    let words = [
+        ("http/1.1", Protocol::Http1),
+        ("h2", Protocol::H2),
+        ("h2c", Protocol::H2c),
+        ("auto", Protocol::Auto),
+    ];
+    field.choice(&words, |other| {
+        Mistake::with_advice(
             format!("there is no protocol {}", quoted(other)),
             "write \"http/1.1\", \"h2\", \"auto\" for what the servers take of both by TLS, or \"h2c\" for HTTP/2 without TLS",
-        ),
-    }
+        )
+    })
 }
 
 fn made(table: &Section<'_>, base: &Path) -> Option<OriginTls> {
@@ -86,7 +89,7 @@ fn made(table: &Section<'_>, base: &Path) -> Option<OriginTls> {
 }
 
 fn trust(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Arc<[Certificate]>> {
-    let text = text_of(field, base, files)?;
+    let text = watched(field, base, files)?;
     let trusted = certificates(&text).filter(|all| {
         let mut roots = RootCertStore::empty();
         let mut each = all.iter();
@@ -106,7 +109,7 @@ fn identity(
     base: &Path,
     files: &mut Vec<PathBuf>,
 ) -> Option<Identity> {
-    let (chain_text, key_text) = (text_of(chain, base, files), text_of(key, base, files));
+    let (chain_text, key_text) = (watched(chain, base, files), watched(key, base, files));
     let (chain_text, key_text) = (chain_text?, key_text?);
     let Some(certificates) = certificates(&chain_text) else {
         return chain.refuse(
@@ -164,21 +167,24 @@ fn server_name(field: &Field<'_>) -> Option<Arc<str>> {
 }
 
 fn verify(field: &Field<'_>) -> Option<Verify> {
-    let (how, risk) = match field.text()? {
-        "full" => return Some(Verify::Full),
-        "chain" => (
-            Verify::Chain,
-            "the names in certificates are not verified: whoever has any certificate of the same authority is believed",
-        ),
-        "off" => (
-            Verify::Off,
-            "certificates are not verified: whoever answers at that address is believed, and reads and changes all that is sent",
-        ),
-        other => {
-            return field.refuse(
-                format!("there is no verification {}", quoted(other)),
-                "write \"full\", or with care \"chain\" for any name, \"off\" for anybody",
-            );
+    let words = [
+        ("full", Verify::Full),
+        ("chain", Verify::Chain),
+        ("off", Verify::Off),
+    ];
+    let how = field.choice(&words, |other| {
+        Mistake::with_advice(
+            format!("there is no verification {}", quoted(other)),
+            "write \"full\", or with care \"chain\" for any name, \"off\" for anybody",
+        )
+    })?;
+    let risk = match how {
+        Verify::Full => return Some(how),
+        Verify::Chain => {
+            "the names in certificates are not verified: whoever has any certificate of the same authority is believed"
+        }
+        Verify::Off => {
+            "certificates are not verified: whoever answers at that address is believed, and reads and changes all that is sent"
         }
     };
     field.report.warning(
@@ -203,17 +209,9 @@ fn certificates(text: &str) -> Option<Arc<[Certificate]>> {
     })
 }
 
-/// The text of the file that a field names.
-fn text_of(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<String> {
-    let path = base.join(field.text()?);
-    match field.report.surroundings.read(&path) {
-        Ok(text) => {
-            files.push(path);
-            Some(text)
-        }
-        Err(error) => {
-            let shown = quoted(&path.display().to_string());
-            field.refuse(format!("{shown} cannot be read: {error}"), PEM)
-        }
-    }
+/// The text of the file that a field names, which is watched from now on.
+fn watched(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<String> {
+    let (path, text) = text_of(field, base, PEM)?;
+    files.push(path);
+    Some(text)
 }

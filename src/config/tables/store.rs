@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::field::{Field, all, quoted};
+use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{HostPort, ReadyWhen, Secret, StoreRules, StoreSeed, Topology};
 use crate::config::section::Section;
@@ -398,16 +398,4 @@ fn prefix(field: &Field<'_>) -> Option<String> {
         format!("{} cannot begin a key", quoted(text)),
         format!("write 1 to {LONGEST_PREFIX} of the characters a-z A-Z 0-9 _ - . : /"),
     )
-}
-
-/// The path that a field names, and the text there.
-fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
-    let path = base.join(field.text()?);
-    match field.report.surroundings.read(&path) {
-        Ok(text) => Some((path, text)),
-        Err(error) => {
-            let shown = quoted(&path.display().to_string());
-            field.refuse(format!("{shown} cannot be read: {error}"), advice)
-        }
-    }
 }

@@ -114,6 +114,38 @@ async fn a_stale_answer_is_served_while_it_is_fetched_anew() {
 }
 
 #[tokio::test]
+async fn what_came_by_tls_is_fetched_anew_for_those_who_come_by_tls() {
+    // Goal: the scheme is in the key of the gateway's own request too, which has no connection to tell it by: else the new answer would be
+    // stored where nobody looks, and the old one served until its end. Method: as above, under TLS, until the new answer is served.
+    let authority = Authority::new();
+    let pair = authority.server(&["gateway.test"]);
+    let count = AtomicUsize::new(0);
+    let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => old("stale-while-revalidate=3600").body("old").into(),
+        _ => with(&[("Cache-Control", "max-age=60")]).body("new").into(),
+    });
+    let gateway = Setup::new()
+        .listener_line("[listener.tls]")
+        .listener_line("certificates = [{ cert_file = \"../a.pem\", key_file = \"../a.key\" }]")
+        .file("a.pem", &pair.certificate)
+        .file("a.key", &pair.key)
+        .origin("app", &origin)
+        .rules(&storing(""))
+        .start()
+        .await;
+    let clients = TlsClients::of(&authority);
+    let mut client = clients.connect(gateway.address(), "gateway.test").await;
+    for _ in 0..2 {
+        assert_eq!(client.get("/").await.text(), "old");
+    }
+    eventually("the new answer is served", async || {
+        (client.get("/").await.text() == "new").then_some(())
+    })
+    .await;
+    assert_eq!(origin.count(), 2);
+}
+
+#[tokio::test]
 async fn writing_to_a_url_takes_away_what_is_stored_of_it() {
     // Goal: RFC 9111 §4.4. Method: each unsafe method, through a route of its own without a cache; one that fails takes nothing away,
     // and neither does one to another URL.

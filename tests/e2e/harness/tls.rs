@@ -116,27 +116,28 @@ pub struct TlsClient {
 impl TlsClients {
     /// Those that believe `authority`.
     pub fn of(authority: &Authority) -> Self {
-        Self::with(authority, rustls::DEFAULT_VERSIONS, None)
+        Self::believing(&authority.pem())
+    }
+
+    /// Those that believe who has this certificate, as PEM.
+    pub fn believing(ca: &str) -> Self {
+        Self::with(ca, rustls::DEFAULT_VERSIONS, None)
     }
 
     /// Those that speak one version alone.
     pub fn speaking(authority: &Authority, version: &'static SupportedProtocolVersion) -> Self {
-        Self::with(authority, &[version], None)
+        Self::with(&authority.pem(), &[version], None)
     }
 
     /// Those that have a certificate.
     pub fn showing(authority: &Authority, pair: &Pair) -> Self {
-        Self::with(authority, rustls::DEFAULT_VERSIONS, Some(pair))
+        Self::with(&authority.pem(), rustls::DEFAULT_VERSIONS, Some(pair))
     }
 
-    fn with(
-        authority: &Authority,
-        versions: &[&'static SupportedProtocolVersion],
-        pair: Option<&Pair>,
-    ) -> Self {
+    fn with(ca: &str, versions: &[&'static SupportedProtocolVersion], pair: Option<&Pair>) -> Self {
         let mut roots = RootCertStore::empty();
         roots
-            .add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap())
+            .add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap())
             .unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)

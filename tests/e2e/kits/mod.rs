@@ -1,5 +1,6 @@
 //! The files of `conf/examples`: each does what its comments promise, as it ships but for the addresses.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::harness::*;
@@ -10,27 +11,39 @@ mod rollout;
 mod search;
 mod send_otp;
 mod tiers;
+mod tls_edge;
 
 /// `conf/examples/NAME.toml` before `origin`. The test connects as the proxy that the file trusts, from 127.0.0.1.
 fn kit(name: &str, origin: &Origin) -> Setup {
+    kit_with(name, origin.address(), &[])
+}
+
+/// As [`kit`], with an origin at this address, and more of what ships and what the test has in its place.
+fn kit_with(name: &str, origin: SocketAddr, more: &[(&str, &str)]) -> Setup {
     let file = format!("conf/examples/{name}.toml");
     let mut whole =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file)).unwrap();
-    let address = origin.address().to_string();
+    let address = origin.to_string();
     // What ships, and what the test has in its place.
-    for (shipped, tested) in [
+    let of_several = [
         ("0.0.0.0:8080", "{listener}"),
         ("[::]:8080", "{listener}"),
         ("10.0.0.2", "127.0.0.1"),
         ("173.245.48.0/20", "127.0.0.1"),
         ("127.0.0.1:3000", address.as_str()),
         ("10.20.0.11:8000\", \"10.20.0.12:8000", address.as_str()),
+        ("10.20.0.11:8443\", \"10.20.0.12:8443", address.as_str()),
         ("/var/lib/sluicegate/state\"", "{directory}/state\""),
         ("/dev/shm/sluicegate", "{directory}/state"),
         ("\"api-tiers.csv", "\"{directory}/api-tiers.csv"),
         ("\"api-tiers.jwks.json", "\"{directory}/api-tiers.jwks.json"),
-    ] {
+    ];
+    for (shipped, tested) in of_several {
         assert!(whole.matches(shipped).count() <= 1, "{file}: {shipped}");
+        whole = whole.replace(shipped, tested);
+    }
+    for (shipped, tested) in more {
+        assert!(whole.contains(shipped), "{file}: {shipped}");
         whole = whole.replace(shipped, tested);
     }
     whole
@@ -55,10 +68,11 @@ fn every_example_has_a_test() {
         include_str!("search.rs"),
         include_str!("send_otp.rs"),
         include_str!("tiers.rs"),
+        include_str!("tls_edge.rs"),
     ]
     .concat();
     for name in found {
-        let started = format!("kit(\"{name}\", ");
+        let started = format!("\"{name}\",");
         assert!(tests.contains(&started), "no test starts {name}.toml");
     }
 }

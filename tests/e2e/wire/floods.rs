@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::echo::EchoOrigin;
 use super::frames::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, HEADERS, PING, RST_STREAM, SETTINGS,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, fields, frame, get, head, soon,
 };
 use crate::harness::{Gateway, Origin, Setup};
@@ -154,6 +154,24 @@ async fn questions_whose_answers_are_not_read_wait_at_the_client() {
         let end = flood(&gateway, &mut frames, 10_000, |_| piece.clone()).await;
         assert_ne!(end, End::Sent);
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_begins_no_request_is_closed_in_time() {
+    // Goal: nobody holds a connection by frames alone, and who has asked once may be silent. Method: one connection that is answered, one
+    // that only pings; the second ends in the time of a read, the first serves on.
+    let origin = Origin::named("fine");
+    let rules = format!("[server]\nclient_read_timeout = \"3s\"\n{ROUTE}");
+    let gateway = Gateway::before(&origin, &rules).await;
+    let mut asking = Frames::connect(gateway.address()).await;
+    asking.request(1, &get(b"/", &[])).await;
+    assert_eq!(asking.fate(1).await, Fate::Answered(200));
+    let mut silent = Frames::connect(gateway.address()).await;
+    silent.write(&frame(PING, 0, 0, b"12345678")).await;
+    // Ends with the connection, and panics when that stays open.
+    silent.goaway().await;
+    asking.request(3, &get(b"/", &[])).await;
+    assert_eq!(asking.fate(3).await, Fate::Answered(200));
 }
 
 #[tokio::test]

@@ -66,6 +66,34 @@ async fn a_server_without_a_name_is_verified_by_its_address() {
 }
 
 #[tokio::test]
+async fn each_server_of_an_origin_is_verified_by_its_own_name() {
+    // Goal: one table for several servers is no permission for one to stand in for another. Method: a server by name and one by address,
+    // with certificates of their own, are both asked; with each other's, neither is.
+    let authority = Authority::new();
+    let tls = r#"tls = { ca_file = "../ca.pem" }"#;
+    for (certified, status) in [
+        (["localhost", "127.0.0.1"], 200),
+        (["127.0.0.1", "localhost"], 502),
+    ] {
+        let named = TlsOrigin::telling(&authority, certified[0], "ssl").await;
+        let addressed = TlsOrigin::telling(&authority, certified[1], "ssl").await;
+        let (port, address) = (named.address.port(), addressed.address);
+        let servers = format!("servers = [\"localhost:{port}\", \"{address}\"]\n{tls}");
+        let gateway = Setup::new()
+            .file("ca.pem", &authority.pem())
+            .rules(&format!("[origin.app]\n{servers}\n{ROUTE}"))
+            .start()
+            .await;
+        for _ in 0..6 {
+            assert_eq!(gateway.get("/").await.status, status, "{certified:?}");
+        }
+        for server in [&named, &addressed] {
+            assert_eq!(server.nginx.count("/") > 0, status == 200, "{certified:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_origin_that_cannot_prove_itself_gets_no_request() {
     // Goal: an unknown signer, another name and an old certificate are 502, and the log says why, once. Method: three requests to each;
     // nginx counts none.
