@@ -48,6 +48,7 @@ pub(crate) mod single;
 mod spell;
 pub(crate) mod tag;
 
+use crate::ahead::ahead;
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
@@ -63,9 +64,9 @@ pub use ages::Ages;
 use census::Counts;
 pub use census::{Occupancy, Tallies};
 pub(crate) use known::Changed;
-use layout::{Bucket, Memory};
+use layout::{Bucket, Glance, Memory};
 pub use spell::Overflow;
-use tag::{Owner, Tag};
+use tag::Tag;
 
 /// The counters of a limit with K rates.
 pub(crate) struct Table<const K: usize> {
@@ -328,28 +329,35 @@ impl<const K: usize> Table<K> {
     /// Looks for the slot of `tag`.
     #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
-        let mut hidden = false;
-        for (_, home) in Memory::<K>::distinct(homes) {
-            let bucket = self.memory.bucket(home);
-            // All of them, and no branch before the last: where a key sits in its bucket is a coin that no processor
-            // guesses, and a wrong guess costs more than the comparisons.
-            let (mut at, mut busy) = (usize::MAX, 0);
-            for slot in 0..Bucket::<K>::SLOTS {
-                // Acquire: pairs with the claim's release of the tag, so that its words are seen.
-                let bits = bucket.tag(slot).load(Ordering::Acquire);
-                at = if bits == tag.bits() { slot } else { at };
-                busy |= bits;
-            }
-            if at < Bucket::<K>::SLOTS {
-                return Found::At(Place {
-                    bucket,
-                    home,
-                    slot: at,
-                });
-            }
-            hidden |= Owner::hides(busy);
+        let [near, far] = Bucket::<K>::halves(tag);
+        let bucket = self.memory.bucket(homes[0]);
+        let glance = bucket.look(near, tag);
+        // What the search comes to if it finds nothing, while the first line is on its way.
+        ahead(bucket.tag(far.first));
+        ahead(self.memory.bucket(homes[1]).tag(near.first));
+        match glance.slot {
+            Some(slot) => Found::At(Place {
+                bucket,
+                home: homes[0],
+                slot,
+            }),
+            None => self.find_further(tag, homes, glance),
         }
-        if hidden {
+    }
+
+    /// Looks where one key in seven is, and where newcomers are looked for in vain.
+    #[inline(never)]
+    fn find_further(&self, tag: Tag, homes: [usize; 2], mut so_far: Glance) -> Found<'_, K> {
+        let [near, far] = Bucket::<K>::halves(tag);
+        for (home, half) in [(homes[0], far), (homes[1], near), (homes[1], far)] {
+            let bucket = self.memory.bucket(home);
+            let glance = bucket.look(half, tag);
+            if let Some(slot) = glance.slot {
+                return Found::At(Place { bucket, home, slot });
+            }
+            so_far.hides |= glance.hides;
+        }
+        if so_far.hides {
             Found::Hidden
         } else {
             Found::Nowhere
