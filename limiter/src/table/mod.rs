@@ -48,11 +48,10 @@ pub(crate) mod single;
 mod spell;
 pub(crate) mod tag;
 
-use crate::ahead::ahead;
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::{Counted, Refusing};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
@@ -64,7 +63,7 @@ pub use ages::Ages;
 use census::Counts;
 pub use census::{Occupancy, Tallies};
 pub(crate) use known::Changed;
-use layout::{Bucket, Glance, Memory};
+use layout::{Bucket, Memory};
 pub use spell::Overflow;
 use tag::Tag;
 
@@ -196,14 +195,24 @@ impl<const K: usize> Change<'_, K> {
         }
     }
 
-    /// The words after the change; `None` when any rate refuses it.
+    /// The words after the change.
+    ///
+    /// # Errors
+    /// The rates that refuse it.
     #[inline(always)]
-    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Option<[Word; K]> {
-        let mut next = *words;
+    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Result<[Word; K], Refusing> {
+        let (mut next, mut refusing) = (*words, Refusing::default());
         for (rate, judge) in judges.iter().enumerate() {
-            next[rate] = self.apply(judge, rate, words[rate])?;
+            match self.apply(judge, rate, words[rate]) {
+                Some(word) => next[rate] = word,
+                None => refusing.add(rate),
+            }
         }
-        Some(next)
+        if refusing == Refusing::default() {
+            Ok(next)
+        } else {
+            Err(refusing)
+        }
     }
 }
 
@@ -333,36 +342,64 @@ impl<const K: usize> Table<K> {
         let bucket = self.memory.bucket(homes[0]);
         let glance = bucket.look(near, tag);
         // What the search comes to if it finds nothing, while the first line is on its way.
-        ahead(bucket.tag(far.first));
-        ahead(self.memory.bucket(homes[1]).tag(near.first));
+        bucket.ahead(far);
+        self.memory.bucket(homes[1]).ahead(near);
         match glance.slot {
             Some(slot) => Found::At(Place {
                 bucket,
                 home: homes[0],
                 slot,
             }),
-            None => self.find_further(tag, homes, glance),
+            None => match self.find_further(tag, homes) {
+                Further::At { home, slot } => {
+                    let home = homes[usize::from(home)];
+                    Found::At(Place {
+                        bucket: self.memory.bucket(home),
+                        home,
+                        slot: slot.into(),
+                    })
+                }
+                Further::Nowhere if glance.hides => Found::Hidden,
+                Further::Nowhere => Found::Nowhere,
+                Further::Hidden => Found::Hidden,
+            },
         }
     }
 
     /// Looks where one key in seven is, and where newcomers are looked for in vain.
     #[inline(never)]
-    fn find_further(&self, tag: Tag, homes: [usize; 2], mut so_far: Glance) -> Found<'_, K> {
+    fn find_further(&self, tag: Tag, homes: [usize; 2]) -> Further {
         let [near, far] = Bucket::<K>::halves(tag);
-        for (home, half) in [(homes[0], far), (homes[1], near), (homes[1], far)] {
-            let bucket = self.memory.bucket(home);
-            let glance = bucket.look(half, tag);
-            if let Some(slot) = glance.slot {
-                return Found::At(Place { bucket, home, slot });
+        let mut hides = false;
+        for (home, half) in [(0, far), (1, near), (1, far)] {
+            // Both buckets may be one and the same.
+            if home == 1 && homes[0] == homes[1] {
+                break;
             }
-            so_far.hides |= glance.hides;
+            let glance = self.memory.bucket(homes[usize::from(home)]).look(half, tag);
+            if let Some(slot) = glance.slot {
+                // At most MOST_SLOTS.
+                let slot = slot as u8;
+                return Further::At { home, slot };
+            }
+            hides |= glance.hides;
         }
-        if so_far.hides {
-            Found::Hidden
+        if hides {
+            Further::Hidden
         } else {
-            Found::Nowhere
+            Further::Nowhere
         }
     }
+}
+
+/// What the longer part of a search came to, small enough for a register.
+enum Further {
+    /// In this one of the key's two buckets, in this slot.
+    At { home: u8, slot: u8 },
+    /// Not there.
+    Nowhere,
+    /// Not there, unless a slot that is changing hands goes back to it.
+    Hidden,
 }
 
 /// What a search came to.
