@@ -98,13 +98,33 @@ pub(crate) enum Asked {
     Wanted(Cost),
 }
 
+/// The rates of a limit that refuse: a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusing(u8);
+
+impl Refusing {
+    /// The rates whose bits are set.
+    pub(crate) const fn of_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// This rate too.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, rate: usize) {
+        self.0 |= 1 << rate;
+    }
+
+    fn has(self, rate: usize) -> bool {
+        self.0 & 1 << rate != 0
+    }
+}
+
 /// What a table found out about a key: all that a decision is made of, but the limit's own.
 #[derive(Clone, Copy)]
 pub(crate) struct Finding {
     pub(crate) asked: Asked,
     pub(crate) counted: Counted,
-    /// A bit for each rate that refuses.
-    pub(crate) refusing: u8,
+    pub(crate) refusing: Refusing,
     /// The words that decided; behind the last rate they mean nothing.
     pub(crate) words: [Word; MAX_RATES],
 }
@@ -216,7 +236,7 @@ impl Reading {
 
     fn standing(&self, rate: usize) -> Standing {
         let refused = match self.finding.asked {
-            Asked::Wanted(cost) if self.finding.refusing & 1 << rate != 0 => Some(cost),
+            Asked::Wanted(cost) if self.finding.refusing.has(rate) => Some(cost),
             _ => None,
         };
         self.meters[rate]
@@ -226,16 +246,14 @@ impl Reading {
 
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
     fn refusal(&self) -> Option<(usize, Duration)> {
-        let refusing = self
-            .rates()
-            .filter(|rate| self.finding.refusing & 1 << rate != 0);
+        let refusing = self.rates().filter(|rate| self.finding.refusing.has(*rate));
         let waits = refusing.map(|rate| (rate, self.standing(rate).next_free));
         waits.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
     }
 
     #[inline]
     fn outcome(&self) -> Judgement {
-        match self.finding.refusing {
+        match self.finding.refusing.0 {
             0 => Judgement::Admitted,
             one if one.is_power_of_two() => Judgement::Refused {
                 rate: one.trailing_zeros() as usize,

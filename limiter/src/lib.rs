@@ -48,6 +48,7 @@ compile_error!("feature `mmap` locks and maps files as Unix does");
 #[cfg(all(feature = "mmap", loom))]
 compile_error!("loom's atomics cannot lie in a mapping: explore without feature `mmap`");
 
+mod ahead;
 mod algorithm;
 mod bans;
 mod capacity;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word, sliding_window};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Asked, Counted, Decision, Finding, Verdict};
+use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
 use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
@@ -257,7 +257,12 @@ impl Limit {
                 self.counters.forward(key, seat.counted(), cost, now);
                 admitted(&State::Own(words), &judges, cost)
             }
-            Some((Changed::Left(words), _)) => refused(&State::Own(words), &judges, cost),
+            Some((Changed::Left(words, refusing), _)) => Finding {
+                asked: Asked::Wanted(cost),
+                counted: Counted::Alone,
+                refusing,
+                words: padded(&words),
+            },
             // Newcomers take the long way, so that the short one has to carry nothing for it.
             None => return self.charge_otherwise(key, cost, now),
         };
@@ -400,28 +405,34 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
     Finding {
         asked: Asked::Taken(cost),
         counted: state.counted(),
-        refusing: 0,
+        refusing: Refusing::default(),
         words,
     }
 }
 
 /// What these words say when nothing is asked.
 fn looked_at<const K: usize>(words: [Word; K]) -> Finding {
-    let mut all = [Word::UNUSED; MAX_RATES];
-    all[..K].copy_from_slice(&words);
     Finding {
         asked: Asked::Nothing,
         counted: Counted::Alone,
-        refusing: 0,
-        words: all,
+        refusing: Refusing::default(),
+        words: padded(&words),
     }
+}
+
+/// The words of all rates, and behind the last rate nothing.
+#[inline(always)]
+fn padded<const K: usize>(words: &[Word; K]) -> [Word; MAX_RATES] {
+    let mut all = [Word::UNUSED; MAX_RATES];
+    all[..K].copy_from_slice(words);
+    all
 }
 
 /// How a cost that was not taken stands against `state`.
 #[inline(always)]
 fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];
-    let mut refusing = 0;
+    let mut refusing = Refusing::default();
     for (rate, judge) in judges.iter().enumerate() {
         let (word, sooner) = match state {
             State::Own(words) => (words[rate], words[rate]),
@@ -430,7 +441,7 @@ fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) ->
         words[rate] = word;
         if !judge.fits(word, cost) {
             words[rate] = sooner;
-            refusing |= 1 << rate;
+            refusing.add(rate);
         }
     }
     Finding {

@@ -70,7 +70,7 @@ pub fn judged(rows: &[Row<'_>], bytes: &Bytes) -> Vec<Claim> {
                                 && one.rates == two.rates
                                 && one.threads == Threads::One
                         })?;
-                        Some(two.figures.nanos(OURS)? / one.figures.nanos(OURS)?)
+                        two.figures.ratio_to(&one.figures, OURS)
                     }),
             ),
         },

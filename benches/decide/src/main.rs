@@ -110,7 +110,7 @@ impl Command {
 }
 
 /// Every peer that can, under one load; the same peers for one thread and for two.
-fn ask_all(load: &Load, answer: Answer, rates: usize) -> Vec<(Threads, Figures)> {
+fn ask_all(load: &Load, answer: Answer, rates: usize) -> [(Threads, Figures); 2] {
     let peers: Vec<Option<Box<dyn Peer>>> = PEERS
         .iter()
         .map(|kind| {
@@ -118,7 +118,5 @@ fn ask_all(load: &Load, answer: Answer, rates: usize) -> Vec<(Threads, Figures)>
             able.then(|| peer::warm(kind, load.clients, answer, rates))
         })
         .collect();
-    [Threads::One, Threads::Two]
-        .map(|threads| (threads, measure(&peers, load, threads)))
-        .into()
+    measure(&peers, load)
 }

@@ -28,11 +28,20 @@ impl Figures {
 
     /// How many times what `other` takes this one takes.
     pub fn ratio(&self, peer: usize, other: usize) -> Option<f64> {
-        let (these, those) = (self.0[peer].as_ref()?, self.0[other].as_ref()?);
-        Some(median(
-            these.iter().zip(those).map(|(a, b)| a / b).collect(),
-        ))
+        ratio(self.0[peer].as_ref()?, self.0[other].as_ref()?)
     }
+
+    /// How many times what a peer takes in `other`, a row that was measured with this one, it takes in this one.
+    pub fn ratio_to(&self, other: &Self, peer: usize) -> Option<f64> {
+        ratio(self.0[peer].as_ref()?, other.0[peer].as_ref()?)
+    }
+}
+
+/// The median over the rounds of what these took to what those took.
+fn ratio(these: &[f64], those: &[f64]) -> Option<f64> {
+    Some(median(
+        these.iter().zip(those).map(|(a, b)| a / b).collect(),
+    ))
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -40,29 +49,29 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// Lets all peers decide under this load.
-pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load, threads: Threads) -> Figures {
-    let draws: Vec<Vec<u32>> = (0..threads as u64)
-        .map(|thread| load.draws(thread))
-        .collect();
-    let mut figures: Vec<_> = peers
-        .iter()
-        .map(|peer| peer.as_ref().map(|_| Vec::with_capacity(load.rounds)))
-        .collect();
+/// Lets all peers decide under this load, from one thread and from two by turns.
+pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load) -> [(Threads, Figures); 2] {
+    let mut rows = [Threads::One, Threads::Two].map(|threads| {
+        let begun = |peer: &Option<_>| peer.as_ref().map(|_| Vec::with_capacity(load.rounds));
+        (threads, Figures(peers.iter().map(begun).collect()))
+    });
+    let draws = [0, 1].map(|thread| load.draws(thread));
     let time = AtomicU64::new(0);
     // The first round only warms.
     for round in 0..=load.rounds {
-        for (peer, figures) in peers.iter().zip(&mut figures) {
-            let (Some(peer), Some(figures)) = (peer, figures) else {
+        for (index, peer) in peers.iter().enumerate() {
+            let Some(peer) = peer else {
                 continue;
             };
-            let nanos = turn(&**peer, load, &draws, &time);
-            if round > 0 {
-                figures.push(nanos);
+            for (threads, figures) in &mut rows {
+                let nanos = turn(&**peer, load, &draws[..*threads as usize], &time);
+                if let (1.., Some(rounds)) = (round, &mut figures.0[index]) {
+                    rounds.push(nanos);
+                }
             }
         }
     }
-    Figures(figures)
+    rows
 }
 
 /// One turn of one peer: every thread decides about its draws; returns what the slower one took for each.

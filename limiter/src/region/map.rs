@@ -1,4 +1,4 @@
-//! Maps memory: the only file of the crate with `unsafe` in it, and all of it is one cast.
+//! Maps memory. All the `unsafe` that this takes is one cast.
 //!
 //! A table of a million keys without huge pages pays a walk of the page table at most decisions (184 ns against 166,
 //! one decision at a time), and counters in a file can be shared by two processes only through a mapping: those are the

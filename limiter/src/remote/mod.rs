@@ -15,7 +15,7 @@ pub use state::{Entry, RateState, RemoteState, Told};
 pub use terms::{Begins, Debt, RateTerms, Span, Terms};
 
 use crate::algorithm::{Meter, Policy};
-use crate::decision::{Asked, Counted, Decision, Finding, Verdict};
+use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
 use crate::exact::Answer;
 use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
@@ -38,7 +38,7 @@ impl Decision {
             asked,
             counted: Counted::Alone,
             // Bits behind the last rate would name rates that there are not.
-            refusing: refusing & ((1 << rates.len()) - 1),
+            refusing: Refusing::of_bits(refusing & ((1 << rates.len()) - 1)),
             words: state.words(&meters),
         };
         Self::new(now, finding, rates.len(), &meters)

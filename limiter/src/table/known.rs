@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::{Counted, Refusing};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -14,8 +14,8 @@ use super::{Change, Charged, Found, Made, Place, Seat, State, Table};
 pub(crate) enum Changed<const K: usize> {
     /// These were written.
     Written([Word; K]),
-    /// These refuse, and nothing of the change remains.
-    Left([Word; K]),
+    /// These were left: these rates refuse, and nothing of the change remains.
+    Left([Word; K], Refusing),
 }
 
 impl<const K: usize> Changed<K> {
@@ -24,7 +24,7 @@ impl<const K: usize> Changed<K> {
     pub(super) fn at(self, seat: Seat) -> Charged<K> {
         match self {
             Self::Written(words) => Charged::Admitted(State::Own(words), seat),
-            Self::Left(words) => Charged::Refused(State::Own(words)),
+            Self::Left(words, _) => Charged::Refused(State::Own(words)),
         }
     }
 }
@@ -44,11 +44,10 @@ impl<const K: usize> Table<K> {
         let (mut seen, mut next) = loop {
             let seen = place.read(tag)?;
             // Judged as a whole first: a refusal writes nothing.
-            let Some(next) = change.apply_all(judges, &seen) else {
-                return Some(Changed::Left(seen));
-            };
-            if swap(place.state(0), seen[0], next[0]).is_ok() {
-                break (seen, next);
+            match change.apply_all(judges, &seen) {
+                Err(refusing) => return Some(Changed::Left(seen, refusing)),
+                Ok(next) if swap(place.state(0), seen[0], next[0]).is_ok() => break (seen, next),
+                Ok(_) => {}
             }
         };
         for rate in 1..K {
@@ -64,7 +63,10 @@ impl<const K: usize> Table<K> {
                             let charges = next.map(|left| Charge { cost, left, made });
                             undo(place, tag, judges, &charges[..rate]);
                         }
-                        return Some(Changed::Left(seen));
+                        // Some do: this rate's word in `seen` is the one that was just judged.
+                        let refusing = change.apply_all(judges, &seen).err();
+                        let refusing = refusing.unwrap_or(Refusing::of_bits(1 << rate));
+                        return Some(Changed::Left(seen, refusing));
                     }
                 }
             }

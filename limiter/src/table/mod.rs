@@ -51,7 +51,7 @@ pub(crate) mod tag;
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::{Counted, Refusing};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
@@ -65,7 +65,7 @@ pub use census::{Occupancy, Tallies};
 pub(crate) use known::Changed;
 use layout::{Bucket, Memory};
 pub use spell::Overflow;
-use tag::{Owner, Tag};
+use tag::Tag;
 
 /// The counters of a limit with K rates.
 pub(crate) struct Table<const K: usize> {
@@ -195,14 +195,24 @@ impl<const K: usize> Change<'_, K> {
         }
     }
 
-    /// The words after the change; `None` when any rate refuses it.
+    /// The words after the change.
+    ///
+    /// # Errors
+    /// The rates that refuse it.
     #[inline(always)]
-    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Option<[Word; K]> {
-        let mut next = *words;
+    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Result<[Word; K], Refusing> {
+        let (mut next, mut refusing) = (*words, Refusing::default());
         for (rate, judge) in judges.iter().enumerate() {
-            next[rate] = self.apply(judge, rate, words[rate])?;
+            match self.apply(judge, rate, words[rate]) {
+                Some(word) => next[rate] = word,
+                None => refusing.add(rate),
+            }
         }
-        Some(next)
+        if refusing == Refusing::default() {
+            Ok(next)
+        } else {
+            Err(refusing)
+        }
     }
 }
 
@@ -328,33 +338,68 @@ impl<const K: usize> Table<K> {
     /// Looks for the slot of `tag`.
     #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
-        let mut hidden = false;
-        for (_, home) in Memory::<K>::distinct(homes) {
-            let bucket = self.memory.bucket(home);
-            // All of them, and no branch before the last: where a key sits in its bucket is a coin that no processor
-            // guesses, and a wrong guess costs more than the comparisons.
-            let (mut at, mut busy) = (usize::MAX, 0);
-            for slot in 0..Bucket::<K>::SLOTS {
-                // Acquire: pairs with the claim's release of the tag, so that its words are seen.
-                let bits = bucket.tag(slot).load(Ordering::Acquire);
-                at = if bits == tag.bits() { slot } else { at };
-                busy |= bits;
-            }
-            if at < Bucket::<K>::SLOTS {
-                return Found::At(Place {
-                    bucket,
-                    home,
-                    slot: at,
-                });
-            }
-            hidden |= Owner::hides(busy);
-        }
-        if hidden {
-            Found::Hidden
-        } else {
-            Found::Nowhere
+        let [near, far] = Bucket::<K>::halves(tag);
+        let bucket = self.memory.bucket(homes[0]);
+        let glance = bucket.look(near, tag);
+        // What the search comes to if it finds nothing, while the first line is on its way.
+        bucket.ahead(far);
+        self.memory.bucket(homes[1]).ahead(near);
+        match glance.slot {
+            Some(slot) => Found::At(Place {
+                bucket,
+                home: homes[0],
+                slot,
+            }),
+            None => match self.find_further(tag, homes) {
+                Further::At { home, slot } => {
+                    let home = homes[usize::from(home)];
+                    Found::At(Place {
+                        bucket: self.memory.bucket(home),
+                        home,
+                        slot: slot.into(),
+                    })
+                }
+                Further::Nowhere if glance.hides => Found::Hidden,
+                Further::Nowhere => Found::Nowhere,
+                Further::Hidden => Found::Hidden,
+            },
         }
     }
+
+    /// Looks where one key in seven is, and where newcomers are looked for in vain.
+    #[inline(never)]
+    fn find_further(&self, tag: Tag, homes: [usize; 2]) -> Further {
+        let [near, far] = Bucket::<K>::halves(tag);
+        let mut hides = false;
+        for (home, half) in [(0, far), (1, near), (1, far)] {
+            // Both buckets may be one and the same.
+            if home == 1 && homes[0] == homes[1] {
+                break;
+            }
+            let glance = self.memory.bucket(homes[usize::from(home)]).look(half, tag);
+            if let Some(slot) = glance.slot {
+                // At most MOST_SLOTS.
+                let slot = slot as u8;
+                return Further::At { home, slot };
+            }
+            hides |= glance.hides;
+        }
+        if hides {
+            Further::Hidden
+        } else {
+            Further::Nowhere
+        }
+    }
+}
+
+/// What the longer part of a search came to, small enough for a register.
+enum Further {
+    /// In this one of the key's two buckets, in this slot.
+    At { home: u8, slot: u8 },
+    /// Not there.
+    Nowhere,
+    /// Not there, unless a slot that is changing hands goes back to it.
+    Hidden,
 }
 
 /// What a search came to.

@@ -55,7 +55,7 @@ impl<const K: usize> Table<K> {
         change: Change<'_, K>,
     ) -> Option<Charged<K>> {
         let inherited = lighter(&self.rows(homes), judges);
-        if change.apply_all(judges, &inherited).is_some() {
+        if change.apply_all(judges, &inherited).is_ok() {
             return None;
         }
         let state = self.unseated(tag, homes, judges);
@@ -63,7 +63,7 @@ impl<const K: usize> Table<K> {
         let State::Shared(rows, counted) = state else {
             return None;
         };
-        if change.apply_all(judges, &lighter(&rows, judges)).is_some() {
+        if change.apply_all(judges, &lighter(&rows, judges)).is_ok() {
             return None;
         }
         if counted == Counted::InOverflow {
@@ -92,7 +92,7 @@ impl<const K: usize> Table<K> {
             Change::Absorb(_) | Change::Adopt(_) => [Word::UNUSED; K],
             Change::Charge(_) | Change::Force(_) => lighter(&rows, judges),
         };
-        let Some(fresh) = change.apply_all(judges, &inherited) else {
+        let Ok(fresh) = change.apply_all(judges, &inherited) else {
             return self.refuse_newcomer(tag, homes, judges, change);
         };
         for vacancy in self.vacancies_of_both(tag, homes, judges).iter().flatten() {
