@@ -163,9 +163,14 @@ impl Link {
                 place: place.clone(),
                 database: *database,
             },
-            Topology::Sentinel { master, nodes } => Target::Sentinels {
+            Topology::Sentinel {
+                master,
+                nodes,
+                login,
+            } => Target::Sentinels {
                 master: master.clone(),
                 nodes: nodes.clone(),
+                login: login.clone(),
             },
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);

@@ -165,7 +165,7 @@ pub(super) async fn learn(
 
 async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<Shard>, String> {
     let place = StorePlace::Tcp(node.clone());
-    let greeting = Greeting::Full { database: 0 };
+    let greeting = Greeting::Keys { database: 0 };
     let connected = connect(&place, greeting, rules).await;
     let connected = connected.map_err(|why| why.to_string())?;
     let mut pipe = connected.pipe;
