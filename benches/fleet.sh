@@ -6,18 +6,23 @@
 # as fast as it is answered). Each runs with counters of each gateway's own, shared, and shared-strict, and through one gateway alone,
 # whose admissions are what the three should come to. What was admitted is what the origin counted.
 #
+# --long asks another question: does the error of `shared` stay what it was in the first window? One client asks 1,000 times a second for two
+# minutes, and the access logs say how much of that was admitted in each window of 10 s after the first.
+#
 # Loopback only, a temporary directory, and nothing is ended but what was started here. benches/README.md says how to read the table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-seconds=12 write=no
+seconds=12 write=no long=no
 usage() {
-    echo "usage: benches/fleet.sh [--seconds N] [--write]   (12 runs of 12 s and a window's begin, four minutes; --write updates docs/benchmarks.md)"
+    echo "usage: benches/fleet.sh [--seconds N] [--write] [--long]   (12 runs of 12 s and a window's begin, four minutes; --long: 6 runs of 120 s," \
+        "13 minutes; --write updates docs/benchmarks.md)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
     --seconds) seconds=$2 && shift 2 ;;
     --write) write=yes && shift ;;
+    --long) long=yes seconds=120 && shift ;;
     *) usage >&2 && exit 64 ;;
     esac
 done
@@ -67,6 +72,56 @@ measure() { # GATEWAYS MODE TRAFFIC OPTIONS...
                 got["p50_us"], got["p99_us"], cpu / hertz * 1e6 / got["sent"], asked, admitted, got["peak"]
         }' "$dir/paced" | tee -a "$dir/results" >&2
 }
+
+# One long run: appends "algorithm counters windows admitted least most" to the results, windows being those after the first.
+measure_long() { # GATEWAYS MODE ALGORITHM
+    local number=$1 mode=$2 name=$2
+    [ "$number" -gt 1 ] || name=one
+    limit_lines="algorithm = \"$3\"" start_gateways "$number" "$mode" "url = \"redis://127.0.0.1:$redis\""
+    "$release/examples/paced" --to "$addresses" --path /limited --seconds "$seconds" --clients 1 --rate 1000 >"$dir/paced"
+    # The access logs are written within a second.
+    sleep 1
+    # Runs begin where a window does, so tens of seconds tell windows apart.
+    cat "$dir"/logs/gateway*.log | awk -v name="$name" -v algorithm="$3" -v windows=$((seconds / 10)) '
+        /"status":200,/ && match($0, /"time":"[^"]+"/) { admitted[substr($0, RSTART + 8, 18)]++ }
+        END {
+            for (window in admitted) order[++count] = window
+            for (i = 2; i <= count; i++)
+                for (j = i; j > 1 && order[j - 1] > order[j]; j--) { swap = order[j]; order[j] = order[j - 1]; order[j - 1] = swap }
+            for (i = 2; i <= windows && i <= count; i++) {
+                got = admitted[order[i]]; sum += got; used++
+                if (least == "" || got < least) least = got
+                if (got > most) most = got
+            }
+            printf "%s %s %d %d %d %d %d\n", algorithm, name, used, admitted[order[1]], sum, least, most
+        }' | tee -a "$dir/results" >&2
+    stop_gateways
+    redis-cli -p "$redis" flushall >/dev/null
+}
+
+report_long() {
+    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(nproc) cores," \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
+        "Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), runs of $seconds s, one client at 1,000/s, limit 100 per 10s, sync 250ms."
+    awk '
+        BEGIN {
+            title["one"] = "one gateway"; title["shared"] = "`shared`"; title["shared-strict"] = "`shared-strict`"
+            print "\n| algorithm | counters | first window | a window after it | least | most | of one gateway |"
+            print "|---|---|---|---|---|---|---|"
+        }
+        $2 == "one" { one[$1] = $5 / $3 }
+        { printf "| `%s` | %s | %d | %.1f | %d | %d | %.3f |\n", $1, title[$2], $4, $5 / $3, $6, $7, $5 / $3 / one[$1] }' "$dir/results"
+}
+
+if [ "$long" = yes ]; then
+    for algorithm in sliding-window gcra; do
+        measure_long 1 local "$algorithm"
+        for mode in shared shared-strict; do measure_long 3 "$mode" "$algorithm"; done
+    done
+    report_long | tee "$dir/report"
+    [ "$write" = no ] || write_between fleet-long "$dir/report"
+    exit
+fi
 
 echo "mode traffic requests refused requests/s p50_us p99_us cpu_us asked admitted peak" >&2
 for traffic in steady bursty attack; do

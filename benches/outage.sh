@@ -9,13 +9,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-write=no
+write=no row="" times=1
 usage() {
-    echo "usage: benches/outage.sh [--write]   (seven runs of 20 s and a window's begin, four minutes; --write updates docs/benchmarks.md)"
+    echo "usage: benches/outage.sh [--write] [--row \"WHAT MODE\" [--times N]]   (seven runs of 20 s and a window's begin, four minutes;" \
+        "--write updates docs/benchmarks.md; --row \"stopped shared\" runs one row alone)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
     --write) write=yes && shift ;;
+    --row) row=$2 && shift 2 ;;
+    --times) times=$2 && shift 2 ;;
     *) usage >&2 && exit 64 ;;
     esac
 done
@@ -96,6 +99,15 @@ measure() { # WHAT MODE
             if (took > most) late++
         }
         END { printf "%d %d\n", longest, late }' >"$dir/decisions"
+    # Those that were late, each with its gateway, its moment.
+    for log in "$dir"/logs/gateway*.log; do
+        awk -v most=$(((timeout_ms + 5) * 1000)) -v name="$(basename "$log" .log)" '
+            match($0, /"decision_us":[0-9.]+/) && substr($0, RSTART + 14, RLENGTH - 14) + 0 > most {
+                took = substr($0, RSTART + 14, RLENGTH - 14)
+                match($0, /"time":"[^"]+"/)
+                print "late:", name, substr($0, RSTART + 8, RLENGTH - 9), took, "us"
+            }' "$log" >&2
+    done
     stop_gateways
     # shellcheck disable=SC2046,SC2086 # one word a process
     { kill -KILL $(cat "$dir/again.pid" 2>/dev/null) ${pids#"$before"} ; wait ${pids#"$before"}; } 2>/dev/null || true
@@ -108,6 +120,14 @@ measure() { # WHAT MODE
 }
 
 echo "what mode requests other admitted peak slowest_us decision_us late" >&2
+if [ -n "$row" ]; then
+    for _ in $(seq "$times"); do
+        # shellcheck disable=SC2086 # two words
+        measure $row
+        awk '$1 == "cpu" { print "steal since the start, in ticks:", $9 }' /proc/stat >&2
+    done
+    exit
+fi
 measure never local
 for what in killed stopped promoted; do
     for mode in shared-strict shared; do measure "$what" "$mode"; done

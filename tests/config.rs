@@ -61,6 +61,7 @@ impl Surroundings for Still {
             "rsa.pem" => Ok(include_str!("tokens/rsa.pub.pem").to_owned()),
             "short-secret" => Ok("0123456789abcdef\n".to_owned()),
             "store-password" => Ok("hunter2\n".to_owned()),
+            "sentinel-password" => Ok("sesame\n".to_owned()),
             "store-secret" => Ok("00112233445566778899aabbccddeeff\n".to_owned()),
             "acme-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "acme-eab" => Ok("MDEyMzQ1Njc4OWFiY2RlZg==\n".to_owned()),

@@ -9,12 +9,12 @@ body=$(printf '%0100d' 0)
 sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin|g" -e "s|{body}|$body|g" benches/fleet/origin.conf >"$dir/origin.conf"
 start origin any "$origin" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 
-# Starts so many gateways; STORE are lines of [store], and MODE is what their limit says.
+# Starts so many gateways; STORE are lines of [store], and MODE is what their limit says, with what `limit_lines` says besides.
 start_gateways() { # NUMBER MODE STORE
-    local number store="" mode=""
+    local number store="" mode=${limit_lines:-}
     if [ "$2" != local ]; then
         store="[store]\n$3"
-        mode="store = \"$2\""
+        mode="store = \"$2\"\n$mode"
     fi
     lasting=$pids gateways="" addresses=""
     for number in $(seq "$1"); do

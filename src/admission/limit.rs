@@ -205,10 +205,9 @@ impl ActiveLimit {
         }
     }
 
-    /// Whether its counters are what `store` last said.
+    /// Whether its counters are what `store` last said, or the one whose place it takes.
     fn remembers(&self, store: &Store) -> bool {
-        self.store()
-            .is_some_and(|before| before.is_same_place(store))
+        self.store().is_some_and(|before| store.follows(before))
     }
 
     /// What a request with this key asks of it.

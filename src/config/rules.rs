@@ -59,8 +59,8 @@ pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
 pub use self::store::{
-    HostPort, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace, StoreRules,
-    StoreSeed, Topology,
+    HostPort, Login, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace,
+    StoreRules, StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 pub use self::tracing::TracingRules;

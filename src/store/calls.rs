@@ -6,8 +6,8 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use log::warn;
 use sluicegate_limiter::{Due, Timestamp};
@@ -19,6 +19,7 @@ use super::script::{self, Answer, Ask, Call, Charge, Decided, KeyName, Told};
 use super::settle::Settlements;
 use super::unsent::Unsent;
 use crate::clock;
+use crate::config::rules::StoreSeed;
 
 /// Where limits are decided for several nodes, what this node is yet to tell there, and the way there.
 pub struct Store {
@@ -27,7 +28,7 @@ pub struct Store {
     pub(super) ledger: Arc<Ledger>,
 }
 
-/// What this node owes one store; it outlives a change of how the store is reached.
+/// What this node owes a store; it outlives a change of how the store is reached, and goes along to another that names keys alike.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) unsent: Unsent,
@@ -36,6 +37,8 @@ pub(super) struct Ledger {
     pub(super) exchange: tokio::sync::Mutex<Exchange>,
     pub(super) pushed: Pushed,
     pub(super) foreign: AtomicBool,
+    /// What the names in it were made with; `None` until a store has said.
+    pub(super) under: Mutex<Option<StoreSeed>>,
 }
 
 /// What this node owes one store.
@@ -88,10 +91,10 @@ impl Ahead {
 }
 
 impl Store {
-    /// The store that `link` leads to. Where `before` is the same one, what is owed there is owed still.
+    /// The store that `link` leads to. What was owed to the one `before` is owed to this one where keys have the same names there.
     #[must_use]
     pub fn new(link: Link, before: Option<&Self>) -> Self {
-        let before = before.filter(|before| before.link.is_same_place(&link));
+        let before = before.filter(|before| before.link.names_alike(&link));
         Self {
             link,
             ahead: before.map_or_else(Ahead::default, |before| before.ahead.known()),
@@ -131,9 +134,10 @@ impl Store {
         }
     }
 
-    /// Whether both hold the same counts.
+    /// Whether it takes the other's place: what is owed to one is owed to the other, and what the other said is remembered until this one
+    /// says something else.
     #[must_use]
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn follows(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.ledger, &other.ledger)
     }
 

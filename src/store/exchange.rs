@@ -217,6 +217,13 @@ impl Exchange {
         }
     }
 
+    /// Gives up all pushes without an answer.
+    pub(super) fn give_up(&mut self, books: Books<'_>) {
+        for push in self.unanswered.drain(..) {
+            push.give_up(books);
+        }
+    }
+
     /// Since when the one waits that is the oldest of those without an answer.
     #[must_use]
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {

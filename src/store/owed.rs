@@ -380,6 +380,25 @@ impl Owed {
         }
     }
 
+    /// Forgets what is due of every key, and how much that was; what is open or under way is told when it is settled.
+    pub(super) fn forget_due(&self) -> u64 {
+        let mut forgotten: u64 = 0;
+        for shard in &self.shards {
+            let mut ledger = lock(&shard.ledger);
+            let Ledger { debts, order } = &mut *ledger;
+            order.clear();
+            debts.retain(|_, debt| {
+                forgotten = forgotten.saturating_add(std::mem::take(&mut debt.due));
+                debt.looks = Looks::Not;
+                if debt.place == Place::Waiting {
+                    debt.place = Place::Idle;
+                }
+                debt.open > 0 || debt.place == Place::UnderWay
+            });
+        }
+        forgotten
+    }
+
     /// Returns when a key found no room; at once if one did since the last time.
     pub(super) async fn crowded(&self) {
         self.crowded.notified().await;
@@ -429,6 +448,7 @@ impl Ledger {
                 if !Arc::ptr_eq(&debt.account, share.account) {
                     debt.account = Arc::clone(share.account);
                 }
+                debt.name = share.name;
                 Some(debt)
             }
             Entry::Vacant(_) if full => None,

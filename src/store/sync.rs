@@ -23,6 +23,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::Store;
 use super::exchange::{Books, Fate, Went};
+use super::leaving::leave;
 use super::link::random;
 use crate::bounds;
 use crate::clock;
@@ -30,11 +31,11 @@ use crate::config::rules::Name;
 use crate::live::Live;
 
 /// The least pause between two syncs, however many keys wait.
-const HURRY: Duration = Duration::from_millis(10);
+pub(super) const HURRY: Duration = Duration::from_millis(10);
 /// Clocks that differ by more than this are worth a word: NTP keeps them within some milliseconds.
 const FAR_APART: Duration = Duration::from_secs(1);
-/// How often somebody looks whether there is a store to meet.
-const WITHOUT_STORE: Duration = Duration::from_millis(250);
+/// How often somebody looks whether another store is in force.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The background service.
 pub struct Syncs(pub Arc<Live>);
@@ -62,11 +63,18 @@ pub struct Exchanged {
 impl BackgroundService for Syncs {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let mut draining = false;
+        let mut met: Option<Arc<Store>> = None;
         // Until the process ends: who drains is still asked.
         loop {
             let store = self.0.snapshot().store.clone();
+            if let Some(old) = std::mem::replace(&mut met, store.clone())
+                && !store.as_ref().is_some_and(|store| store.follows(&old))
+            {
+                // It ends by itself, soon; as many of them as there were reloads meanwhile.
+                tokio::spawn(leave(old));
+            }
             let Some(store) = store else {
-                tokio::time::sleep(WITHOUT_STORE).await;
+                tokio::time::sleep(LOOK).await;
                 continue;
             };
             tokio::time::sleep(HURRY).await;
@@ -75,10 +83,25 @@ impl BackgroundService for Syncs {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = store.owed().crowded() => {}
+                    () = self.replaced(&store) => continue,
                     _ = shutdown.changed() => draining = true,
                 }
             }
             store.sync().await;
+        }
+    }
+}
+
+impl Syncs {
+    /// Returns when another store is in force, or none.
+    async fn replaced(&self, store: &Arc<Store>) {
+        let in_force = || {
+            let snapshot = self.0.snapshot();
+            let now = snapshot.store.as_ref();
+            now.is_some_and(|now| Arc::ptr_eq(now, store))
+        };
+        while in_force() {
+            tokio::time::sleep(LOOK).await;
         }
     }
 }
@@ -103,6 +126,9 @@ impl Store {
             unsent: &ledger.unsent,
             pushed: &ledger.pushed,
         };
+        if !self.knows_names(&mut exchange, books) {
+            return;
+        }
         let mut went = Went::Through;
         // What comes back since its server is away waits behind the others: each key has its turn.
         let keys = ledger.owed.backlog().keys + ledger.unsent.keys();

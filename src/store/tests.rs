@@ -149,17 +149,3 @@ async fn what_is_not_decided_is_given_back() {
     drop(taken);
     assert_eq!((limit.left(), store.unsent().keys()), (3, 0));
 }
-
-/// Goal: an edit of how the store is reached forgets no debt, another store owes none of it. Method: one of each.
-#[test]
-fn debts_belong_to_the_place_where_they_are_owed() {
-    let link = |change: fn(&mut crate::config::rules::StoreRules)| {
-        let mut rules = away().rules().clone();
-        change(&mut rules);
-        Link::new(rules, script::TEXT, Arc::default(), None)
-    };
-    let store = away();
-    let slower = Store::new(link(|rules| rules.timeout *= 2), Some(&store));
-    let other = Store::new(link(|rules| rules.prefix.push('2')), Some(&store));
-    assert!(slower.is_same_place(&store) && !other.is_same_place(&store));
-}

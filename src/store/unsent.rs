@@ -104,6 +104,14 @@ impl Unsent {
         taken.collect()
     }
 
+    /// Forgets everything, and how many units that was.
+    pub(super) fn forget(&self) -> u64 {
+        let debts = std::mem::take(&mut *self.lock());
+        debts
+            .values()
+            .fold(0, |sum: u64, debt| sum.saturating_add(debt.units))
+    }
+
     /// Keys that wait.
     #[must_use]
     pub fn keys(&self) -> usize {

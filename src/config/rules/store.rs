@@ -12,10 +12,8 @@ use crate::store::Tls;
 pub struct StoreRules {
     /// How its servers are found.
     pub topology: Topology,
-    /// Who the gateway is there; `None`: nobody in particular.
-    pub user: Option<String>,
-    /// The password of that user.
-    pub password: Option<Secret>,
+    /// Who the gateway is there.
+    pub login: Login,
     /// How its connections are encrypted; `None`: not at all.
     pub tls: Option<Tls>,
     /// What every key in it begins with; default `sluicegate`.
@@ -50,6 +48,8 @@ pub enum Topology {
         master: String,
         /// The sentinels, at least one.
         nodes: Vec<HostPort>,
+        /// Who the gateway is to them.
+        login: Login,
     },
     /// Each of several has a part of the keys.
     Cluster {
@@ -74,6 +74,15 @@ pub struct HostPort {
     pub host: Arc<str>,
     /// The port.
     pub port: u16,
+}
+
+/// Who the gateway says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    /// `None`: nobody in particular.
+    pub user: Option<String>,
+    /// The password of that user; `None`: none is asked for.
+    pub password: Option<Secret>,
 }
 
 /// What must not be shown.

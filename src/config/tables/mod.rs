@@ -23,5 +23,6 @@ pub(super) mod route;
 pub(super) mod server;
 mod servers;
 pub(super) mod store;
+mod store_login;
 pub(super) mod tracing;
 pub(super) mod transform;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::store_login::{Examples, Written};
 use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{HostPort, ReadyWhen, Secret, StoreRules, StoreSeed, Topology};
@@ -16,6 +17,15 @@ pub(in crate::config) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" 
 const CLUSTER: &str = "[\"10.0.0.1:6379\", \"10.0.0.2:6379\"]";
 const SENTINEL: &str = "{ master = \"gateway\", nodes = [\"10.0.0.1:26379\", \"10.0.0.2:26379\"] }";
 
+const OF_STORE: Examples = Examples {
+    file: "\"/etc/sluicegate/store-password\"",
+    variable: "\"STORE_PASSWORD\"",
+};
+const OF_SENTINELS: Examples = Examples {
+    file: "\"/etc/sluicegate/sentinel-password\"",
+    variable: "\"SENTINEL_PASSWORD\"",
+};
+
 /// Characters of a prefix: it stands before every key.
 const LONGEST_PREFIX: usize = 64;
 
@@ -27,13 +37,12 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
     let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
     let master = sentinel.field("master", "\"gateway\"");
     let nodes = sentinel.field("nodes", "[\"10.0.0.1:26379\", \"10.0.0.2:26379\"]");
-    let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, &sentinel));
+    let theirs = Written::read(&sentinel, base, &mut files, OF_SENTINELS);
+    let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, theirs, &sentinel));
     sentinel.finish();
     let cluster = section.field("cluster", CLUSTER);
 
-    let written_user = section.field("user", "\"gateway\"");
-    let user = written_user.as_ref().map(user);
-    let password = password(&section, base, &mut files);
+    let written = Written::read(&section, base, &mut files, OF_STORE);
     let written_url = url.as_ref().and_then(Field::written_text);
     let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
     let (tls_at, tls) = tls(&section, base, by_scheme.then_some(Scheme::Tls), &mut files);
@@ -69,7 +78,7 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
     });
 
     let found = match (url, sentinels, cluster) {
-        (Some(field), None, None) => of_url(&field, tls_at, written_user.as_ref()),
+        (Some(field), None, None) => of_url(&field, tls_at, written.user.as_ref()),
         (None, Some(topology), None) => topology.map(Found::without_url),
         (None, None, Some(field)) => {
             nodes_of(&field).map(|nodes| Found::without_url(Topology::Cluster { nodes }))
@@ -93,21 +102,11 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
     };
     section.finish();
     let found = found?;
-    let user = flipped(user)?.or(found.user);
-    let password = password?;
-    if let (Some(name), None) = (&user, &password) {
-        field.report.error(
-            &field.place,
-            format!("the user {} has no password", quoted(name)),
-            "write password_file = \"/etc/sluicegate/store-password\", or password_env = \"STORE_PASSWORD\"",
-        );
-        return None;
-    }
+    let login = written.together(found.user, field.report, &field.place)?;
     files.sort();
     Some(StoreRules {
         topology: found.topology,
-        user,
-        password,
+        login,
         tls: tls?,
         prefix: prefix?,
         timeout: timeout?,
@@ -135,7 +134,7 @@ impl Found {
 }
 
 /// What was not written is right; what is written may be wrong.
-fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+pub(super) fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         None => Some(None),
         Some(value) => value.map(Some),
@@ -178,6 +177,7 @@ fn of_sentinel(
     place: &Place,
     master: Option<Field<'_>>,
     nodes: Option<Field<'_>>,
+    written: Written<'_>,
     section: &Section<'_>,
 ) -> Option<Topology> {
     if master.is_none() || nodes.is_none() {
@@ -189,6 +189,7 @@ fn of_sentinel(
         );
     }
     let nodes = nodes.map(|field| nodes_of(&field));
+    let login = written.together(None, section.report, place);
     let master = master?;
     let name = match master.text()? {
         "" => {
@@ -202,6 +203,7 @@ fn of_sentinel(
     Some(Topology::Sentinel {
         master: name,
         nodes: nodes??,
+        login: login?,
     })
 }
 
@@ -222,62 +224,6 @@ fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
         Some(node)
     });
     all(nodes.collect::<Vec<_>>())
-}
-
-fn user(field: &Field<'_>) -> Option<String> {
-    match field.text()? {
-        "" => field.refuse(
-            "the user has no name",
-            "leave it out: the store then asks for a password alone",
-        ),
-        name => Some(name.to_owned()),
-    }
-}
-
-/// The password, from a file or the environment; `None` inside where there is none.
-fn password(
-    section: &Section<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Option<Secret>> {
-    let file = section.field("password_file", "\"/etc/sluicegate/store-password\"");
-    let variable = section.field("password_env", "\"STORE_PASSWORD\"");
-    let (field, text) = match (file, variable) {
-        (None, None) => return Some(None),
-        (Some(_), Some(variable)) => {
-            return variable.refuse(
-                "there is a password_file too, and a password comes from one of the two",
-                "leave one out",
-            );
-        }
-        (Some(file), None) => {
-            let (path, text) = text_of(
-                &file,
-                base,
-                "put the password there, readable for the user that runs the gateway",
-            )?;
-            files.push(path);
-            (file, text)
-        }
-        (None, Some(variable)) => {
-            let name = variable.text()?;
-            let Some(text) = variable.report.surroundings.variable(name) else {
-                return variable.refuse(
-                    format!("the environment has no variable {}", quoted(name)),
-                    format!("set it for the gateway and for `sluicegate check`: {name}=…"),
-                );
-            };
-            (variable, text)
-        }
-    };
-    // Editors end a file with a line end; a password does not.
-    match text.trim_end_matches(['\r', '\n']) {
-        "" => field.refuse(
-            "the password is empty",
-            "write one, or leave this out where the store asks for none",
-        ),
-        password => Some(Some(Secret::new(password))),
-    }
 }
 
 fn tls(

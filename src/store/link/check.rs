@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::answer::{Fault, Refusal, Trouble, read};
 use super::connect::{Greeting, Unreached, connect};
 use super::line::command;
+use super::sentinel::Unknown;
 use super::slots::number_in;
 use super::{sentinel, survey};
 use crate::clock;
@@ -84,20 +85,25 @@ async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
     };
     match &rules.topology {
         Topology::Single { place, database } => Ok(alone(place.clone(), *database)),
-        Topology::Sentinel { master, nodes } => {
-            match sentinel::master(master, nodes, 0, rules).await {
-                Ok(place) => Ok(alone(StorePlace::Tcp(place), 0)),
-                Err(unknown) => {
-                    let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-                    Err(Finding::bad(
-                        reasons.join("; "),
-                        format!(
-                            "compare `nodes` with where Sentinels listen, and {master:?} with their `sentinel monitor`"
-                        ),
-                    ))
-                }
+        Topology::Sentinel {
+            master,
+            nodes,
+            login,
+        } => match sentinel::master(master, nodes, login, 0, rules).await {
+            Ok(place) => Ok(alone(StorePlace::Tcp(place), 0)),
+            Err(unknown) => {
+                let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+                let advice = if unknown.iter().any(Unknown::is_denied) {
+                    "write user and password_file or password_env inside `sentinel`, as the Sentinels' requirepass or ACL has them"
+                            .to_owned()
+                } else {
+                    format!(
+                        "compare `nodes` with where Sentinels listen, and {master:?} with their `sentinel monitor`"
+                    )
+                };
+                Err(Finding::bad(reasons.join("; "), advice))
             }
-        }
+        },
         Topology::Cluster { nodes } => match survey::learn(nodes, rules).await {
             Ok((_, shards)) => Ok(shards
                 .into_iter()
@@ -124,7 +130,7 @@ async fn examine(
     rules: &StoreRules,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Finding> {
-    let greeting = Greeting::Full {
+    let greeting = Greeting::Keys {
         database: located.database,
     };
     let connected = connect(&located.place, greeting, rules)

@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::answer::{Refusal, refusal};
 use crate::bounds::STORE_QUEUE;
 use crate::clock;
-use crate::config::rules::{StorePlace, StoreRules};
+use crate::config::rules::{Login, StorePlace, StoreRules};
 
 /// A connection that was greeted.
 pub(super) struct Connected {
@@ -28,16 +28,16 @@ pub(super) struct Connected {
     pub(super) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// Who the gateway says it is.
+/// Who is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
-    /// With user and password, in this database.
-    Full {
+pub(super) enum Greeting<'a> {
+    /// A server with keys, as who the rules say, in this database.
+    Keys {
         /// Its number.
         database: u16,
     },
-    /// Nobody: Sentinels have users of their own.
-    Anonymous,
+    /// A Sentinel, which has users of its own.
+    Sentinel(&'a Login),
 }
 
 /// Why there is no connection.
@@ -56,7 +56,7 @@ pub(super) enum Unreached {
 /// Connects within the rules' `connect_timeout`.
 pub(super) async fn connect(
     place: &StorePlace,
-    greeting: Greeting,
+    greeting: Greeting<'_>,
     rules: &StoreRules,
 ) -> Result<Connected, Unreached> {
     let deadline = clock::deadline(rules.connect_timeout);
@@ -67,7 +67,7 @@ pub(super) async fn connect(
 
 async fn at_leisure(
     place: &StorePlace,
-    greeting: Greeting,
+    greeting: Greeting<'_>,
     rules: &StoreRules,
 ) -> Result<Connected, Unreached> {
     match place {
@@ -92,21 +92,29 @@ async fn at_leisure(
     }
 }
 
-async fn greet<S>(stream: S, greeting: Greeting, rules: &StoreRules) -> Result<Connected, Unreached>
+async fn greet<S>(
+    stream: S,
+    greeting: Greeting<'_>,
+    rules: &StoreRules,
+) -> Result<Connected, Unreached>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut who = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
-    if let Greeting::Full { database } = greeting {
-        who = who.set_db(i64::from(database));
-        if let Some(user) = &rules.user {
-            who = who.set_username(user);
+    let Login { user, password } = match greeting {
+        Greeting::Keys { database } => {
+            who = who.set_db(i64::from(database));
+            &rules.login
         }
-        if let Some(password) = &rules.password {
-            who = who.set_password(password.reveal());
-        }
+        Greeting::Sentinel(login) => login,
+    };
+    if let Some(user) = user {
+        who = who.set_username(user);
+    }
+    if let Some(password) = password {
+        who = who.set_password(password.reveal());
     }
     // Every call has a deadline of its own.
     let config = AsyncConnectionConfig::new()

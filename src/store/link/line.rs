@@ -27,7 +27,7 @@ use super::answer::{Fault, Trouble, read};
 use super::connect::{Connected, Greeting, Unreached, connect};
 use super::sentinel::{self, Unknown};
 use crate::clock;
-use crate::config::rules::{HostPort, StorePlace, StoreRules, Topology};
+use crate::config::rules::{HostPort, Login, StorePlace, StoreRules, Topology};
 use crate::record::LinkEvent;
 use crate::store::breaker::{Backoff, Breaker, Effect, Permit, jittered};
 use crate::store::nodes::{self, BEAT, Beat, GONE};
@@ -45,6 +45,7 @@ pub(super) enum Target {
     Sentinels {
         master: String,
         nodes: Vec<HostPort>,
+        login: Login,
     },
 }
 
@@ -263,7 +264,7 @@ impl Line {
     async fn connected(&self) -> Result<(Live, Driver), Unready> {
         let (place, database) = self.locate().await?;
         self.lock().address = place.to_string();
-        let greeting = Greeting::Full { database };
+        let greeting = Greeting::Keys { database };
         let Connected { mut pipe, driver } = connect(&place, greeting, &self.rules)
             .await
             .map_err(Unready::Unreached)?;
@@ -389,10 +390,14 @@ impl Line {
     async fn locate(&self) -> Result<(StorePlace, u16), Unready> {
         match &self.target {
             Target::Fixed { place, database } => Ok((place.clone(), *database)),
-            Target::Sentinels { master, nodes } => {
+            Target::Sentinels {
+                master,
+                nodes,
+                login,
+            } => {
                 // Relaxed: whoever is asked first.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                let place = sentinel::master(master, nodes, turn, &self.rules).await;
+                let place = sentinel::master(master, nodes, login, turn, &self.rules).await;
                 let place = place.map_err(Unready::Unlocated)?;
                 Ok((StorePlace::Tcp(place), 0))
             }

@@ -42,7 +42,7 @@ use super::nodes::Nodes;
 use super::script::{Call, Reply};
 use crate::bounds::{STORE_BATCH, STORE_WAYS};
 use crate::clock;
-use crate::config::rules::{HostPort, StoreRules, Topology};
+use crate::config::rules::{HostPort, StoreRules, StoreSeed, Topology};
 use crate::record::{CallResult, LinkEvent, StoreTallies};
 
 pub use self::answer::{Refusal, Trouble};
@@ -67,6 +67,8 @@ pub(super) struct Shared {
     nodes: Nodes,
     tallies: Arc<StoreTallies>,
     seed: ArcSwapOption<[u8; 16]>,
+    /// What keys were hashed under at the store before, to be kept where none is yet.
+    brought: Option<StoreSeed>,
     /// Wakes who knows the servers: something about them has changed.
     changed: Notify,
     /// Wakes who fetches the seed: there is a connection.
@@ -110,7 +112,10 @@ impl Link {
         before: Option<&Link>,
     ) -> Self {
         let known = rules.secret.map(|seed| Arc::new(seed.0));
+        // One that somebody wrote into a file is brought to nobody.
+        let brought = before.filter(|before| before.rules.secret.is_none());
         let shared = Shared {
+            brought: brought.and_then(|before| before.seed_bytes().or(before.shared.brought)),
             script,
             nodes: before.map_or_else(Nodes::alone, |before| before.shared.nodes.known()),
             tallies,
@@ -163,9 +168,14 @@ impl Link {
                 place: place.clone(),
                 database: *database,
             },
-            Topology::Sentinel { master, nodes } => Target::Sentinels {
+            Topology::Sentinel {
+                master,
+                nodes,
+                login,
+            } => Target::Sentinels {
                 master: master.clone(),
                 nodes: nodes.clone(),
+                login: login.clone(),
             },
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);
@@ -321,11 +331,17 @@ impl Link {
         &self.rules
     }
 
-    /// Whether the other leads to the same counts, however it gets there.
+    /// The same as bytes.
+    pub(super) fn seed_bytes(&self) -> Option<StoreSeed> {
+        let seed = self.shared.seed.load();
+        seed.as_deref().copied().map(StoreSeed)
+    }
+
+    /// Whether names of keys mean the same at the other: what the rules tell of it.
     #[must_use]
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn names_alike(&self, other: &Self) -> bool {
         let (one, other) = (&self.rules, &other.rules);
-        one.topology == other.topology && one.prefix == other.prefix && one.secret == other.secret
+        one.prefix == other.prefix && one.secret == other.secret
     }
 
     /// Whether it was connected at any time.

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use redis::Value;
-
-use super::answer::read;
+use super::answer::{Fault, Refusal, Trouble, read};
 use super::connect::{Greeting, Unreached, connect};
 use crate::clock;
-use crate::config::rules::{HostPort, StorePlace, StoreRules};
+use crate::config::rules::{HostPort, Login, StorePlace, StoreRules};
 use crate::store::script::Reply;
 
 /// Why nobody says where the master is.
@@ -15,7 +13,9 @@ use crate::store::script::Reply;
 pub(super) enum Unknown {
     /// A Sentinel cannot be asked.
     Unreached(HostPort, Unreached),
-    /// It does not know a master of that name, or does not say.
+    /// It answers, and not where the master is.
+    Refused(HostPort, Fault),
+    /// It does not know a master of that name, or does not say in time.
     Unnamed(HostPort),
 }
 
@@ -23,13 +23,14 @@ pub(super) enum Unknown {
 pub(super) async fn master(
     name: &str,
     nodes: &[HostPort],
+    login: &Login,
     turn: usize,
     rules: &StoreRules,
 ) -> Result<HostPort, Vec<Unknown>> {
     let mut unknown = Vec::new();
     let begin = turn % nodes.len().max(1);
     for node in nodes.iter().skip(begin).chain(nodes.iter().take(begin)) {
-        match ask(name, node, rules).await {
+        match ask(name, node, login, rules).await {
             Ok(place) => return Ok(place),
             Err(why) => unknown.push(why),
         }
@@ -37,9 +38,14 @@ pub(super) async fn master(
     Err(unknown)
 }
 
-async fn ask(name: &str, node: &HostPort, rules: &StoreRules) -> Result<HostPort, Unknown> {
+async fn ask(
+    name: &str,
+    node: &HostPort,
+    login: &Login,
+    rules: &StoreRules,
+) -> Result<HostPort, Unknown> {
     let place = StorePlace::Tcp(node.clone());
-    let connected = connect(&place, Greeting::Anonymous, rules)
+    let connected = connect(&place, Greeting::Sentinel(login), rules)
         .await
         .map_err(|why| Unknown::Unreached(node.clone(), why))?;
     let mut pipe = connected.pipe;
@@ -50,7 +56,8 @@ async fn ask(name: &str, node: &HostPort, rules: &StoreRules) -> Result<HostPort
         answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
         () = connected.driver => None,
     };
-    let reply = answer.and_then(|answer: Result<Value, _>| read(answer).ok());
+    let reply = answer.map(read).transpose();
+    let reply = reply.map_err(|fault| Unknown::Refused(node.clone(), fault))?;
     let said = reply.as_ref().and_then(place_of);
     said.ok_or_else(|| Unknown::Unnamed(node.clone()))
 }
@@ -69,10 +76,22 @@ fn place_of(reply: &Reply) -> Option<HostPort> {
     })
 }
 
+impl Unknown {
+    /// Whether the Sentinel refused who the gateway says it is.
+    pub(super) fn is_denied(&self) -> bool {
+        match self {
+            Self::Unreached(_, why) => why.is_denied(),
+            Self::Refused(_, fault) => *fault == Fault::Trouble(Trouble::Refused(Refusal::Denied)),
+            Self::Unnamed(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Unknown {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreached(node, why) => write!(into, "the Sentinel {node}: {why}"),
+            Self::Refused(node, why) => write!(into, "the Sentinel {node}: {why}"),
             Self::Unnamed(node) => {
                 write!(into, "the Sentinel {node} knows no master of that name")
             }

@@ -165,7 +165,7 @@ pub(super) async fn learn(
 
 async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<Shard>, String> {
     let place = StorePlace::Tcp(node.clone());
-    let greeting = Greeting::Full { database: 0 };
+    let greeting = Greeting::Keys { database: 0 };
     let connected = connect(&place, greeting, rules).await;
     let connected = connected.map_err(|why| why.to_string())?;
     let mut pipe = connected.pipe;
@@ -199,7 +199,9 @@ pub(super) async fn agree_on_seed(
         return;
     }
     let mut fresh = [0; 16];
-    if getrandom::fill(&mut fresh).is_err() {
+    if let Some(brought) = shared.brought {
+        fresh = brought.0;
+    } else if getrandom::fill(&mut fresh).is_err() {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
         warn!("store: the system has no random numbers to make a seed of");
         return;

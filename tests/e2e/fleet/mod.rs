@@ -1,7 +1,10 @@
 //! Several gateways that share a store.
 
+mod cluster;
+mod moved;
 mod outage;
 mod shared;
+mod steady;
 mod strict;
 
 use crate::harness::*;

@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::*;
 
 /// What `[store]` says of this server.
-fn often(place: &str) -> String {
+pub(super) fn often(place: &str) -> String {
     format!("url = \"redis://{place}\"\nsync = \"50ms\"\ntimeout = \"300ms\"")
 }
 
 /// A shared limit `name` with these lines.
-fn shared(name: &str, lines: &str) -> String {
+pub(super) fn shared(name: &str, lines: &str) -> String {
     format!("[limit.{name}]\nkey = \"client.ip\"\nstore = \"shared\"\n{lines}\n")
 }
 
@@ -19,8 +19,13 @@ fn one_limit(lines: &str) -> String {
 }
 
 /// So many gateways that know of each other, and how keys are hashed.
-async fn fleet_of(count: usize, origin: &Origin, place: &str, rules: &str) -> Fleet {
-    let fleet = Fleet::of(count, origin, &often(place), rules).await;
+pub(super) async fn fleet_of(count: usize, origin: &Origin, place: &str, rules: &str) -> Fleet {
+    fleet_at(count, origin, &often(place), rules).await
+}
+
+/// As [`fleet_of`], at the store that these lines name.
+pub(super) async fn fleet_at(count: usize, origin: &Origin, store: &str, rules: &str) -> Fleet {
+    let fleet = Fleet::of(count, origin, store, rules).await;
     fleet
         .everywhere("the gateways know of each other", |store, _| {
             store["nodes"] == count && store["seed_known"] == true
@@ -31,7 +36,7 @@ async fn fleet_of(count: usize, origin: &Origin, place: &str, rules: &str) -> Fl
 
 impl Fleet {
     /// Waits until `/status` of every gateway, its parts `store` and `exchange`, says so.
-    async fn everywhere(&self, what: &str, says: impl Fn(&Value, &Value) -> bool) {
+    pub(super) async fn everywhere(&self, what: &str, says: impl Fn(&Value, &Value) -> bool) {
         eventually(what, async || {
             for node in &self.nodes {
                 let status = node.status().await;
@@ -43,12 +48,12 @@ impl Fleet {
     }
 
     /// Waits until the store was told everything.
-    async fn told(&self) {
+    pub(super) async fn told(&self) {
         self.everywhere("the store is told", |_, exchange| exchange["keys"] == 0)
             .await;
     }
 
-    async fn reached(&self, state: &str) {
+    pub(super) async fn reached(&self, state: &str) {
         self.everywhere("the gateways notice", |store, _| {
             store["servers"][0]["state"] == state
         })
@@ -56,7 +61,7 @@ impl Fleet {
     }
 
     /// Asks every gateway until all of them refuse, telling the store between rounds; how many passed meanwhile.
-    async fn exhaust(&self, target: &str) -> usize {
+    pub(super) async fn exhaust(&self, target: &str) -> usize {
         let mut passed = 0;
         // Every round passes somebody or is the last.
         for _ in 0..1_000 {
@@ -75,7 +80,7 @@ impl Fleet {
     }
 
     /// Units beyond the limits, by all gateways.
-    async fn excess(&self) -> usize {
+    pub(super) async fn excess(&self) -> usize {
         let mut sum = 0.0;
         for node in &self.nodes {
             let metrics = node.metrics().await;
@@ -86,7 +91,7 @@ impl Fleet {
 }
 
 /// Units that the server counts in sliding windows, of all keys.
-fn counted(redis: &Redis) -> usize {
+pub(super) fn counted(redis: &Redis) -> usize {
     let keys = redis.command(&["KEYS", "sluicegate{*"]);
     let keys = keys.as_array().unwrap().iter().filter_map(Value::as_str);
     let units = |key: &str| {

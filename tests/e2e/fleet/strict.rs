@@ -195,6 +195,30 @@ async fn an_origin_tells_the_cost_to_the_whole_fleet() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_tried_again_charges_the_store_once() {
+    // Goal: retries of the origin charge nothing in the store either. Method: one of two servers is dead; ten requests, some of which are
+    // tried twice, and what each answer says is left.
+    let (redis, origin) = (Redis::start().await, Origin::echo());
+    let dead = std::net::SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let store = format!(
+        "[store]\n{}\ntimeout = \"5s\"\nrequired_for_ready = true\n",
+        at(&redis)
+    );
+    let limit = strict("a", "rates = [\"100 per 1h\"]");
+    let gateway = Setup::new()
+        .servers("app", &[dead, origin.address()])
+        .rules(&(store + &limit + &route("/", "\"a\"")))
+        .start()
+        .await;
+    for left in (90..100).rev() {
+        let answer = gateway.get("/").await;
+        assert_eq!((answer.status, answer.remaining("a")), (200, left));
+    }
+    let lines = gateway.access_lines(10).await;
+    assert!(lines.iter().any(|line| line["tries"] == 2), "{lines:?}");
+}
+
+#[tokio::test]
 async fn an_attack_on_one_key_does_not_reach_the_store() {
     // Goal: who has no room is remembered: the store hears of less than one request in a hundred. Method: a flood over one gateway after
     // the limit is used up, counted by the server itself, heartbeats included, and by the gateway.

@@ -26,7 +26,7 @@ pub use mishap::{Mishap, Way};
 pub use nginx::Nginx;
 pub use origin::{Answer, Origin, Received, Reply};
 pub use raw::RawConnection;
-pub use redis::{Redis, Sentinels, free_port};
+pub use redis::{Cluster, Redis, Sentinels, free_port, redis_server};
 pub use setup::{Setup, Writing};
 pub use tls::{Authority, Pair, TlsClients};
 pub use wrk::Wrk;

@@ -35,6 +35,8 @@ pub struct Redis {
     directory: TempDir,
     port: u16,
     arguments: Vec<String>,
+    /// The one of `--requirepass`.
+    password: Option<String>,
 }
 
 /// The masters of a cluster, which hold all slots between them.
@@ -47,6 +49,8 @@ pub struct Cluster {
 pub struct Sentinels {
     children: Vec<Child>,
     ports: Vec<u16>,
+    /// What they ask for.
+    password: Option<String>,
     _directory: TempDir,
 }
 
@@ -65,25 +69,26 @@ impl Redis {
             .map(|argument| argument.replace("{directory}", &place))
             .collect();
         let port = free_port();
+        let mut words = arguments.iter().skip_while(|word| *word != "--requirepass");
         let mut redis = Self {
             child: spawn(directory.path(), port, &arguments),
             directory,
             port,
+            password: words.nth(1).cloned(),
             arguments,
         };
         redis.answers().await;
         redis
     }
 
-    /// Starts a replica of `master`, and waits until it has what the master has.
+    /// Starts a replica of `master` with the same password, and waits until it has what the master has.
     pub async fn replica_of(master: &Redis) -> Self {
-        let replica = Self::start_with(&[
-            "--replicaof",
-            &format!("127.0.0.1 {}", master.port),
-            "--repl-diskless-sync-delay",
-            "0",
-        ])
-        .await;
+        let place = format!("127.0.0.1 {}", master.port);
+        let mut arguments = vec!["--replicaof", &place, "--repl-diskless-sync-delay", "0"];
+        if let Some(password) = &master.password {
+            arguments.extend(["--requirepass", password, "--masterauth", password]);
+        }
+        let replica = Self::start_with(&arguments).await;
         eventually("the replica follows", async || {
             let info = replica.command(&["INFO", "replication"]);
             info.as_str()?
@@ -180,7 +185,7 @@ impl Redis {
 
     /// One command on a connection of its own: what is answered, or the server's error.
     pub fn try_command(&self, words: &[&str]) -> Result<Value, String> {
-        ask(self.port, words)
+        ask(self.port, self.password.as_deref(), words)
     }
 
     /// Stops it from running, as a machine that hangs does; connections stay.
@@ -221,7 +226,7 @@ impl Redis {
                 panic!("redis-server ended with {status}:\n{said}");
             }
             // Any answer will do: it may ask for a password, or still load.
-            match ask(self.port, &["PING"]) {
+            match self.try_command(&["PING"]) {
                 Ok(_) => Some(()),
                 Err(error) => error.starts_with("NOAUTH").then_some(()),
             }
@@ -274,10 +279,21 @@ impl Cluster {
 impl Sentinels {
     /// Starts so many for `master`, of which a majority decides, and waits until each knows the master, its replicas, the others.
     pub async fn start(master: &Redis, count: usize) -> Self {
+        Self::start_with(master, count, None, "").await
+    }
+
+    /// As [`Self::start`], that ask for this password of users who have no name, and have these lines in their files.
+    pub async fn start_with(
+        master: &Redis,
+        count: usize,
+        password: Option<&str>,
+        lines: &str,
+    ) -> Self {
         let directory = TempDir::new().unwrap();
         let mut sentinels = Self {
             children: Vec::new(),
             ports: Vec::new(),
+            password: password.map(str::to_owned),
             _directory: directory,
         };
         let home = sentinels._directory.path().to_owned();
@@ -290,17 +306,22 @@ impl Sentinels {
                 master.port,
                 count / 2 + 1
             );
+            let required = password.map(|password| format!("requirepass {password}\n"));
+            let text = format!("{text}{}{lines}", required.unwrap_or_default());
             fs::write(&file, text).unwrap();
             let log = File::create(home.join(format!("{number}.log"))).unwrap();
-            let mut command = Command::new("redis-sentinel");
-            command.arg(&file).current_dir(&home);
+            // What `redis-sentinel` is, whatever the server is called.
+            let mut command = Command::new(redis_server());
+            command.arg(&file).arg("--sentinel").current_dir(&home);
             sentinels.children.push(launched(command, log));
             sentinels.ports.push(port);
         }
         let replicas = master.command(&["ROLE"])[2].as_array().unwrap().len();
         for &port in &sentinels.ports {
             eventually("the sentinel knows everybody", async || {
-                let known = ask(port, &["SENTINEL", "MASTER", "gateway"]).ok()?;
+                let known = sentinels
+                    .ask(port, &["SENTINEL", "MASTER", "gateway"])
+                    .ok()?;
                 let fields: Vec<&str> =
                     known.as_array()?.iter().filter_map(Value::as_str).collect();
                 let says = |name: &str, value: usize| {
@@ -323,7 +344,8 @@ impl Sentinels {
     /// Has them hand the master's role to a replica, as for an upgrade.
     pub async fn fail_over(&self) {
         eventually("a replica is fit to be promoted", async || {
-            ask(self.ports[0], &["SENTINEL", "FAILOVER", "gateway"]).ok()
+            self.ask(self.ports[0], &["SENTINEL", "FAILOVER", "gateway"])
+                .ok()
         })
         .await;
     }
@@ -331,8 +353,12 @@ impl Sentinels {
     /// The port of the master, as the first of them sees it.
     pub fn master(&self) -> u16 {
         let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "gateway"];
-        let address = ask(self.ports[0], &words).unwrap();
+        let address = self.ask(self.ports[0], &words).unwrap();
         address[1].as_str().unwrap().parse().unwrap()
+    }
+
+    fn ask(&self, port: u16, words: &[&str]) -> Result<Value, String> {
+        ask(port, self.password.as_deref(), words)
     }
 }
 
@@ -367,7 +393,7 @@ fn list(ports: impl Iterator<Item = u16>) -> String {
 fn spawn(directory: &Path, port: u16, arguments: &[String]) -> Child {
     let log = directory.join("redis.log");
     let log = File::options().create(true).append(true).open(log).unwrap();
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new(redis_server());
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--daemonize", "no"])
@@ -391,18 +417,32 @@ fn id(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
 }
 
-/// Sends one command, and reads one answer.
-fn ask(port: u16, words: &[&str]) -> Result<Value, String> {
+/// The server under test: Valkey by `SLUICEGATE_TEST_REDIS=valkey-server`.
+pub fn redis_server() -> String {
+    std::env::var("SLUICEGATE_TEST_REDIS").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+/// Sends one command, behind the password if there is one, and reads its answer.
+fn ask(port: u16, password: Option<&str>, words: &[&str]) -> Result<Value, String> {
     let fail = |error: std::io::Error| error.to_string();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(fail)?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(fail)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
-    let mut bytes = format!("*{}\r\n", words.len());
-    for word in words {
-        bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    let mut stream = BufReader::new(stream);
+    let mut said = Err("nothing was asked".to_owned());
+    let greeting = password.map(|password| ["AUTH", password]);
+    for words in greeting.iter().map(|words| &words[..]).chain([words]) {
+        let mut bytes = format!("*{}\r\n", words.len());
+        for word in words {
+            bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        stream.get_mut().write_all(bytes.as_bytes()).map_err(fail)?;
+        said = answer(&mut stream);
+        if said.is_err() {
+            break;
+        }
     }
-    stream.write_all(bytes.as_bytes()).map_err(fail)?;
-    answer(&mut BufReader::new(stream))
+    said
 }
 
 /// Reads RESP 2: numbers as numbers, strings as strings, nothing as null.

@@ -133,6 +133,51 @@ async fn a_failover_by_sentinels_is_followed() {
     assert_eq!(way.count("k", "word").await, Ok(2));
 }
 
+/// Goal: Sentinels may ask for a password of their own, or know the gateway by a user who may do nothing but ask where the master is, and a
+/// failover is followed all the same. Method: a master with one password behind Sentinels with another, both ways; the master is killed.
+/// Without the password it is told who does not let the gateway in.
+#[tokio::test]
+async fn sentinels_have_passwords_of_their_own() {
+    let rights = "user gateway on >sesame +sentinel|get-master-addr-by-name\nsentinel auth-pass gateway hunter2\n";
+    let mut master = Redis::start_with(&["--requirepass", "hunter2"]).await;
+    let replica = Redis::replica_of(&master).await;
+    let sentinels = Sentinels::start_with(&master, 1, Some("sesame"), rights).await;
+    let at = |login: &str| {
+        format!(
+            "sentinel = {{ master = 'gateway', nodes = {}{login} }}\npassword_file = 'store-password'",
+            sentinels.toml()
+        )
+    };
+    let nobody = Way::to(&at(""));
+    let error = eventually("it is told who lets it not in", async || {
+        nobody.link.view().servers[0].error.clone()
+    })
+    .await;
+    assert!(error.1.contains("NOAUTH"), "{error:?}");
+    let by_password = Way::open(&at(", password_file = 'sentinel-password'")).await;
+    let by_name = ", user = 'gateway', password_file = 'sentinel-password'";
+    let by_name = Way::open(&at(by_name)).await;
+    for (way, count) in [(&by_password, 1), (&by_name, 2)] {
+        assert_eq!(way.count("k", "word").await, Ok(count));
+    }
+    eventually("the replica has it", async || {
+        (replica.command(&["GET", "k"]) == json!("2")).then_some(())
+    })
+    .await;
+    master.kill();
+    for (way, count) in [(&by_password, 3), (&by_name, 4)] {
+        // The second may be there before the first is looked at.
+        eventually("the new master is found", async || {
+            let there = way.link.view().servers[0].address == replica.address().to_string();
+            there.then_some(())
+        })
+        .await;
+        way.is_connected().await;
+        assert_eq!(way.count("k", "word").await, Ok(count));
+    }
+    assert_eq!(sentinels.master(), replica.port());
+}
+
 /// Goal: a master that is demoted while it lives is left. Method: turn the roles by hand, as a planned failover does; the old master stays
 /// and answers READONLY.
 #[tokio::test]

@@ -11,6 +11,8 @@ use sluicegate::store::script::{self, Answer, Ask, Call, Decided, Reply};
 use sluicegate_limiter::Timestamp;
 use tempfile::TempDir;
 
+use crate::harness::redis_server;
+
 /// What of the script reads the clock.
 const CLOCK: &str = "redis.call('TIME')";
 /// What the tests put in its place: two arguments behind all others.
@@ -30,7 +32,7 @@ impl Server {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("redis.sock");
-        let process = Command::new("redis-server")
+        let process = Command::new(redis_server())
             .args(["--port", "0", "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(folder.path())
