@@ -15,14 +15,14 @@ RUN mkdir -p src limiter/src \
  && sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' Cargo.toml | xargs -r -n 1 install -D /dev/null \
  && touch src/lib.rs limiter/src/lib.rs \
  && echo 'fn main() {}' > src/main.rs \
- && cargo build --release --locked --bin sluicegate
+ && cargo build --release --locked --features otlp --bin sluicegate
 
 # Copied files keep their old dates: without the touch cargo would take the empty sources for the newer ones.
 COPY limiter/src limiter/src
 COPY src src
 COPY conf conf
 RUN find src limiter/src -name '*.rs' -exec touch {} + \
- && cargo build --release --locked --bin sluicegate \
+ && cargo build --release --locked --features otlp --bin sluicegate \
  && strip target/release/sluicegate \
  && mkdir /state
 

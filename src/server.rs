@@ -36,6 +36,8 @@ use crate::gateway::Gateway;
 use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
+#[cfg(feature = "otlp")]
+use crate::record::otlp::Exports;
 use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{Home, HomeError, Keeper, Lasting, Legacy};
 use crate::store::Syncs;
@@ -100,8 +102,7 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartError> {
     let log = AccessLog::start(&rules.log.access).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
-    let recorder = Recorder { metrics, log };
-    serve(file, rules, recorder, begin, |_| {})
+    serve(file, rules, Recorder::new(metrics, log), begin, |_| {})
 }
 
 /// As [`run`], with a recorder and further services of the caller's.
@@ -164,6 +165,8 @@ pub fn serve(
     ));
     server.add_service(background_service("state", Keeper(Arc::clone(&live))));
     server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
+    #[cfg(feature = "otlp")]
+    server.add_service(background_service("otlp", Exports(Arc::clone(&live))));
     server.add_service(background_service("watchdog", Watchdog));
     server.add_service(background_service("acme", Renewals::new(Arc::clone(&live))));
 

@@ -18,6 +18,7 @@ use crate::config::rules::{
 };
 use crate::listener::{self, Certificates, Listeners};
 use crate::origin::Pool;
+use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RequestId, RouteMetrics};
 use crate::response::{Refusal, Scene, rate_limit_policy, varies};
 use crate::route::Routes;
@@ -222,6 +223,10 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
             | ValueSource::Ja4 => None,
         });
     let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
+    fields.extend(rules.client.request_id.clone());
+    if rules.tracing.is_some() {
+        fields.push(TRACEPARENT.clone());
+    }
     let wordings = rules.limits.values().map(|limit| &limit.refusal);
     let mut wordings = wordings.chain(rules.routes.iter().map(|route| &route.refusal));
     if wordings.any(|wording| wording.as_ref().is_some_and(|rules| varies(rules))) {

@@ -64,6 +64,8 @@ impl Surroundings for Still {
             "sentinel-password" => Ok("sesame\n".to_owned()),
             "store-secret" => Ok("00112233445566778899aabbccddeeff\n".to_owned()),
             "acme-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "collector-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
+            "otlp-token" => Ok("Bearer 0123456789abcdef\n".to_owned()),
             "acme-eab" => Ok("MDEyMzQ1Njc4OWFiY2RlZg==\n".to_owned()),
             "site.pem" => Ok(include_str!("tls/node.pem").to_owned()),
             "site.key" | "open.key" => Ok(include_str!("tls/node.key").to_owned()),
@@ -89,6 +91,10 @@ impl Surroundings for Still {
 
     fn cores(&self) -> usize {
         2
+    }
+
+    fn exports_spans(&self) -> bool {
+        true
     }
 }
 
@@ -167,6 +173,12 @@ fn whole_reference() -> String {
         "[origin.app.sticky]",
         "cookie",
         "ttl",
+        "[tracing.otlp]",
+        "endpoint",
+        "headers = { x-tenant",
+        "interval",
+        "service_name",
+        "attributes",
         "[acme]",
         "terms_agreed",
         "directory",

@@ -33,10 +33,7 @@ struct Gateway {
 impl Gateway {
     fn new() -> Self {
         let log = AccessLog::start(&AccessLogTarget::Off).expect("nothing is opened");
-        let recorder = Recorder {
-            metrics: Arc::new(Metrics::new()),
-            log,
-        };
+        let recorder = Recorder::new(Arc::new(Metrics::new()), log);
         Self {
             token: None,
             readiness: Readiness::Ready,

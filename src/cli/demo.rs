@@ -106,10 +106,7 @@ origin = "app"
         let Err(error) = AccessLog::live(Colour::of_stdout())
             .map_err(StartError::AccessLog)
             .and_then(|log| {
-                let recorder = Recorder {
-                    metrics: Arc::default(),
-                    log,
-                };
+                let recorder = Recorder::new(Arc::default(), log);
                 server::serve(&file, rules, recorder, Begin::Alone, |server| {
                     server.add_service(origin);
                 })

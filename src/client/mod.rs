@@ -25,6 +25,7 @@ mod ja4;
 mod lists;
 mod node;
 pub mod prefix;
+mod request_id;
 mod secured;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub use self::cidrs::{Cidrs, PrefixLength};
 pub use self::ja4::ja4;
 pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
+pub use self::request_id::given_request_id;
 pub use self::secured::{Asked, Peer, Scheme, Secured};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};

@@ -8,6 +8,7 @@ use crate::bounds;
 
 fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
     ClientRules {
+        request_id: None,
         lists: crate::config::rules::ListUse::default(),
         trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),
         forwarded,

@@ -206,7 +206,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .filter_map(|(name, section)| Some((name, list::read(section, base)?)))
         .collect();
     let shape = transform::of_all(&root, base);
-    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"));
+    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"), base);
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()

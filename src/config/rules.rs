@@ -63,7 +63,7 @@ pub use self::store::{
     StoreRules, StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
-pub use self::tracing::TracingRules;
+pub use self::tracing::{OtlpPlace, OtlpRules, TracingRules};
 pub use self::wire::{Certificate, Http2Rules, Identity, OriginTls, Protocol, Verify};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
@@ -142,6 +142,8 @@ pub struct ClientRules {
     pub trusted_proxies: Vec<IpNet>,
     /// Which header carries the chain.
     pub forwarded: ForwardedSource,
+    /// The header in which they name requests; default none, every request gets an id of the gateway's.
+    pub request_id: Option<HeaderName>,
     /// The lists that apply to every route.
     pub lists: ListUse,
 }
@@ -462,6 +464,8 @@ impl Rules {
             .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
         let store = self.store.iter().flat_map(|store| store.files.clone());
         let acme = self.acme.iter().flat_map(|acme| acme.files.clone());
+        let otlp = self.tracing.iter().filter_map(|rules| rules.otlp.as_ref());
+        let otlp = otlp.flat_map(|otlp| otlp.files.clone());
         let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
         let tls = tls.flat_map(|tls| tls.files.clone());
         let shapes = self.routes.iter().map(|route| &route.shape);
@@ -471,7 +475,7 @@ impl Rules {
         let origins = origins.filter_map(|origin| origin.tls.as_ref());
         let origins = origins.flat_map(|tls| tls.files.clone());
         let files = lists.chain(keys).chain(overrides).chain(store);
-        let files = files.chain(tls).chain(acme).chain(origins);
+        let files = files.chain(tls).chain(acme).chain(origins).chain(otlp);
         let mut files: Vec<_> = files.chain(pages).collect();
         files.sort();
         files.dedup();

@@ -1,4 +1,4 @@
-//! The five questions that reading a configuration asks the machine; all else is in its text.
+//! The six questions that reading a configuration asks the machine; all else is in its text.
 //!
 //! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
@@ -31,6 +31,11 @@ pub trait Surroundings {
 
     /// How many threads can run at once, at least 1.
     fn cores(&self) -> usize;
+
+    /// Whether this build tells collectors of spans: its feature `otlp`.
+    fn exports_spans(&self) -> bool {
+        cfg!(feature = "otlp")
+    }
 }
 
 /// The machine itself.
@@ -85,5 +90,10 @@ impl Surroundings for Nowhere {
 
     fn cores(&self) -> usize {
         1
+    }
+
+    // The keys are the same in every build.
+    fn exports_spans(&self) -> bool {
+        true
     }
 }

@@ -84,6 +84,8 @@ pub struct Context {
     pub tried_at: Timestamp,
     /// How long the origin took to its first byte.
     pub wait: Option<Duration>,
+    /// The final status that it answered.
+    pub(super) origin_status: Option<StatusCode>,
     /// Body bytes received from the client.
     pub received: u64,
     /// How long it is still waited for while it sends them, and when the last of them came.
@@ -128,6 +130,7 @@ impl Context {
             tries: 0,
             tried_at: arrived,
             wait: None,
+            origin_status: None,
             received: 0,
             pace: Pace::default(),
             _in_flight: in_flight,
@@ -172,6 +175,8 @@ impl Context {
             name: &self.pool()?.name,
             server: self.server?,
             tries: self.tries,
+            began: self.tried_at,
+            status: self.origin_status.map(|status| status.as_u16()),
             wait: self.wait,
         })
     }

@@ -1,12 +1,10 @@
 //! Takes a request through stages 2 to 4: who asks, what for, may it pass; and what it may have to wait for on the way.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use pingora::ErrorType::ConnectionClosed;
-use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
 
@@ -17,13 +15,12 @@ use super::locate::{RequestHead, locate};
 use super::redirect;
 use super::wait::Waited;
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Hop, Peer, Source, Standing, hop};
+use crate::client::{Peer, Source, Standing, given_request_id};
 use crate::clock;
 use crate::listener::secured;
 use crate::record::Trace;
-use crate::record::trace::FlagOf;
 use crate::response::{Problem, Refusal};
-use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use crate::snapshot::{ActiveAction, ActiveRoute};
 
 /// What happens to a request after the decision.
 pub(super) enum Step {
@@ -38,26 +35,6 @@ pub(super) enum Step {
     Reject(Problem),
 }
 
-/// The trace that a request belongs to. Whoever may say who the client is may say what is recorded too.
-fn begin_trace(
-    snapshot: &Snapshot,
-    peer: IpAddr,
-    head: &RequestHeader,
-    context: &Context,
-) -> Option<Trace> {
-    let rules = snapshot.rules.tracing?;
-    let flag_of = match hop(peer, &snapshot.rules.client) {
-        Hop::Trusted => FlagOf::Sender,
-        Hop::Stranger => FlagOf::Gateway,
-    };
-    Some(Trace::of(
-        &head.headers,
-        context.request_id,
-        flag_of,
-        rules.sample,
-    ))
-}
-
 impl Gateway {
     /// Stages 2 to 4: who asks, what for, may it pass.
     pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
@@ -70,6 +47,9 @@ impl Gateway {
         context.secured = secured.cloned();
         let peer = context.peer_address();
         let snapshot = Arc::clone(&context.snapshot);
+        if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
+            context.request_id = given;
+        }
         if let Some(redirect) = redirect::of(self.1, head, peer, &snapshot) {
             context.client = Some((peer, Source::Connection));
             return redirect.map_or_else(Step::Reject, Step::Redirect);
@@ -80,7 +60,7 @@ impl Gateway {
         };
         context.trace = context
             .trace
-            .or_else(|| begin_trace(&snapshot, peer, head, context));
+            .or_else(|| Trace::begin(&snapshot.rules, peer, &head.headers, context.request_id));
         let located = match locate(&snapshot, told, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {

@@ -275,6 +275,7 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<()> {
         if is_final(response.status) {
+            context.origin_status = Some(response.status);
             tries::judge(session, context, response.status)?;
         }
         if context.wait.is_none() {

@@ -35,6 +35,7 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
     };
     // The place at the server of the try before.
     context.place = None;
+    context.origin_status = None;
     context.tries = context.tries.saturating_add(1);
     if !session.retry_buffer_truncated() {
         // A retry sends the buffered body again, through the same filter.

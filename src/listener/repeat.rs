@@ -21,11 +21,11 @@ use super::connection::Connection;
 use super::head::Head;
 use crate::admission::{KnownBody, Refused, foresee_refusal};
 use crate::bounds;
-use crate::client::{Peer, Secured, Standing};
+use crate::client::{Peer, Secured, Standing, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
-use crate::record::{Disposition, Outcome, RequestId};
+use crate::record::{Disposition, Outcome, RequestId, Trace};
 use crate::response::{FieldText, Grpc, Problem, Refusal};
 use crate::snapshot::Snapshot;
 
@@ -117,7 +117,8 @@ impl Repeats {
             }
         };
         let decision = clock::since(arrived);
-        let request_id = RequestId::next();
+        let given = given_request_id(self.peer, &plain.fields, &snapshot.rules.client);
+        let request_id = given.unwrap_or_else(RequestId::next);
         let (status, body) = match &refused {
             Some(refused) => {
                 let refusal = located.route.refusal(refused, &plain.fields, request_id);
@@ -140,7 +141,7 @@ impl Repeats {
         live.record(&Outcome {
             arrived,
             request_id,
-            trace: None,
+            trace: Trace::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
             client: Some(located.client.address),
             peer: Some(self.peer),
             secured,
@@ -285,7 +286,7 @@ fn write_status(into: &mut BytesMut, status: StatusCode, request_id: RequestId) 
     into.extend_from_slice(b" ");
     into.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     into.extend_from_slice(b"\r\nx-request-id: ");
-    into.extend_from_slice(request_id.hex().as_bytes());
+    into.extend_from_slice(request_id.text().as_bytes());
 }
 
 /// Tells browsers of a listener under TLS how to come back, where it says so.

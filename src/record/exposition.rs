@@ -155,6 +155,8 @@ pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     all.extend(recorder.metrics.handshakes.families());
     all.push(recorder.metrics.proxy_headers.family());
     all.extend(access_log(recorder));
+    #[cfg(feature = "otlp")]
+    all.extend(recorder.spans.families());
     all.extend(process(&Process::read()));
     all.push(
         Family::gauge(

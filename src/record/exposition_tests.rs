@@ -11,10 +11,7 @@ use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 fn recorder() -> Recorder {
     let log = AccessLog::start(&AccessLogTarget::Off).expect("nothing is opened");
-    Recorder {
-        metrics: Arc::new(Metrics::new()),
-        log,
-    }
+    Recorder::new(Arc::new(Metrics::new()), log)
 }
 
 fn scraped(recorder: &Recorder) -> String {

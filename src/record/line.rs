@@ -35,12 +35,12 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     into.extend_from_slice(b"{\"time\":\"");
     into.extend_from_slice(stamp.at(outcome.arrived));
     into.extend_from_slice(b"\",\"id\":\"");
-    into.extend_from_slice(outcome.request_id.hex().as_bytes());
+    into.extend_from_slice(outcome.request_id.text().as_bytes());
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
     if let Some(trace) = &outcome.trace {
         into.extend_from_slice(b",\"trace_id\":\"");
-        into.extend_from_slice(trace.id().hex().as_bytes());
+        into.extend_from_slice(trace.id().text().as_bytes());
         // Writing into a vector does not fail.
         let _ = write!(into, "\",\"span_id\":\"{:016x}\"", trace.span());
     }

@@ -238,6 +238,8 @@ fn a_forwarded_request_names_its_origin() {
     let origin = OriginUse {
         name: "app",
         server,
+        began: NOW,
+        status: Some(200),
         tries: 2,
         wait: Some(Duration::from_micros(1_050)),
     };
@@ -369,6 +371,8 @@ fn every_field_is_in_the_operators_guide() {
     let origin = OriginUse {
         name: "app",
         server: ([127, 0, 0, 1], 3000).into(),
+        began: NOW,
+        status: Some(200),
         tries: 1,
         wait: Some(Duration::ZERO),
     };

@@ -1,6 +1,6 @@
 //! Stage 7: what is remembered of a request.
 //!
-//! One [`Outcome`] per request feeds the access log and the metrics, so that they cannot disagree. A
+//! One [`Outcome`] per request feeds the access log, the metrics and the spans, so that they cannot disagree. A
 //! request pays for it with a few hundred nanoseconds: a line formatted into its thread's own buffer, and additions to its
 //! thread's own counters. Writing, adding up and naming happen elsewhere.
 
@@ -14,6 +14,8 @@ mod histogram;
 pub mod line;
 pub mod live_view;
 pub mod metrics;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod outcome;
 pub(crate) mod process;
 mod proxy_headers;
@@ -35,19 +37,35 @@ pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
 pub use trace::Trace;
 
-/// Both memories of a request.
+/// All memories of a request.
 #[derive(Debug)]
 pub struct Recorder {
     /// Counts, for the scrape.
     pub metrics: Arc<Metrics>,
     /// Lines, for the file.
     pub log: AccessLog,
+    /// Spans, for the collector.
+    #[cfg(feature = "otlp")]
+    pub spans: otlp::Spans,
 }
 
 impl Recorder {
+    /// Counts into `metrics` and writes to `log`.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>, log: AccessLog) -> Self {
+        Self {
+            metrics,
+            log,
+            #[cfg(feature = "otlp")]
+            spans: otlp::Spans::default(),
+        }
+    }
+
     /// Remembers one request. Call it once a request, when its last byte is sent.
     pub fn record(&self, outcome: &Outcome<'_>) {
         self.metrics.record(outcome);
         self.log.record(outcome);
+        #[cfg(feature = "otlp")]
+        self.spans.record(outcome);
     }
 }

@@ -274,6 +274,10 @@ pub struct OriginUse<'a> {
     pub server: SocketAddr,
     /// Tries made, at least 1.
     pub tries: u8,
+    /// When the last of them began.
+    pub began: Timestamp,
+    /// The status of its answer; `None` when none came.
+    pub status: Option<u16>,
     /// From the choice of the server to the first byte of its answer; `None` when none came.
     pub wait: Option<Duration>,
 }

@@ -1,18 +1,34 @@
-//! Owns the identity of a request: 128 bits that nobody can guess and that cost no system call.
+//! Owns the identity of a request: 128 bits that nobody can guess and that cost no system call, or a name that a trusted hop gave it.
 //!
 //! Each thread numbers its requests and passes the number through a keyed SipHash of 128 bits, whose key the standard library
 //! draws from the operating system once a thread. A counter alone would tell a client how many requests its neighbours
 //! make; a plain generator could be wound forward from one output. A keyed hash of a counter does neither.
+//!
+//! A name that was given is kept where it is used, so that a request without one pays for none. It is of letters that mean nothing in a
+//! header, in JSON and in HTML: it is written into all of them as it is.
+//!
+//! # Limits
+//! [`RequestId::LONGEST`] bytes.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use arrayvec::ArrayString;
 use siphasher::sip128::SipHasher13;
 
-/// The identity of one request, 32 lower-case hexadecimal digits when written.
+/// The identity of one request: 32 lower-case hexadecimal digits when written, or what a trusted hop called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestId(u128);
+pub struct RequestId(Form);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    Drawn(u128),
+    Given(Text),
+}
+
+/// A [`RequestId`] as text, on the stack.
+pub type Text = ArrayString<{ RequestId::LONGEST }>;
 
 /// The two digits of every byte: an id is written three times a request.
 const PAIRS: [[u8; 2]; 256] = {
@@ -27,44 +43,46 @@ const PAIRS: [[u8; 2]; 256] = {
 };
 
 impl RequestId {
-    /// Length of the written form in bytes.
-    pub const LENGTH: usize = 32;
+    /// Most bytes of the written form: a UUID has 36, the ids of the large load balancers up to 64.
+    pub const LONGEST: usize = 64;
 
     /// A new identity.
     #[must_use]
     pub fn next() -> Self {
-        thread_local! {
-            static SOURCE: RefCell<Source> = RefCell::new(Source::new());
-        }
-        SOURCE.with_borrow_mut(Source::draw)
+        Self(Form::Drawn(draw()))
+    }
+
+    /// What a trusted hop calls the request: 1 to [`Self::LONGEST`] of the characters a-z A-Z 0-9 _ - . and nothing else.
+    #[must_use]
+    pub fn given(text: &[u8]) -> Option<Self> {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+        let right = !text.is_empty() && text.iter().all(plain);
+        let text = std::str::from_utf8(text).ok().filter(|_| right)?;
+        Text::from(text).ok().map(|text| Self(Form::Given(text)))
     }
 
     /// The identity with these bits.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {
-        Self(bits)
+        Self(Form::Drawn(bits))
     }
 
-    /// All its bits.
+    /// Its bits; `None` of one that was given.
     #[must_use]
-    pub const fn bits(self) -> u128 {
-        self.0
-    }
-
-    /// The lower half of them.
-    #[must_use]
-    pub const fn low_bits(self) -> u64 {
-        self.0 as u64
+    pub const fn bits(self) -> Option<u128> {
+        match self.0 {
+            Form::Drawn(bits) => Some(bits),
+            Form::Given(_) => None,
+        }
     }
 
     /// The written form, for a header or a log line.
     #[must_use]
-    pub fn hex(self) -> Hex {
-        let mut text = [0; Self::LENGTH];
-        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
-            pair.copy_from_slice(&PAIRS[usize::from(byte)]);
+    pub fn text(self) -> Text {
+        match self.0 {
+            Form::Drawn(bits) => hex(bits),
+            Form::Given(text) => text,
         }
-        Hex(text)
     }
 }
 
@@ -72,39 +90,39 @@ impl RequestId {
     /// The written form as the value of a header.
     #[must_use]
     pub fn as_header_value(self) -> http::HeaderValue {
-        http::HeaderValue::from_bytes(self.hex().as_bytes())
-            .expect("hexadecimal digits are visible ASCII")
+        http::HeaderValue::from_bytes(self.text().as_bytes())
+            .expect("letters, digits and their like are visible ASCII")
     }
+}
+
+/// 128 bits that nobody can guess.
+pub(super) fn draw() -> u128 {
+    thread_local! {
+        static SOURCE: RefCell<Source> = RefCell::new(Source::new());
+    }
+    SOURCE.with_borrow_mut(Source::draw)
+}
+
+fn hex(bits: u128) -> Text {
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
+        pair.copy_from_slice(&PAIRS[usize::from(byte)]);
+    }
+    let mut text = Text::new();
+    // ASCII digits, of which two times as many would fit.
+    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
+    text
 }
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.hex().as_str())
+        f.write_str(&self.text())
     }
 }
 
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RequestId({self})")
-    }
-}
-
-/// A [`RequestId`] as text, on the stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hex([u8; RequestId::LENGTH]);
-
-impl Hex {
-    /// The digits as bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The digits as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        // Only `RequestId::hex` makes one, out of ASCII digits, so the fallback is never taken.
-        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
@@ -124,9 +142,9 @@ impl Source {
         }
     }
 
-    fn draw(&mut self) -> RequestId {
+    fn draw(&mut self) -> u128 {
         self.drawn = self.drawn.wrapping_add(1);
-        RequestId(self.hasher.hash(&self.drawn.to_ne_bytes()).as_u128())
+        self.hasher.hash(&self.drawn.to_ne_bytes()).as_u128()
     }
 }
 
@@ -140,8 +158,25 @@ mod tests {
     #[test]
     fn an_id_is_written_as_32_lower_case_hex_digits() {
         let id = RequestId::from_bits(0x0a_bcde);
-        assert_eq!(id.hex().as_str(), "000000000000000000000000000abcde");
-        assert_eq!(id.to_string().len(), RequestId::LENGTH);
+        assert_eq!(id.text().as_str(), "000000000000000000000000000abcde");
+        assert_eq!(id.as_header_value(), "000000000000000000000000000abcde");
+    }
+
+    /// Goal: what is given is kept as it is, and means nothing anywhere. Method: the ends of what is right, and each way to be wrong.
+    #[test]
+    fn a_given_id_is_short_and_plain() {
+        let longest = "x".repeat(64);
+        for right in ["a", "Az09_-.", &longest] {
+            let id = RequestId::given(right.as_bytes()).expect("it is right");
+            assert_eq!((id.text().as_str(), id.bits()), (right, None));
+            assert_eq!(id.as_header_value(), right);
+        }
+        let too_long = "x".repeat(65);
+        for wrong in [
+            "", " a", "a b", "a\"b", "<a>", "a,b", "a/b", "a:b", "\u{e4}", &too_long,
+        ] {
+            assert_eq!(RequestId::given(wrong.as_bytes()), None, "{wrong}");
+        }
     }
 
     /// Goal: ids differ within a thread and between threads. Method: draw 40,000 on four threads.

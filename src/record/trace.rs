@@ -7,11 +7,15 @@
 //! # Limits
 //! [`TRACE_STATE`](bounds::TRACE_STATE) bytes of `tracestate` go on; a longer one is left out, as the standard allows.
 
+use std::net::IpAddr;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::request_id::RequestId;
+use super::request_id::{RequestId, draw};
 use crate::bounds;
+use crate::client::{Hop, hop};
 use crate::config::Share;
+use crate::config::rules::Rules;
 
 /// `traceparent`
 pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -25,6 +29,10 @@ pub struct Trace {
     id: u128,
     /// The gateway's span, never zero.
     span: u64,
+    /// The client's span that it is under.
+    parent: Option<u64>,
+    /// The span that the origin's is under: that of the gateway, or of its request to the origin where that has one.
+    exit: u64,
     /// Whether the client began it.
     origin: Begun,
     sampled: Sampled,
@@ -48,6 +56,15 @@ pub enum Sampled {
     No,
 }
 
+/// Whether the gateway tells a collector of its spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It does, of those that are recorded.
+    Spans,
+    /// It does not: the log has them.
+    Nothing,
+}
+
 /// Whose word counts about that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagOf {
@@ -68,14 +85,41 @@ fn sampled(id: u128, share: Share) -> Sampled {
 }
 
 impl Trace {
+    /// The trace of a request that `peer` sends with these fields; `None` where `rules` keep none. Whoever may say who the client is may
+    /// say what is recorded too.
+    #[must_use]
+    pub fn begin(
+        rules: &Rules,
+        peer: IpAddr,
+        headers: &HeaderMap,
+        request_id: RequestId,
+    ) -> Option<Self> {
+        let tracing = rules.tracing.as_ref()?;
+        let flag_of = match hop(peer, &rules.client) {
+            Hop::Trusted => FlagOf::Sender,
+            Hop::Stranger => FlagOf::Gateway,
+        };
+        let trace = Self::of(headers, request_id, flag_of, tracing.sample);
+        Some(match tracing.otlp {
+            Some(_) => trace.told(Told::Spans),
+            None => trace.told(Told::Nothing),
+        })
+    }
+
     /// The span for a request with these fields and this identity.
     #[must_use]
     pub fn of(headers: &HeaderMap, request_id: RequestId, flag_of: FlagOf, share: Share) -> Self {
-        let span = RequestId::next().low_bits().max(1);
+        let span = some_span();
         match parent(headers) {
-            Some((id, sent)) => Self {
+            Some(Parent {
+                id,
+                span: parent,
+                sampled: sent,
+            }) => Self {
                 id,
                 span,
+                parent: Some(parent),
+                exit: span,
                 origin: Begun::Before,
                 sampled: match flag_of {
                     FlagOf::Sender => sent,
@@ -83,10 +127,13 @@ impl Trace {
                 },
             },
             None => {
-                let id = request_id.bits().max(1);
+                // One that was given is no id of a trace.
+                let id = request_id.bits().unwrap_or_else(draw).max(1);
                 Self {
                     id,
                     span,
+                    parent: None,
+                    exit: span,
                     origin: Begun::Here,
                     sampled: sampled(id, share),
                 }
@@ -94,11 +141,23 @@ impl Trace {
         }
     }
 
+    /// The same, with a span of its own for the request to the origin where a collector is told of it.
+    #[must_use]
+    pub(super) fn told(self, told: Told) -> Self {
+        match (told, self.sampled) {
+            (Told::Spans, Sampled::Yes) => Self {
+                exit: some_span(),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// `traceparent` for whoever comes next.
     #[must_use]
     pub fn parent_field(&self) -> HeaderValue {
         let flags = u8::from(self.sampled == Sampled::Yes);
-        let text = format!("00-{:032x}-{:016x}-{flags:02x}", self.id, self.span);
+        let text = format!("00-{:032x}-{:016x}-{flags:02x}", self.id, self.exit);
         HeaderValue::from_str(&text).expect("hexadecimal digits and dashes are visible ASCII")
     }
 
@@ -130,10 +189,47 @@ impl Trace {
     pub fn span(&self) -> u64 {
         self.span
     }
+
+    /// The same of the span that the origin's is under.
+    #[must_use]
+    pub fn exit(&self) -> u64 {
+        self.exit
+    }
+
+    /// The client's span, where it began the trace.
+    #[must_use]
+    pub fn parent(&self) -> Option<u64> {
+        self.parent
+    }
+
+    /// The bits of the trace's id.
+    #[must_use]
+    pub fn bits(&self) -> u128 {
+        self.id
+    }
+
+    /// Whether a collector is told of it.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        // Two draws of 64 bits differ.
+        self.exit != self.span
+    }
+}
+
+/// What a client says.
+struct Parent {
+    id: u128,
+    span: u64,
+    sampled: Sampled,
+}
+
+/// The id of a span: random, and never zero.
+fn some_span() -> u64 {
+    (draw() as u64).max(1)
 }
 
 /// The trace that a client says, and whether it wants it recorded; `None` where it says none or nonsense.
-fn parent(headers: &HeaderMap) -> Option<(u128, Sampled)> {
+fn parent(headers: &HeaderMap) -> Option<Parent> {
     let mut lines = headers.get_all(&TRACEPARENT).iter();
     // §3.2: with several nobody knows which is meant.
     let (Some(line), None) = (lines.next(), lines.next()) else {
@@ -143,7 +239,7 @@ fn parent(headers: &HeaderMap) -> Option<(u128, Sampled)> {
 }
 
 /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, §3.2.2; later versions may go on behind a dash.
-fn parse(text: &[u8]) -> Option<(u128, Sampled)> {
+fn parse(text: &[u8]) -> Option<Parent> {
     const LENGTH: usize = 55;
     let known = text.get(..LENGTH)?;
     let (version, rest) = known.split_at_checked(2)?;
@@ -159,7 +255,8 @@ fn parse(text: &[u8]) -> Option<(u128, Sampled)> {
         0xff => false,
         _ => !goes_on || text[LENGTH] == b'-',
     };
-    let (id, span, flags) = (hex(id)?, hex(span)?, hex(&[*f1, *f2])?);
+    let (id, flags) = (hex(id)?, hex(&[*f1, *f2])?);
+    let span = u64::try_from(hex(span)?).ok()?;
     if !is_right || id == 0 || span == 0 {
         return None;
     }
@@ -168,7 +265,7 @@ fn parse(text: &[u8]) -> Option<(u128, Sampled)> {
     } else {
         Sampled::No
     };
-    Some((id, sampled))
+    Some(Parent { id, span, sampled })
 }
 
 /// Lower-case digits only, §3.2.2.
@@ -281,12 +378,34 @@ mod tests {
         }
     }
 
+    /// Goal: an origin is under what a collector knows. Method: a recorded and another trace, with and without a collector.
+    #[test]
+    fn the_origin_is_under_the_span_that_is_told() {
+        let field = |trace: Trace| trace.parent_field().to_str().expect("text").to_owned();
+        let right = format!("00-{ID}-{SPAN}-01");
+        let headers = sent(&[&right], &[]);
+        for (share, told, own) in [
+            (Share::ALL, Told::Spans, true),
+            (Share::ALL, Told::Nothing, false),
+            (Share::NONE, Told::Spans, false),
+        ] {
+            let trace = of(&headers, FlagOf::Gateway, share).told(told);
+            assert_eq!(trace.exit() != trace.span(), own);
+            assert!(field(trace).contains(&format!("{:016x}", trace.exit())));
+            assert_eq!(trace.parent(), Some(0x00f0_67aa_0ba9_02b7));
+        }
+        assert_eq!(
+            of(&HeaderMap::new(), FlagOf::Sender, Share::ALL).parent(),
+            None
+        );
+    }
+
     /// Goal: a share is a share. Method: 20,000 new traces with a quarter.
     #[test]
     fn a_share_of_the_traces_is_recorded() {
         let share = Share::percent(25);
         let recorded = (0..20_000)
-            .filter(|_| sampled(RequestId::next().bits(), share) == Sampled::Yes)
+            .filter(|_| sampled(draw(), share) == Sampled::Yes)
             .count();
         assert!((4_500..5_500).contains(&recorded), "{recorded}");
     }

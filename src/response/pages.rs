@@ -72,7 +72,7 @@ fn fill(text: &[PagePiece], status: StatusCode, request_id: RequestId) -> Bytes 
                 let reason = status.canonical_reason().unwrap_or_default();
                 body.extend_from_slice(reason.as_bytes());
             }
-            PagePiece::RequestId => body.extend_from_slice(request_id.hex().as_bytes()),
+            PagePiece::RequestId => body.extend_from_slice(request_id.text().as_bytes()),
         }
     }
     body.freeze()

@@ -32,7 +32,7 @@ pub(super) fn fill_in(wording: &Wording, told: &Told<'_>) -> Bytes {
             Piece::RetryAfter => {
                 body.extend_from_slice(itoa::Buffer::new().format(told.retry_after).as_bytes());
             }
-            Piece::RequestId => body.extend_from_slice(told.request_id.hex().as_bytes()),
+            Piece::RequestId => body.extend_from_slice(told.request_id.text().as_bytes()),
         }
     }
     body.freeze()

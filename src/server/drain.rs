@@ -59,8 +59,12 @@ fn wait(live: &Live) {
     }
 }
 
-/// Writes the lines that are still buffered.
+/// Writes the lines that are still buffered, and tells the collector of the last spans.
 pub(super) fn save_log(live: &Live) {
+    #[cfg(feature = "otlp")]
+    if !live.recorder.spans.flush(bounds::LAST_SPANS) {
+        warn!("otlp: the collector does not take the last spans, they are lost");
+    }
     if !live.recorder.log.flush(bounds::LAST_LINES) {
         warn!("the access log hangs, its last lines are lost");
     }

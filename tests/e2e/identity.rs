@@ -233,3 +233,60 @@ async fn a_single_value_field_is_read_where_it_is_configured() {
     let clients = clients_of(&gateway, requests).await;
     assert_eq!(clients, ["203.0.113.9", "127.0.0.1", "127.0.0.1"]);
 }
+
+#[tokio::test]
+async fn a_request_keeps_the_id_that_a_trusted_hop_gave_it() {
+    // Goal: one id from the edge to the origin, in answers, refusals and log; strangers choose none. Method: an id of a trusted hop with
+    // an answer, a first and a repeated refusal on one connection; the same of a stranger, and malformed ones.
+    let origin = Origin::echo();
+    let rules = r#"
+[client]
+trusted_proxies = ["127.0.0.1"]
+request_id = "x-correlation-id"
+[limit.one]
+key = "global"
+rates = ["1 per 1h"]
+[[route]]
+path = "/limited"
+limits = ["one"]
+origin = "app"
+[[route]]
+path = "/*"
+origin = "app"
+"#;
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut hop = gateway.client().await;
+    let named = |target: &str, id: &str| get(target).header("x-correlation-id", id);
+    let mut answers = Vec::new();
+    for (target, id, status) in [
+        ("/x", "edge-1.A_b", 200),
+        ("/limited", "edge-2", 200),
+        ("/limited", "edge-3", 429),
+        ("/limited", "edge-4", 429),
+    ] {
+        let answer = hop.send(named(target, id)).await;
+        assert_eq!(
+            (answer.status, answer.header("x-request-id")),
+            (status, Some(id))
+        );
+        if status == 200 {
+            assert_eq!(answer.echo().header("x-request-id"), Some(id));
+        }
+        answers.push(answer);
+    }
+    let lines = gateway.lines_of(&answers).await;
+    assert_eq!(lines[3]["id"], "edge-4");
+
+    let mut stranger = gateway.client_from("127.0.0.9").await;
+    let ours = stranger.send(named("/x", "edge-5")).await;
+    let long = "x".repeat(65);
+    let mut made = vec![ours];
+    for wrong in ["a b", "<a>", &long] {
+        made.push(hop.send(named("/x", wrong)).await);
+    }
+    for answer in made {
+        let id = answer.header("x-request-id").unwrap();
+        let hex = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(id.len() == 32 && hex, "{id}");
+    }
+}

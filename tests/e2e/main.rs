@@ -53,6 +53,8 @@ mod settling;
 mod shaping;
 mod shutdown;
 mod smuggling;
+#[cfg(feature = "otlp")]
+mod spans;
 mod spellings;
 mod store;
 mod survival;

@@ -39,9 +39,20 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
         );
     }
+    let request_id = section.field("request_id", "\"x-request-id\"");
+    let named_in = request_id
+        .as_ref()
+        .map_or(Some(None), |field| field.parsed(id_field).map(Some));
+    if let (Some(field), Some([])) = (&request_id, blocks.as_deref()) {
+        field.report.warning(
+            &field.place,
+            "no hop is trusted, so requests keep the ids that the gateway gives them",
+            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
+        );
+    }
     let (uses, lists) = list::uses(&section);
     section.finish();
-    let (blocks, forwarded, uses) = (blocks?, source?, uses?);
+    let (blocks, forwarded, request_id, uses) = (blocks?, source?, named_in?, uses?);
     Some(Client {
         everyone: blocks
             .iter()
@@ -50,10 +61,30 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
         rules: ClientRules {
             trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
             forwarded,
+            request_id,
             lists: uses,
         },
         lists,
     })
+}
+
+/// The header that carries an id.
+fn id_field(text: &str) -> Result<HeaderName, Mistake> {
+    let named = HeaderName::try_from(text).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(text)),
+            "write \"x-request-id\", or where else your proxies write it",
+        )
+    });
+    match named? {
+        secret if [header::AUTHORIZATION, header::COOKIE].contains(&secret) => {
+            Err(Mistake::with_advice(
+                format!("{} is a secret, and ids are logged", quoted(text)),
+                "write \"x-request-id\", or where else your proxies write it",
+            ))
+        }
+        named => Ok(named),
+    }
 }
 
 /// The header that carries the chain.

@@ -19,6 +19,7 @@ pub(super) mod listener_tls;
 pub(super) mod log;
 pub(super) mod origin;
 mod origin_tls;
+mod otlp;
 pub(super) mod route;
 pub(super) mod server;
 mod servers;

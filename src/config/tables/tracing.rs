@@ -1,11 +1,15 @@
 //! `[tracing]`: whether requests carry a trace to their origin.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use super::otlp;
 use crate::config::action::{Share, any_share};
 use crate::config::rules::TracingRules;
 use crate::config::section::Section;
 
-/// Reads the table; `None` inside where nothing is traced.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Option<TracingRules>> {
+/// Reads the table; `None` inside where nothing is traced. Relative paths begin at `base`.
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Option<TracingRules>> {
     let propagate = section.field("propagate", "true");
     let traced = propagate
         .as_ref()
@@ -20,7 +24,18 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Option<TracingRule
             "write propagate = true, or leave it out",
         );
     }
+    let collector = section.field("otlp", otlp::EXAMPLE);
+    let otlp = collector
+        .as_ref()
+        .map_or(Some(None), |field| otlp::read(field, base).map(Some));
+    if let (Some(false), Some(collector)) = (traced, &collector) {
+        collector.refuse::<()>(
+            "without a trace there are no spans to tell of",
+            "write propagate = true, or leave it out",
+        );
+    }
     section.finish();
-    let (traced, sample) = (traced?, share?);
-    Some(traced.then_some(TracingRules { sample }))
+    let (traced, sample, otlp) = (traced?, share?, otlp?);
+    let otlp = otlp.map(Arc::new);
+    Some(traced.then_some(TracingRules { sample, otlp }))
 }

@@ -2,6 +2,8 @@
 
 mod acme;
 mod client;
+#[cfg(feature = "otlp")]
+mod collector;
 mod eventually;
 mod flood;
 mod gateway;
@@ -18,6 +20,8 @@ mod wrk;
 
 pub use acme::{AcmeServer, Fault};
 pub use client::{Client, Request, Response, delete, get, head, options, post, request};
+#[cfg(feature = "otlp")]
+pub use collector::{Collector, Told};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
 pub use gateway::{Gateway, Process, read_log};

@@ -1,0 +1,67 @@
+//! Decides whether a request keeps the id that a hop gave it.
+//!
+//! An id that anybody could choose would let a client hide among the lines of another, or fill logs with what it likes. So it is taken from
+//! trusted hops only, whole or not at all: an id that is cut short is found by nobody.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+
+use super::{Hop, hop};
+use crate::config::rules::ClientRules;
+use crate::record::RequestId;
+
+/// The id that `peer` gave a request with these fields; `None` where it gave none, may not, or gave what is none.
+#[must_use]
+pub fn given_request_id(
+    peer: IpAddr,
+    headers: &HeaderMap,
+    rules: &ClientRules,
+) -> Option<RequestId> {
+    let mut given = headers.get_all(rules.request_id.as_ref()?).iter();
+    // Of several nobody knows which is meant.
+    let (Some(one), None) = (given.next(), given.next()) else {
+        return None;
+    };
+    match hop(peer, rules) {
+        Hop::Trusted => RequestId::given(one.as_bytes()),
+        Hop::Stranger => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+    use crate::config::rules::{ForwardedSource, ListUse};
+
+    /// Goal: only a trusted hop names a request, once and plainly. Method: both kinds of hops; none, one, two and a malformed id.
+    #[test]
+    fn only_a_trusted_hop_names_a_request() {
+        let name = HeaderName::from_static("x-request-id");
+        let rules = ClientRules {
+            trusted_proxies: vec!["10.0.0.0/8".parse().expect("a block")],
+            forwarded: ForwardedSource::XForwardedFor,
+            request_id: Some(name.clone()),
+            lists: ListUse::default(),
+        };
+        let given = |peer: &str, values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(&name, HeaderValue::from_static(value));
+            }
+            let peer = peer.parse().expect("an address");
+            given_request_id(peer, &headers, &rules).map(|id| id.to_string())
+        };
+        assert_eq!(given("10.0.0.1", &["req-1"]).as_deref(), Some("req-1"));
+        assert_eq!(
+            given("::ffff:10.0.0.1", &["req-1"]).as_deref(),
+            Some("req-1")
+        );
+        assert_eq!(given("192.0.2.1", &["req-1"]), None);
+        for wrong in [&[][..], &["a", "b"], &["a b"], &[""]] {
+            assert_eq!(given("10.0.0.1", wrong), None, "{wrong:?}");
+        }
+    }
+}

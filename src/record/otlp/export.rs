@@ -1,0 +1,245 @@
+//! Brings spans to the collector: a task in the background, for whatever collector the snapshot in force names.
+//!
+//! One batch is under way at a time, and stays until the collector has taken it, refused it, or is named no more. What the collector
+//! cannot take now is brought again after a pause that doubles, or that it asks for; meanwhile the shards fill to their cap and drop what
+//! is newer. So memory is bounded whatever the collector does, and what led to an outage is not thrown away for what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use log::{info, warn};
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+
+use super::answer::Meaning;
+use super::batch::{body, cut};
+use super::collector::Collector;
+use super::wire::Fields;
+use super::{Called, Fate, Spans};
+use crate::bounds;
+use crate::config::rules::OtlpRules;
+use crate::live::Live;
+use crate::record::request_id::draw;
+
+/// How often somebody looks whether there is a collector to tell.
+const WITHOUT_COLLECTOR: Duration = Duration::from_millis(250);
+/// The pause between two calls of a process that drains.
+const HURRY: Duration = Duration::from_millis(50);
+/// The first pause of a collector that cannot take anything.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest that one may ask for: its clock may be wrong, and nobody waits for a day.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
+
+/// The background service.
+pub struct Exports(pub Arc<Live>);
+
+#[async_trait]
+impl BackgroundService for Exports {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        let spans = &self.0.recorder.spans;
+        let mut exporter = Exporter::default();
+        let mut draining = false;
+        // Until the process ends: who drains still serves requests.
+        loop {
+            let snapshot = self.0.snapshot();
+            let tracing = snapshot.rules.tracing.as_ref();
+            let rules = tracing.and_then(|tracing| tracing.otlp.clone());
+            drop(snapshot);
+            let Some(rules) = rules else {
+                exporter.forget(spans);
+                tokio::time::sleep(WITHOUT_COLLECTOR).await;
+                continue;
+            };
+            let pause = exporter.pause.unwrap_or(rules.interval);
+            let pause = if draining { pause.min(HURRY) } else { pause };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = spans.crowded.notified(), if exporter.pause.is_none() => {}
+                _ = shutdown.changed(), if !draining => draining = true,
+            }
+            exporter.round(spans, &rules).await;
+        }
+    }
+}
+
+/// The task's own part.
+#[derive(Default)]
+struct Exporter {
+    collector: Collector,
+    /// Spans out of one shard, of which so many bytes have found their fate.
+    waiting: Vec<u8>,
+    done: usize,
+    /// How long nothing is brought; `None` while the collector takes what comes.
+    pause: Option<Duration>,
+    /// The pause before that, as it was doubled; zero once something was taken.
+    last_pause: Duration,
+    trouble: Trouble,
+    /// Spans left out before it began.
+    dropped_before: u64,
+}
+
+/// What is wrong with a collector, as it was last told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trouble {
+    #[default]
+    None,
+    Away,
+    Refusing,
+}
+
+impl Exporter {
+    /// Brings what waits, what is left from the last round first.
+    async fn round(&mut self, spans: &Spans, rules: &OtlpRules) {
+        self.pause = None;
+        self.bring(spans, rules).await;
+        for shard in 0..spans.shards.len() {
+            if self.pause.is_some() {
+                return;
+            }
+            self.take(spans, shard);
+            self.bring(spans, rules).await;
+        }
+    }
+
+    /// Brings all of what waits, or up to what cannot be taken now. Each turn but the last settles a span at least.
+    async fn bring(&mut self, spans: &Spans, rules: &OtlpRules) {
+        while let Some(rest) = self
+            .waiting
+            .get(self.done..)
+            .filter(|rest| !rest.is_empty())
+        {
+            let batch = cut(rest);
+            let (bytes, count) = (batch.spans.len(), batch.count);
+            let answer = self
+                .collector
+                .post(rules, body(batch, &rules.attributes).into())
+                .await;
+            let meaning = match answer {
+                Ok(answer) => answer.meaning(count),
+                Err(why) => Meaning::Later(why, None),
+            };
+            match meaning {
+                Meaning::Taken => {
+                    spans.note(Fate::Sent, count);
+                    self.tell(spans, rules, Trouble::None, "");
+                }
+                Meaning::TakenBut(rejected, why) => {
+                    spans.note(Fate::Sent, count - rejected);
+                    spans.note(Fate::Refused, rejected);
+                    let why = format!("it leaves out {rejected} of {count}: {why}");
+                    self.tell(spans, rules, Trouble::Refusing, &why);
+                }
+                Meaning::Refused(why) => {
+                    spans.note(Fate::Refused, count);
+                    self.tell(spans, rules, Trouble::Refusing, &why);
+                }
+                Meaning::Later(why, asked) => {
+                    self.tell(spans, rules, Trouble::Away, &why);
+                    self.put_off(asked);
+                    return;
+                }
+            }
+            self.last_pause = Duration::ZERO;
+            // A batch without a span would be brought for ever; nothing that is written makes one.
+            self.done = if bytes == 0 {
+                self.waiting.len()
+            } else {
+                self.done + bytes
+            };
+        }
+        self.waiting.clear();
+        self.done = 0;
+    }
+
+    /// Swaps what a shard holds for what was brought.
+    fn take(&mut self, spans: &Spans, shard: usize) {
+        spans.shards.take(shard, &mut self.waiting);
+    }
+
+    /// Nobody is to be told any more.
+    fn forget(&mut self, spans: &Spans) {
+        self.drop_waiting(spans);
+        for shard in 0..spans.shards.len() {
+            self.take(spans, shard);
+            self.drop_waiting(spans);
+        }
+        *self = Self {
+            waiting: std::mem::take(&mut self.waiting),
+            ..Self::default()
+        };
+    }
+
+    fn drop_waiting(&mut self, spans: &Spans) {
+        let rest = self.waiting.get(self.done..).unwrap_or_default();
+        spans.note(Fate::Dropped, Fields(rest).count() as u64);
+        self.waiting.clear();
+        self.done = 0;
+    }
+
+    /// Twice the pause before, or what was asked for; three quarters to all of it, so that gateways do not come back together.
+    fn put_off(&mut self, asked: Option<Duration>) {
+        let doubled = (self.last_pause * 2).clamp(FIRST_PAUSE, bounds::OTLP_PAUSE);
+        self.last_pause = doubled;
+        let pause = asked.map_or(doubled, |asked| asked.min(LONGEST_ASKED).max(doubled));
+        let thousandths = 750 + (draw() % 251) as u32;
+        self.pause = Some(pause * thousandths / 1_000);
+    }
+
+    /// Counts a call, and logs a change of state.
+    fn tell(&mut self, spans: &Spans, rules: &OtlpRules, trouble: Trouble, why: &str) {
+        spans.called(match trouble {
+            Trouble::None => Called::Ok,
+            Trouble::Refusing => Called::Refused,
+            Trouble::Away => Called::Failed,
+        });
+        if trouble == self.trouble {
+            return;
+        }
+        let to = rules.collector.authority.to_str().unwrap_or_default();
+        match trouble {
+            Trouble::Away => warn!(
+                "otlp: the collector at {to} takes no spans: {why}; they wait in memory, then are dropped"
+            ),
+            Trouble::Refusing => {
+                warn!(
+                    "otlp: the collector at {to} does not want all spans: {why}; they are dropped"
+                );
+            }
+            Trouble::None => {
+                let lost = spans.dropped().saturating_sub(self.dropped_before);
+                info!(
+                    "otlp: the collector at {to} takes spans again; {lost} were dropped meanwhile"
+                );
+            }
+        }
+        self.dropped_before = spans.dropped();
+        self.trouble = trouble;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a collector that is away is asked ever more seldom, one that asks for a pause gets it, and neither for ever. Method: ten
+    /// failures, then pauses that are asked for.
+    #[test]
+    fn pauses_double_to_a_bound_and_what_is_asked_for_is_granted() {
+        let mut exporter = Exporter::default();
+        let mut pause = |asked| {
+            exporter.put_off(asked);
+            exporter.pause.unwrap_or_default()
+        };
+        let first = pause(None);
+        assert!(first >= FIRST_PAUSE * 3 / 4 && first <= FIRST_PAUSE);
+        for _ in 0..10 {
+            assert!(pause(None) <= bounds::OTLP_PAUSE);
+        }
+        assert!(pause(None) >= bounds::OTLP_PAUSE * 3 / 4);
+        let asked = pause(Some(Duration::from_secs(100)));
+        assert!(asked >= Duration::from_secs(75) && asked <= Duration::from_secs(100));
+        assert!(pause(Some(Duration::from_secs(86_400))) <= LONGEST_ASKED);
+        assert!(pause(Some(Duration::ZERO)) >= bounds::OTLP_PAUSE * 3 / 4);
+    }
+}
