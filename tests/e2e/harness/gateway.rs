@@ -155,10 +155,8 @@ impl Gateway {
             if gateway.becomes_ready().await {
                 return gateway;
             }
-            let stderr = gateway.stderr();
-            let lost_port = stderr.to_lowercase().contains("in use");
             assert!(
-                lost_port && attempt < START_ATTEMPTS,
+                has_lost_port(&gateway.stderr()) && attempt < START_ATTEMPTS,
                 "the gateway does not start"
             );
         }
@@ -311,9 +309,8 @@ impl Gateway {
             if self.becomes_ready().await {
                 return;
             }
-            let lost_port = self.stderr().to_lowercase().contains("in use");
             assert!(
-                lost_port && attempt < START_ATTEMPTS,
+                has_lost_port(&self.stderr()) && attempt < START_ATTEMPTS,
                 "the gateway does not start again"
             );
         }
@@ -481,6 +478,12 @@ async fn one_shot(address: SocketAddr, request: Request) -> Result<Response, Str
 
 fn config_path(directory: &Path) -> PathBuf {
     directory.join("conf").join("gateway.toml")
+}
+
+/// Whether a process ended since a port that was free is not any more: another process has it, or it was given to another part of the same
+/// test.
+fn has_lost_port(stderr: &str) -> bool {
+    stderr.to_lowercase().contains("in use") || stderr.contains("is taken by the listener")
 }
 
 /// Two free ports, reserved until this returns.
