@@ -1,5 +1,6 @@
 //! The crowd of `crowd.sh`: connections that only press. Some are served once and then idle, others never end the head of a request:
-//! they send a byte a second, and connect again when they are cut off.
+//! they send a byte a second, and connect again when they are cut off. Those come one after the other: a crowd in step would measure how
+//! long its own process is busy with one step.
 //!
 //! `crowd --to ADDRESS [--idle N] [--slow N]`; it says when all are there and goes on until it is ended.
 
@@ -17,9 +18,12 @@ use tokio::sync::Semaphore;
 /// Connections that are being made at the same time: a listener's backlog is finite.
 const AT_ONCE: usize = 200;
 
+/// Over how long those that drip arrive: after as long the gateway cuts them off, so from then on as many come again each second.
+const ARRIVAL: Duration = Duration::from_secs(10);
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (mut to, mut idle, mut slow) = (None, 10_000, 2_000);
+    let (mut to, mut idle, mut slow) = (None, 10_000_u32, 2_000_u32);
     let mut arguments = env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments
@@ -38,34 +42,32 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..idle + slow {
         let turns = Arc::clone(&turns);
         arriving.push(tokio::spawn(async move {
-            let _turn = turns.acquire().await;
             if number < idle {
-                sit(to).await
-            } else {
-                drip(to).await
+                let _turn = turns.acquire().await;
+                return sit(to).await.map(Some);
             }
+            tokio::time::sleep(ARRIVAL * (number - idle) / slow).await;
+            let stream = drip(to).await?;
+            tokio::spawn(keep_dripping(stream, to));
+            Ok::<_, std::io::Error>(None)
         }));
     }
-    let mut kept = Vec::new();
+    let mut idling = Vec::new();
     let mut failed = 0;
     for one in arriving {
         match one.await? {
-            Ok(stream) => kept.push(stream),
+            Ok(stream) => idling.extend(stream),
             Err(_) => failed += 1,
         }
-    }
-    let dripping = kept.split_off(kept.len().min(idle));
-    for stream in dripping {
-        tokio::spawn(keep_dripping(stream, to));
     }
     writeln!(
         std::io::stdout(),
         "idle {} slow {slow} failed {failed}",
-        kept.len()
+        idling.len()
     )?;
     std::io::stdout().flush()?;
     std::future::pending::<()>().await;
-    drop(kept);
+    drop(idling);
     Ok(())
 }
 

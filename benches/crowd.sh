@@ -5,6 +5,9 @@
 # and beside the crowd (benches/crowd.rs), in alternating order, and the ratio is formed inside the round. The memory of the gateway is
 # read before the crowd and with it. Dripping heads are cut off after `client_header_timeout` and come again, as an attacker's do.
 #
+# Client, origin and crowd disturb each other where they share a core, so what requests took is told twice: as the client saw it, and as the
+# gateway's log has it, from the head's arrival to the answer's end.
+#
 # The gateway runs on core 0, everything else elsewhere. Loopback only, a temporary directory, and nothing is ended but what was started
 # here.
 set -euo pipefail
@@ -33,7 +36,7 @@ files=$(ulimit -n)
 [ "$files" = unlimited ] || [ "$files" -ge "$needed" ] ||
     { echo "this bench needs $needed open files a process, and $files are allowed: raise the hard limit" >&2 && exit 1; }
 
-needs="nginx taskset cargo" example=paced
+needs="nginx taskset chrt cargo" example=paced
 . benches/processes.sh
 cargo build --release --locked --example crowd >&2
 
@@ -51,29 +54,40 @@ gateway=$started
 
 resident() { awk '/^VmRSS/ { printf "%.1f", $2 / 1024 }' "/proc/$gateway/status"; }
 
-# Appends "round load p50_us p99_us max_us rss_mb cpu_percent" to the results.
+# The 99th percentile of what requests took by the gateway's log, in microseconds.
+logged() {
+    sed -n 's/.*"status":200,.*"duration_ms":\([0-9.]*\).*/\1/p' "$dir/logs/sluicegate-access.log" | sort -n |
+        awk '{ took[NR] = $1 } END { printf "%d", 1000 * took[int(NR * 0.99)] }'
+}
+
+# Appends "round load p50_us p99_us max_us rss_mb cpu_percent logged_p99_us" to the results.
 measure() { # ROUND LOAD
     local before after line
+    : >"$dir/logs/sluicegate-access.log"
     before=$(ticks "$gateway")
     line=$(taskset -c "$wrk_core" "$release/examples/paced" --to "127.0.0.1:$sluicegate_port" --path /open \
         --rate "$rate" --connections "$connections" --seconds "$seconds")
     after=$(ticks "$gateway")
+    # Lines are written at least once a second.
+    sleep 2
     echo "$line" | awk -v round="$1" -v load="$2" -v rss="$(resident)" -v seconds="$seconds" \
-        -v ticks=$((after - before)) -v hertz="$hertz" '
+        -v ticks=$((after - before)) -v hertz="$hertz" -v logged="$(logged)" '
         {
             for (field = 1; field < NF; field += 2) value[$field] = $(field + 1)
             if (value["admitted"] != value["sent"]) {
                 print load ": " $0 ": not all were served" > "/dev/stderr"
                 exit 1
             }
-            printf "%d %s %d %d %d %s %.1f\n", round, load, value["p50_us"], value["p99_us"], value["max_us"], rss, \
-                100 * ticks / hertz / seconds
+            printf "%d %s %d %d %d %s %.1f %d\n", round, load, value["p50_us"], value["p99_us"], value["max_us"], rss, \
+                100 * ticks / hertz / seconds, logged
         }' | tee -a "$dir/results" >&2
 }
 
 crowd=""
 gather() {
-    "$release/examples/crowd" --to "127.0.0.1:$sluicegate_port" --idle "$idle" --slow "$slow" >"$dir/crowd.out" 2>"$dir/crowd.err" &
+    # Whoever is measured goes first on a core that they share.
+    chrt --idle 0 taskset -c "$origin_core" "$release/examples/crowd" --to "127.0.0.1:$sluicegate_port" \
+        --idle "$idle" --slow "$slow" >"$dir/crowd.out" 2>"$dir/crowd.err" &
     crowd=$!
     pids="$pids $crowd"
     for _ in $(seq 600); do
@@ -94,7 +108,7 @@ disperse() {
     done
 }
 
-echo "round load p50_us p99_us max_us rss_mb cpu_percent" >&2
+echo "round load p50_us p99_us max_us rss_mb cpu_percent logged_p99_us" >&2
 for round in $(seq "$rounds"); do
     if [ $((round % 2)) -eq 1 ]; then
         measure "$round" alone
@@ -108,7 +122,7 @@ done
 report() {
     measured | sed 's/wrk with [0-9]* connections/'"$rate requests\/s over $connections connections"'/'
     awk -v idle="$idle" -v slow="$slow" "$median"'
-        { rounds = $1 > rounds ? $1 : rounds; for (field = 3; field <= 7; field++) value[$2, $1, field] = $field }
+        { rounds = $1 > rounds ? $1 : rounds; for (field = 3; field <= 8; field++) value[$2, $1, field] = $field }
         function middle(load, field,    list, round) {
             for (round = 1; round <= rounds; round++) list[round] = value[load, round, field]
             return median(list, rounds)
@@ -119,11 +133,12 @@ report() {
             return sprintf("%.2f (%.2f–%.2f)", half, list[1], list[rounds])
         }
         END {
-            print "\n| | p50 µs | p99 µs | CPU % of a core | RSS MB |\n|---|---|---|---|---|"
-            printf "| alone | %d | %d | %.1f | %.0f |\n", middle("alone", 3), middle("alone", 4), middle("alone", 7), value["alone", 1, 6]
-            printf "| beside %d idle and %d dripping | %d | %d | %.1f | %.0f |\n", idle, slow, middle("beside", 3), \
-                middle("beside", 4), middle("beside", 7), middle("beside", 6)
-            printf "| ratio (min–max) | %s | %s | %s | |\n", ratio(3), ratio(4), ratio(7)
+            print "\n| | p50 µs | p99 µs | p99 µs by the log | CPU % of a core | RSS MB |\n|---|---|---|---|---|---|"
+            printf "| alone | %d | %d | %d | %.1f | %.0f |\n", middle("alone", 3), middle("alone", 4), middle("alone", 8), \
+                middle("alone", 7), value["alone", 1, 6]
+            printf "| beside %d idle and %d dripping | %d | %d | %d | %.1f | %.0f |\n", idle, slow, middle("beside", 3), \
+                middle("beside", 4), middle("beside", 8), middle("beside", 7), middle("beside", 6)
+            printf "| ratio (min–max) | %s | %s | %s | %s | |\n", ratio(3), ratio(4), ratio(8), ratio(7)
             printf "\nA connection of the crowd takes %.1f KB.\n", (value["beside", 1, 6] - value["alone", 1, 6]) * 1024 / (idle + slow)
         }' "$dir/results"
 }
