@@ -42,11 +42,7 @@ impl BackgroundService for Exports {
         let mut draining = false;
         // Until the process ends: who drains still serves requests.
         loop {
-            let snapshot = self.0.snapshot();
-            let tracing = snapshot.rules.tracing.as_ref();
-            let rules = tracing.and_then(|tracing| tracing.otlp.clone());
-            drop(snapshot);
-            let Some(rules) = rules else {
+            let Some(rules) = in_force(&self.0) else {
                 exporter.forget(spans);
                 tokio::time::sleep(WITHOUT_COLLECTOR).await;
                 continue;
@@ -58,9 +54,14 @@ impl BackgroundService for Exports {
                 () = spans.crowded.notified(), if exporter.pause.is_none() => {}
                 _ = shutdown.changed(), if !draining => draining = true,
             }
-            exporter.round(spans, &rules).await;
+            exporter.round(&self.0).await;
         }
     }
+}
+
+/// Which collector is to be told; `None` where nobody is.
+fn in_force(live: &Live) -> Option<Arc<OtlpRules>> {
+    live.snapshot().rules.tracing.as_ref()?.otlp.clone()
 }
 
 /// The task's own part.
@@ -89,16 +90,18 @@ enum Trouble {
 }
 
 impl Exporter {
-    /// Brings what waits, what is left from the last round first.
-    async fn round(&mut self, spans: &Spans, rules: &OtlpRules) {
+    /// Brings what waits, what is left from the last round first. Whom to is asked behind each taking: a reload may come at any moment,
+    /// and a request that it lets in is told to whom the reload names.
+    async fn round(&mut self, live: &Live) {
+        let spans = &live.recorder.spans;
         self.pause = None;
-        self.bring(spans, rules).await;
-        for shard in 0..spans.shards.len() {
-            if self.pause.is_some() {
+        for shard in 0..=spans.shards.len() {
+            let Some(rules) = in_force(live) else { return };
+            self.bring(spans, &rules).await;
+            if self.pause.is_some() || shard == spans.shards.len() {
                 return;
             }
             self.take(spans, shard);
-            self.bring(spans, rules).await;
         }
     }
 
