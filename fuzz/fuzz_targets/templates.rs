@@ -84,8 +84,8 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
         let sound = match first {
             Admission::Admitted(..) => matches!(second, Admission::Refused(Refused::ByLimit(..))),
             Admission::Incomplete => gaps == other_gaps,
-            // No limit here bans, bounds what is in flight or names keys of its own.
-            Admission::Refused(_) | Admission::Blocked(_) => false,
+            // No limit here bans, bounds what is in flight, names keys of its own or asks a store.
+            Admission::Refused(_) | Admission::Blocked(_) | Admission::Unasked => false,
         };
         assert!(
             sound,
