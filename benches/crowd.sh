@@ -5,8 +5,8 @@
 # and beside the crowd (benches/crowd.rs), in alternating order, and the ratio is formed inside the round. The memory of the gateway is
 # read before the crowd and with it. Dripping heads are cut off after `client_header_timeout` and come again, as an attacker's do.
 #
-# Client, origin and crowd disturb each other where they share a core, so what requests took is told twice: as the client saw it, and as the
-# gateway's log has it, from the head's arrival to the answer's end.
+# The gateway answers by itself: an origin would be one more who shares a core with the crowd. Client and crowd share one where there are two,
+# so what requests took is told twice: as the client saw it, and as the gateway's log has it, from the head's arrival to the answer's end.
 #
 # The gateway runs on core 0, everything else elsewhere. Loopback only, a temporary directory, and nothing is ended but what was started
 # here.
@@ -36,19 +36,16 @@ files=$(ulimit -n)
 [ "$files" = unlimited ] || [ "$files" -ge "$needed" ] ||
     { echo "this bench needs $needed open files a process, and $files are allowed: raise the hard limit" >&2 && exit 1; }
 
-needs="nginx taskset chrt cargo" example=paced
+needs="taskset chrt cargo" example=paced
 . benches/processes.sh
 cargo build --release --locked --example crowd >&2
 
-for name in origin sluicegate admin; do free_port "${name}_port"; done
+for name in sluicegate admin; do free_port "${name}_port"; done
 body=$(printf '%01024d' 0)
 mkdir "$dir/logs"
-for template in edge/origin.conf crowd/sluicegate.toml; do
-    # shellcheck disable=SC2154 # set by free_port
-    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
-        -e "s|{admin}|$admin_port|g" "benches/$template" >"$dir/${template##*/}"
-done
-start origin "$origin_core" "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
+# shellcheck disable=SC2154 # set by free_port
+sed -e "s|{dir}|$dir|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" -e "s|{admin}|$admin_port|g" \
+    benches/crowd/sluicegate.toml >"$dir/sluicegate.toml"
 start sluicegate "$proxy_core" "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
 gateway=$started
 
@@ -120,7 +117,7 @@ for round in $(seq "$rounds"); do
 done
 
 report() {
-    measured | sed 's/wrk with [0-9]* connections/'"$rate requests\/s over $connections connections"'/'
+    measured | sed 's|, [^,]*, wrk with [0-9]* connections|, '"$rate requests/s over $connections connections"'|'
     awk -v idle="$idle" -v slow="$slow" "$median"'
         { rounds = $1 > rounds ? $1 : rounds; for (field = 3; field <= 8; field++) value[$2, $1, field] = $field }
         function middle(load, field,    list, round) {
