@@ -84,7 +84,8 @@ impl AnyTable {
 }
 
 impl Limit {
-    /// A limit that goes on from the counters in a [`StateDir`] or in [`AnonymousFiles`], or begins new ones there.
+    /// A limit that goes on from the counters in a [`StateDir`](crate::StateDir) or in [`AnonymousFiles`](crate::AnonymousFiles), or
+    /// begins new ones there.
     ///
     /// Its keys must be hashed under the place's seed, and its moments come from one clock with those of whoever counted there
     /// before, `now` too.
