@@ -279,6 +279,8 @@ impl Start {
         });
     }
 }
+
+/// What Pingora is told of the process.
 fn configuration(rules: &Rules) -> ServerConf {
     ServerConf {
         threads: rules.server.threads,
