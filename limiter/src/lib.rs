@@ -92,7 +92,7 @@ pub use region::{
 };
 pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
 pub use reservation::{Due, Reservation, Settlement};
-#[cfg(loom)]
+#[cfg(any(loom, test))]
 pub use sync::lose_patience;
 pub use table::{Ages, Occupancy, Overflow, Tallies};
 pub use time::Timestamp;

@@ -31,34 +31,48 @@ pub(crate) fn pause(turn: &mut u32) {
     loom::thread::yield_now();
 }
 
+/// Leaves a cache line to the thread that has just won it, for about as long as that takes to decide once more. Taken away at
+/// once, the line would be on its way between two cores for most of the time, and both would wait for it.
+#[inline(always)]
+pub(crate) fn stand_back() {
+    // To loom it is one more point to explore, at which nothing happens.
+    #[cfg(not(loom))]
+    for _ in 0..4 {
+        std::hint::spin_loop();
+    }
+}
+
 /// Pauses that a thread waits for one and the same state of another: about half a millisecond, thousands of times what a
 /// critical section takes, or as many turns of other threads on a busy core. Whoever is slower than that was killed,
 /// stopped, or starved; to be wrong about it costs little.
 #[cfg(not(loom))]
 const PATIENCE: u32 = 1_000;
 
+/// No end of it, so that loom explores the ordinary course of things, unless a test says otherwise.
 #[cfg(loom)]
+const PATIENCE: u32 = u32::MAX;
+
+#[cfg(any(loom, test))]
 thread_local! {
-    /// No end of it, so that loom explores the ordinary course of things, unless a test says otherwise. Loom runs all
-    /// threads of a model on one thread of the system.
-    static PATIENCE: std::cell::Cell<u32> = const { std::cell::Cell::new(u32::MAX) };
+    /// That of a test. Loom runs all threads of a model on one thread of the system.
+    static OF_TEST: std::cell::Cell<u32> = const { std::cell::Cell::new(PATIENCE) };
 }
 
-/// Lets this test's threads have no patience at all, so that loom explores what follows from it.
-#[cfg(loom)]
+/// Lets this test's threads have no patience at all: what follows from it is explored, or at least not waited for.
+#[cfg(any(loom, test))]
 #[doc(hidden)]
 pub fn lose_patience() {
-    PATIENCE.set(0);
+    OF_TEST.set(0);
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, test)))]
 const fn patience() -> u32 {
     PATIENCE
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, test))]
 fn patience() -> u32 {
-    PATIENCE.get()
+    OF_TEST.get()
 }
 
 /// Waits for a word to change, for so long.

@@ -2,8 +2,9 @@
 //!
 //! Each turn begins with as much time that is not counted, so that a limiter finds its own table in the caches, as far as they hold it,
 //! and not what the one before has left there. A turn's figure is the median over its batches of decisions, which leaves out those in
-//! which the system took the core away, and a row's figure is the median over the rounds. A ratio is formed inside a round, between
-//! neighbours in time, and its median is taken then: what slows the machine down for a second slows down both.
+//! which the system took the core away, and a row's figure is the median over the rounds. Off each goes what a turn took in the same
+//! round in which nobody decided: the loop is ours and no limiter's. A ratio is formed inside a round, between neighbours in time, and its
+//! median is taken then: what slows the machine down for a second slows down both.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +12,30 @@ use std::thread;
 use std::time::Instant;
 
 use crate::load::{Load, Threads};
-use crate::peer::{Moment, Peer, Turn};
+use crate::peer::{Moment, NOTHING, Peer, Turn};
 
 /// Decisions between two looks at the clock: a tenth of a millisecond where they are fast.
 const BATCH: usize = 2048;
 
-/// What was measured of one row: a time a round, of each peer that took part.
+/// What was measured of one row: a time a round, of each peer that took part, without what the bench takes by itself.
 #[derive(Debug)]
 pub struct Figures(Vec<Option<Vec<f64>>>);
 
 impl Figures {
+    /// The same without what the bench took by itself.
+    fn net(mut self) -> Self {
+        let own = self.0[NOTHING].clone().unwrap_or_default();
+        let others = self.0.iter_mut().enumerate();
+        for rounds in
+            others.filter_map(|(peer, rounds)| rounds.as_mut().filter(|_| peer != NOTHING))
+        {
+            for (nanos, own) in rounds.iter_mut().zip(&own) {
+                *nanos -= own;
+            }
+        }
+        self
+    }
+
     /// Nanoseconds a decision, as each thread sees it; `None` for a peer that took no part.
     pub fn nanos(&self, peer: usize) -> Option<f64> {
         self.0[peer].as_ref().map(|rounds| median(rounds.clone()))
@@ -71,7 +86,7 @@ pub fn measure(peers: &[Option<Box<dyn Peer>>], load: &Load) -> [(Threads, Figur
             }
         }
     }
-    rows
+    rows.map(|(threads, figures)| (threads, figures.net()))
 }
 
 /// One turn of one peer: every thread decides about its draws; returns what the slower one took for each.

@@ -10,6 +10,7 @@ mod dashmap;
 mod floor;
 mod governor;
 mod limitador;
+mod nothing;
 mod pingora_limits;
 mod sluicegate;
 mod throttlecrab;
@@ -131,17 +132,19 @@ pub struct Kind {
     pub make: fn(Brief) -> Box<dyn Peer>,
 }
 
-/// Which of [`PEERS`] everything is compared with, and which is ours.
-pub const FLOOR: usize = 0;
-pub const DECISION: usize = 1;
-pub const OURS: usize = 2;
-pub const GOVERNOR: usize = 3;
-pub const FASTEST_GOVERNOR: usize = 4;
+/// Which of [`PEERS`] is the bench itself, with which everything is compared, and which is ours.
+pub const NOTHING: usize = 0;
+pub const FLOOR: usize = 1;
+pub const DECISION: usize = 2;
+pub const OURS: usize = 3;
+pub const GOVERNOR: usize = 4;
+pub const FASTEST_GOVERNOR: usize = 5;
 /// Keeps no client apart from the others: nothing is claimed beside it.
-pub const SKETCH: usize = 6;
+pub const SKETCH: usize = 7;
 
 /// All of them, in the order of the columns.
-pub const PEERS: [Kind; 9] = [
+pub const PEERS: [Kind; 10] = [
+    kind("nothing", |brief| Box::new(nothing::Nothing::new(brief))),
     kind("floor", |brief| Box::new(Floor::new(brief))),
     kind("decide()", |brief| {
         Box::new(sluicegate::Decision::new(brief))
