@@ -39,7 +39,8 @@ async fn serve(stream: TcpStream, seen: Arc<Seen>) {
         return;
     };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        let path = request.uri().path().to_owned();
+        let (is_head, path) = (request.method() == "HEAD", request.uri().path().to_owned());
+        let path = if is_head { "/none".to_owned() } else { path };
         tokio::spawn(answer(path, respond, Arc::clone(&seen)));
     }
 }
