@@ -186,6 +186,10 @@ pub const SHAPED_TARGET: usize = 64 * 1024;
 /// configuration is read.
 pub const ERROR_PAGE: usize = 256 * 1024;
 
+/// Bytes of an origin's own error that are dropped so that its connection stays usable, where a client of HTTP/2 has a page instead. An
+/// origin that says more is left, and its connection or stream ends.
+pub const REPLACED_BYTES: usize = 64 * 1024;
+
 /// Bytes of `tracestate` that go on to the origin, W3C Trace Context §3.3.1.5: at least so many should. A longer one is left out.
 pub const TRACE_STATE: usize = 512;
 

@@ -252,12 +252,8 @@ async fn send(
     }
     let silent = no_body || body.is_empty() || session.req_header().method == Method::HEAD;
     drain(session, bounds::DRAIN_BYTES, bounds::DRAIN_TIME).await;
-    // A client that never reads must not hold the answer for ever.
-    let patience = context.snapshot.rules.server.client_write_timeout;
     let write = write(session, header, (!silent).then_some(body));
-    tokio::time::timeout(patience, write)
-        .await
-        .unwrap_or_else(|_| Err(Error::explain(WriteTimedout, "the gateway's own answer")))?;
+    in_time(context, write).await?;
     if session.as_http1().is_some() && !session.is_body_done() {
         // The connection will be closed. Closing on unread bytes makes the kernel send a reset that can overtake the answer, so
         // wait a little for the client to notice.
@@ -266,7 +262,23 @@ async fn send(
     Ok(())
 }
 
-async fn write(session: &mut Session, header: ResponseHeader, body: Option<Bytes>) -> Result<()> {
+/// Writes an answer within the time that a client has to read it: one that never reads must not hold it for ever.
+pub(super) async fn in_time(
+    context: &Context,
+    write: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let patience = context.snapshot.rules.server.client_write_timeout;
+    tokio::time::timeout(patience, write)
+        .await
+        .unwrap_or_else(|_| Err(Error::explain(WriteTimedout, "the gateway's own answer")))
+}
+
+/// Writes an answer to its end; without a body, the end comes with the head.
+pub(super) async fn write(
+    session: &mut Session,
+    header: ResponseHeader,
+    body: Option<Bytes>,
+) -> Result<()> {
     let header = Box::new(header);
     let Some(body) = body else {
         if let ServerSession::H2(stream) = session.as_downstream_mut() {

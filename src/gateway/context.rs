@@ -42,6 +42,8 @@ pub struct Context {
     pub(super) preflight: Option<Method>,
     /// What compresses its answer; `None` where the answer goes as it is.
     pub(super) compressor: Option<Compressor>,
+    /// Bytes of the origin's body that were dropped for a page; `None` where the body passes.
+    pub(super) replaced: Option<usize>,
     /// Its route.
     pub route: Option<Arc<ActiveRoute>>,
     /// The list that blocks its client or lets it past the limits.
@@ -109,6 +111,7 @@ impl Context {
             trace: None,
             preflight: None,
             compressor: None,
+            replaced: None,
             route: None,
             list: None,
             admitted: None,

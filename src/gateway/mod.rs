@@ -8,6 +8,7 @@ mod cache;
 mod context;
 mod decide;
 mod error;
+mod intercept;
 mod locate;
 mod pace;
 mod proof;
@@ -328,24 +329,34 @@ impl ProxyHttp for Gateway {
             context.land();
         }
         let (status, mut compressor) = (response.status, None);
+        let page = intercept::page(session, status, context);
         edit_response(response, context.header_case(), |fields| {
+            let mut kind = Kind::Content;
+            if let Some(page) = &page {
+                intercept::relabel(fields, page)?;
+                kind = Kind::Intercepted;
+            }
             answer::unchunk_for_http10(session, fields);
             cache::tell(session, fields, context)?;
             let request = session.req_header();
-            shape::edit_answer(fields, Kind::Content, request, context)?;
-            if is_final(status) {
+            shape::edit_answer(fields, kind, request, context)?;
+            if is_final(status) && page.is_none() {
                 compressor = shape::begin_compression(fields, status, request, context)?;
             }
             tries::give_cookie(fields, session, context)?;
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
-        Ok(())
+        match page {
+            // Boxed, as above.
+            Some(page) => Box::pin(intercept::give(session, response, page, context)).await,
+            None => Ok(()),
+        }
     }
 
     fn response_body_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
         context: &mut Self::CTX,
@@ -355,6 +366,7 @@ impl ProxyHttp for Gateway {
         } else {
             End::NotYet
         };
+        intercept::drop_piece(session, body, context)?;
         shape::compress(body, end, context)?;
         if end_of_stream {
             context.land();
@@ -373,6 +385,10 @@ impl ProxyHttp for Gateway {
             // The body has ended without saying so; what is returned here goes in place of the trailers.
             shape::compress(&mut rest, End::Here, context)?;
         }
+        if context.replaced.is_some() {
+            // So they are dropped, like the body that they belong to.
+            rest = Some(Bytes::new());
+        }
         context.land();
         Ok(rest)
     }
@@ -383,6 +399,12 @@ impl ProxyHttp for Gateway {
         error: &Error,
         context: &mut Self::CTX,
     ) -> FailToProxy {
+        if intercept::had_enough(error, context) {
+            return FailToProxy {
+                error_code: 0,
+                can_reuse_downstream: false,
+            };
+        }
         let fault = spoken::blame(Fault::of(error), session, context);
         context.disposition = Some(fault.disposition());
         if fault == Fault::ClientGone {
@@ -407,9 +429,9 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    fn suppress_error_log(&self, _: &Session, _: &Self::CTX, error: &Error) -> bool {
+    fn suppress_error_log(&self, _: &Session, context: &Self::CTX, error: &Error) -> bool {
         // The access log has a line for each; only our own failures belong into the process log.
-        Fault::of(error) != Fault::Us
+        Fault::of(error) != Fault::Us || intercept::had_enough(error, context)
     }
 
     fn suppress_proxy_warn_log(

@@ -28,13 +28,27 @@ use crate::route::{NormalPath, PathGroups, host};
 pub(super) enum Kind {
     /// What was asked for, or what an origin says instead.
     Content,
+    /// An origin's failure, in the gateway's words: how long it is good the origin knows.
+    Intercepted,
     /// A refusal or a failure, in the gateway's own words.
     Failure,
 }
 
-/// Fields that speak of a content or of how long it is good: of no use for a failure, whatever the rules say of them.
-const OF_CONTENT: [HeaderName; 10] = [
-    header::CACHE_CONTROL,
+impl Kind {
+    /// Whether what the rules say of a field is meant for such an answer: of no use for a failure is what speaks of a content, or of
+    /// how long it is good.
+    fn takes(self, name: &HeaderName) -> bool {
+        let lasts = [header::CACHE_CONTROL, header::EXPIRES].contains(name);
+        match self {
+            Self::Content => true,
+            Self::Intercepted => !OF_CONTENT.contains(name),
+            Self::Failure => !OF_CONTENT.contains(name) && !lasts,
+        }
+    }
+}
+
+/// Fields that speak of a content.
+pub(super) const OF_CONTENT: [HeaderName; 8] = [
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -42,7 +56,6 @@ const OF_CONTENT: [HeaderName; 10] = [
     header::CONTENT_RANGE,
     header::CONTENT_TYPE,
     header::ETAG,
-    header::EXPIRES,
     header::LAST_MODIFIED,
 ];
 
@@ -103,6 +116,12 @@ pub(super) fn edit_answer(
     Ok(())
 }
 
+/// Whether an origin's answer with `status` is replaced by what a failure looks like.
+pub(super) fn intercepts(status: StatusCode, context: &Context) -> bool {
+    let shape = context.shape();
+    shape.is_some_and(|shape| pages::intercepts(&shape.pages, status))
+}
+
 /// What a failure looks like to this client.
 pub(super) fn page(status: StatusCode, request: &RequestHeader, context: &Context) -> Chosen {
     match context.shape() {
@@ -130,7 +149,7 @@ pub(super) fn begin_compression(
     if plan == Plan::LeaveAlone {
         return Ok(None);
     }
-    if let Some((name, value)) = encoding::vary(fields.all()) {
+    if let Some((name, value)) = encoding::vary(fields.all(), "accept-encoding") {
         fields.append(name, value)?;
     }
     let Plan::Compress(coding) = plan else {
@@ -228,7 +247,7 @@ fn edit(
         return Ok(());
     }
     let groups = context.shape().and_then(|shape| shape.groups.as_ref());
-    let is_meant = |name: &HeaderName| kind == Kind::Content || !OF_CONTENT.contains(name);
+    let is_meant = |name: &HeaderName| kind.takes(name);
     with_told(request, context, groups, |told| {
         for name in edits.remove.iter().filter(|name| is_meant(name)) {
             fields.remove(name);

@@ -19,7 +19,7 @@ mod x_rate_limit;
 pub use fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit_policy};
 pub use grpc::{Grpc, GrpcStatus};
 pub use merge::{Merge, Merged, merge};
-pub use problem::{PROBLEM_JSON, Problem, key_missing};
+pub use problem::{PROBLEM_JSON, Problem, key_missing, problem_of_origin};
 pub(crate) use refusal::varies;
 pub use refusal::{FieldText, Refusal, Scene};
 pub use x_rate_limit::XRateLimit;

@@ -29,16 +29,17 @@ pub fn choose(
     headers: &HeaderMap,
     request_id: RequestId,
 ) -> Chosen {
-    let Some(page) = find(pages, status) else {
+    // The page of this very status, or else that of its class.
+    let Some(bodies) = pages.find(Failing::Status(status), Page::own_bodies) else {
         return Chosen::NoPage;
     };
-    let own = page.bodies.iter().map(|body| &body.content_type);
+    let own = bodies.iter().map(|body| &body.content_type);
     let problem = PROBLEM_JSON;
     let types = std::iter::once(&problem)
         .chain(own)
         .map(|media_type| media_type.to_str().unwrap_or_default());
     let chosen = negotiate::choose(headers, types).checked_sub(1);
-    match chosen.and_then(|index| page.bodies.get(index)) {
+    match chosen.and_then(|index| bodies.get(index)) {
         Some(body) => Chosen::Page(
             body.content_type.clone(),
             fill(&body.text, status, request_id),
@@ -47,19 +48,11 @@ pub fn choose(
     }
 }
 
-/// The page of this very status, or else that of its class.
-fn find(pages: &ErrorPages, status: StatusCode) -> Option<&Page> {
-    let class = if status.is_server_error() {
-        Failing::Server
-    } else {
-        Failing::Client
-    };
-    [Failing::Status(status), class]
-        .into_iter()
-        .find_map(|failing| {
-            let of_it = pages.pages.iter().find(|(of, _)| *of == failing);
-            of_it.map(|(_, page)| page)
-        })
+/// Whether the page of `status` stands in for an origin's own answer too.
+#[must_use]
+pub fn intercepts(pages: &ErrorPages, status: StatusCode) -> bool {
+    let fails = status.is_client_error() || status.is_server_error();
+    fails && pages.find(Failing::Status(status), |page| page.intercept) == Some(true)
 }
 
 fn fill(text: &[PagePiece], status: StatusCode, request_id: RequestId) -> Bytes {
@@ -97,6 +90,7 @@ mod tests {
                     PagePiece::RequestId,
                 ],
             }],
+            intercept: None,
         }
     }
 
@@ -137,5 +131,41 @@ mod tests {
             Some("problem")
         );
         assert_eq!(chosen(404, browser), None);
+    }
+
+    /// Goal: a status that does not say whether it intercepts goes by its class, and what says no more than that has the other's bodies.
+    /// Method: the first of two pages for 404, of a class, and of a status that says the opposite.
+    #[test]
+    fn what_a_status_does_not_say_its_class_says() {
+        let client = |status| Failing::Status(StatusCode::from_u16(status).expect("a status"));
+        let said = |intercept| Page {
+            bodies: Vec::new(),
+            intercept: Some(intercept),
+        };
+        let pages = ErrorPages {
+            pages: vec![
+                (client(404), page("own ")),
+                (client(410), said(false)),
+                (client(410), said(true)),
+                (Failing::Client, said(true)),
+                (Failing::Client, page("4xx ")),
+                (Failing::Server, page("5xx ")),
+            ],
+            files: Vec::new(),
+        };
+        let intercepted = (200..=999).filter(|status| {
+            let status = StatusCode::from_u16(*status).expect("a status");
+            intercepts(&pages, status)
+        });
+        let all_but: Vec<_> = (400..500).filter(|status| *status != 410).collect();
+        assert_eq!(intercepted.collect::<Vec<_>>(), all_but);
+        for (status, begins) in [(404, "own "), (410, "4xx "), (451, "4xx ")] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
+            let status = StatusCode::from_u16(status).expect("a status");
+            match choose(&pages, status, &headers, RequestId::from_bits(1)) {
+                Chosen::Page(_, body) => assert!(body.starts_with(begins.as_bytes()), "{status}"),
+                other => panic!("{status}: {other:?}"),
+            }
+        }
     }
 }

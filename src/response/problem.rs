@@ -88,19 +88,10 @@ impl Problem {
         }
     }
 
-    /// The body: type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1).
+    /// The body.
     #[must_use]
     pub fn body(self) -> Bytes {
-        let status = self.status();
-        Bytes::from(
-            json!({
-                "type": "about:blank",
-                "title": status.canonical_reason(),
-                "status": status.as_u16(),
-                "detail": self.detail(),
-            })
-            .to_string(),
-        )
+        about_blank(self.status(), self.detail())
     }
 
     /// What happened, in words.
@@ -161,13 +152,23 @@ pub fn key_missing(gap: &Gap) -> Bytes {
         Why::OtherType => "cannot be read, since the content type is another",
         Why::Encoded => "cannot be read, since the body is compressed",
     };
-    let status = StatusCode::BAD_REQUEST;
+    about_blank(StatusCode::BAD_REQUEST, &format!("{what} {wrong}"))
+}
+
+/// The body of an answer with `status` that is an origin's, and says nothing of the reason.
+#[must_use]
+pub fn problem_of_origin(status: StatusCode) -> Bytes {
+    about_blank(status, "the origin answered with this status")
+}
+
+/// A body of the type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1), where it has one.
+fn about_blank(status: StatusCode, detail: &str) -> Bytes {
     Bytes::from(
         json!({
             "type": "about:blank",
-            "title": status.canonical_reason(),
+            "title": status.canonical_reason().unwrap_or("Error"),
             "status": status.as_u16(),
-            "detail": format!("{what} {wrong}"),
+            "detail": detail,
         })
         .to_string(),
     )

@@ -2,15 +2,29 @@
 //!
 //! Pages hold style sheets and scripts, whose braces often enclose a word. So here only the words that are known are placeholders, unlike
 //! in the wording of a refusal.
+//!
+//! A table may say no more than whether its page intercepts: then its bodies are those of the page that would be given without it.
 
 use std::path::{Path, PathBuf};
 
 use http::{HeaderValue, StatusCode};
 
 use crate::bounds::ERROR_PAGE;
-use crate::config::field::{Field, quoted};
+use crate::config::field::{self, Field, quoted};
+use crate::config::report::{Place, Report};
 use crate::config::rules::{ErrorPages, Failing, Page, PageBody, PagePiece};
 use crate::config::section::Section;
+
+/// Whose pages are read.
+#[derive(Clone, Copy)]
+pub(in crate::config) enum Whose<'p> {
+    /// Those of every route.
+    All,
+    /// Those of a route, which go before these; `None` where these are wrong.
+    Route(Option<&'p ErrorPages>),
+    /// Those of a route that answers by itself.
+    RouteWithoutOrigin,
+}
 
 /// The placeholders.
 const PLACEHOLDERS: [(&str, PagePiece); 3] = [
@@ -20,9 +34,14 @@ const PLACEHOLDERS: [(&str, PagePiece); 3] = [
 ];
 
 /// The `error_pages` of a route or of all; `None` when one is wrong. Relative paths begin at `base`.
-pub(in crate::config) fn of(section: &Section<'_>, base: &Path) -> Option<ErrorPages> {
+pub(in crate::config) fn of(
+    section: &Section<'_>,
+    whose: Whose<'_>,
+    base: &Path,
+) -> Option<ErrorPages> {
     let example = "with html = \"<p>We are back soon.\"";
     let mut all = Some(ErrorPages::default());
+    let mut intercepting = Vec::new();
     for (name, section) in section.named("error_pages", example) {
         let failing = failing(&name);
         if failing.is_none() {
@@ -32,15 +51,57 @@ pub(in crate::config) fn of(section: &Section<'_>, base: &Path) -> Option<ErrorP
                 "write one such as 404, or 4xx or 5xx for all of a kind",
             );
         }
-        let page = page(section, base);
+        let field = section.field("intercept", "true");
+        let intercept = field.as_ref().map(|field| intercept(field, whose));
+        let page = page(section, failing, intercept, base);
         if let (Some(pages), Some(failing), Some((page, files))) = (&mut all, failing, page) {
+            intercepting.extend(field.map(|field| (failing, field)));
             pages.pages.push((failing, page));
             pages.files.extend(files);
         } else {
             all = None;
         }
     }
-    all
+    let pages = all?;
+    let checked = intercepting
+        .iter()
+        .map(|(failing, field)| has_page(*failing, field, &pages, whose));
+    field::all(checked)?;
+    Some(pages)
+}
+
+fn intercept(field: &Field<'_>, whose: Whose<'_>) -> Option<bool> {
+    let intercept = field.boolean()?;
+    if matches!(whose, Whose::RouteWithoutOrigin) {
+        return field.refuse(
+            "the route has no origin, so there is no answer to replace",
+            "leave it out",
+        );
+    }
+    Some(intercept)
+}
+
+/// Whether there is a page to give instead of an answer, where one is replaced.
+fn has_page(
+    failing: Failing,
+    field: &Field<'_>,
+    pages: &ErrorPages,
+    whose: Whose<'_>,
+) -> Option<()> {
+    let has_bodies = |page: &Page| page.own_bodies().map(|_| ());
+    let beneath = match whose {
+        // What is wrong there was said there.
+        Whose::Route(None) => return Some(()),
+        Whose::Route(Some(of_all)) => of_all.find(failing, has_bodies),
+        Whose::All | Whose::RouteWithoutOrigin => None,
+    };
+    if field.boolean() == Some(false) || pages.find(failing, has_bodies).or(beneath).is_some() {
+        return Some(());
+    }
+    field.refuse(
+        "there is no page to give instead of an origin's answer",
+        "write html, html_file, json or text beside it",
+    )
 }
 
 fn failing(name: &str) -> Option<Failing> {
@@ -55,7 +116,13 @@ fn failing(name: &str) -> Option<Failing> {
     }
 }
 
-fn page(section: Section<'_>, base: &Path) -> Option<(Page, Vec<PathBuf>)> {
+/// Reads a page; of `intercept` the outer option says whether it is written, the inner one whether it is right.
+fn page(
+    section: Section<'_>,
+    failing: Option<Failing>,
+    intercept: Option<Option<bool>>,
+    base: &Path,
+) -> Option<(Page, Vec<PathBuf>)> {
     let html = section.field("html", "\"<p>We are back soon.\"");
     let html_file = section.field("html_file", "\"pages/404.html\"");
     let json = section.field("json", "'{ \"error\": {status} }'");
@@ -108,12 +175,37 @@ fn page(section: Section<'_>, base: &Path) -> Option<(Page, Vec<PathBuf>)> {
             add(field.text().map(str::to_owned), field, media_type);
         }
     }
-    if right && bodies.is_empty() {
+    if right && intercept.is_none() {
+        said_enough(failing, &bodies, &place, report)?;
+    }
+    let intercept = match intercept {
+        Some(written) => Some(written?),
+        None => None,
+    };
+    right.then_some((Page { bodies, intercept }, files))
+}
+
+/// Whether a page says enough that does not say whether it intercepts.
+fn said_enough(
+    failing: Option<Failing>,
+    bodies: &[PageBody],
+    place: &Place,
+    report: &Report<'_>,
+) -> Option<()> {
+    if bodies.is_empty() {
         let advice = "write html, html_file, json or text; the problem body is there anyway";
-        report.absent(&place, "the page has no body", advice);
+        report.absent(place, "the page has no body", advice);
         return None;
     }
-    right.then_some((Page { bodies }, files))
+    if failing == Some(Failing::Status(StatusCode::TOO_MANY_REQUESTS)) {
+        report.absent(
+            place,
+            "the gateway's own 429 are worded by `refusal`, so nobody gets this page",
+            "write intercept = true to give it instead of an origin's 429, or `refusal` in a limit or route",
+        );
+        return None;
+    }
+    Some(())
 }
 
 fn body(text: &str, field: &Field<'_>, media_type: &'static str) -> Option<PageBody> {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::header::{self, HeaderName};
 
-use super::{compress, cors, error_pages};
+use super::error_pages::{self, Whose};
+use super::{compress, cors};
 use crate::bounds::FIELD_EDITS;
 use crate::config::field::{Field, all, quoted};
 use crate::config::pattern;
@@ -48,7 +49,7 @@ pub(in crate::config) struct Way<'r> {
 
 /// What the file says about every route; relative paths begin at `base`, as for a route.
 pub(in crate::config) fn of_all(root: &Section<'_>, base: &Path) -> Option<ShapeRules> {
-    shape(root, None, None, base)
+    shape(root, None, None, Whose::All, base)
 }
 
 /// What a route says: its own rules behind those of every route; `None` inside where nothing is shaped.
@@ -60,7 +61,11 @@ pub(in crate::config) fn of(
     base: &Path,
 ) -> Option<Option<Arc<ShapeRules>>> {
     let groups = groups(section, way);
-    let own = shape(section, way, groups.as_ref(), base);
+    let whose = match origin {
+        Some(_) => Whose::Route(of_all.map(|of_all| &of_all.pages)),
+        None => Whose::RouteWithoutOrigin,
+    };
+    let own = shape(section, way, groups.as_ref(), whose, base);
     let strip = section.field("strip_prefix", "\"/api\"");
     let rewrite = section.field("rewrite", "\"/v2/{rest}\"");
     if let (None, Some(path)) = (origin, strip.as_ref().or(rewrite.as_ref())) {
@@ -113,6 +118,7 @@ fn shape(
     section: &Section<'_>,
     way: Option<Way<'_>>,
     groups: Option<&PathGroups>,
+    whose: Whose<'_>,
     base: &Path,
 ) -> Option<ShapeRules> {
     let slots = Slots::of_field(way.map(|way| way.path), groups);
@@ -124,7 +130,7 @@ fn shape(
     let request = edited("request_headers", Message::Request);
     let response = edited("response_headers", Message::Response);
     let (cors, compress) = (cors::of(section), compress::of(section));
-    let pages = error_pages::of(section, base);
+    let pages = error_pages::of(section, whose, base);
     Some(ShapeRules {
         request: request?,
         response: response?,

@@ -54,6 +54,8 @@ pub enum Reply {
     CutShort { promised: usize, sent: usize },
     /// These bytes, then the close.
     Raw(Vec<u8>),
+    /// These pieces, and so long between two of them; the connection stays open.
+    Pieces(Vec<Vec<u8>>, Duration),
     /// The close, without a byte.
     Close,
     /// The upgrade, then every message sent back.
@@ -361,6 +363,14 @@ async fn converse(
                 return Ok(());
             }
             Reply::Raw(bytes) => return stream.write_all(&bytes).await,
+            Reply::Pieces(pieces, pause) => {
+                for (index, piece) in pieces.iter().enumerate() {
+                    if index > 0 {
+                        tokio::time::sleep(pause).await;
+                    }
+                    stream.write_all(piece).await?;
+                }
+            }
             Reply::Close => return Ok(()),
             Reply::WebSocket => return echo_messages(stream, &received).await,
         }

@@ -3,6 +3,9 @@
 mod compression;
 mod cors;
 mod fields;
+mod intercepting;
+mod intercepting_http2;
+mod intercepting_stored;
 mod pages;
 mod paths;
 mod redirects;
