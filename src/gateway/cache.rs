@@ -294,7 +294,14 @@ pub(super) fn serves_stale(
         ErrorType::HTTPStatus(status) if *error.esource() == pingora::ErrorSource::Upstream => {
             matches!(status, 500 | 502 | 503 | 504)
         }
-        _ => matches!(Fault::of(error), Fault::Origin(_)),
+        _ => {
+            let serves = matches!(Fault::of(error), Fault::Origin(_));
+            if serves {
+                // Pingora ends the client's connection behind such an answer, and would promise to keep it.
+                session.set_keepalive(None);
+            }
+            serves
+        }
     }
 }
 

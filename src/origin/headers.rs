@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayString;
-use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
 
 use super::case::Fields;
@@ -56,6 +56,7 @@ pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()>
     }
     // The gateway has told the client to go on; the origin must not be asked to do so again.
     fields.remove(&EXPECT);
+    shorten_length(fields)?;
     fields.insert(X_REQUEST_ID, told.request_id.as_header_value())?;
     match &told.host {
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
@@ -65,6 +66,21 @@ pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()>
             None => Ok(()),
         },
         HostPolicy::Preserve => Ok(()),
+    }
+}
+
+/// Takes zeros from before the length: RFC 9110 §8.6 allows them, and some origins take `010` for eight, as C does.
+fn shorten_length(fields: &mut dyn Fields) -> Result<()> {
+    let length = fields.all().get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    let Some([b'0', digits @ .., last]) = length else {
+        return Ok(());
+    };
+    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+    let short = [&digits[zeros..], &[*last]].concat();
+    match HeaderValue::from_bytes(&short) {
+        Ok(length) => fields.insert(CONTENT_LENGTH, length),
+        // Never: it is the end of a value.
+        Err(_) => Ok(()),
     }
 }
 

@@ -43,6 +43,36 @@ async fn a_stale_answer_stands_in_for_an_origin_that_fails() {
 }
 
 #[tokio::test]
+async fn a_connection_outlives_a_stale_answer_unless_it_is_said() {
+    // Goal: no client writes into a connection that a stale answer closed behind its back. Method: two requests on one connection, to an
+    // origin that fails by an answer, and to one that breaks off.
+    for (failure, kept) in [(Answer::new(503).into(), true), (Reply::Close, false)] {
+        let count = AtomicUsize::new(0);
+        let answer = old("x=y").body("stored");
+        let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+            0 => answer.clone().into(),
+            _ => failure.clone(),
+        });
+        let gateway = Gateway::before(&origin, &storing("stale_if_error = \"1h\"")).await;
+        let mut client = RawConnection::connect(gateway.address()).await;
+        let request = "GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n";
+        client.write(request).await;
+        assert_eq!(client.read_response().await.text(), "stored");
+        client.write(request).await;
+        let stale = client.read_response().await;
+        assert!(told(&stale).starts_with("hit; ttl=-"), "{stale:?}");
+        let said = if kept { "keep-alive" } else { "close" };
+        assert_eq!(stale.header("connection"), Some(said));
+        if kept {
+            client.write(request).await;
+            assert_eq!(client.read_response().await.text(), "stored");
+        } else {
+            assert_eq!(client.read_to_end().await, b"");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_must_be_confirmed_is_never_served_stale() {
     // Goal: RFC 9111 §4.2.4. Method: the route allows everything, the answer forbids it in each way; the origin is stopped. Not Found is
     // no failure of the origin either.

@@ -193,6 +193,27 @@ async fn a_switch_to_another_protocol_than_websocket_is_not_passed_on() {
 }
 
 #[tokio::test]
+async fn a_length_reaches_the_origin_without_zeros_ahead() {
+    // Goal: no origin takes `010` for eight, as some do that read numbers as C does, and the rest for a request. Method: lengths with
+    // zeros, one behind the other on a connection, and what the origin is sent.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut client = RawConnection::connect(gateway.address()).await;
+    for (sent, length, body) in [
+        ("010", "10", "0123456789"),
+        ("0005", "5", "hello"),
+        ("00", "0", ""),
+        ("0", "0", ""),
+    ] {
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {sent}\r\n\r\n{body}");
+        client.write(request).await;
+        let echo = client.read_response().await.echo();
+        assert_eq!(echo.header("content-length"), Some(length), "{sent}");
+        assert_eq!(echo.text(), body);
+    }
+}
+
+#[tokio::test]
 async fn fields_that_pass_for_something_else_stop_at_the_gateway() {
     // Goal: no limit is walked around by another path or method in a field, and no stranger speaks in the gateway's name with another
     // dash or strikes out what it says. Method: what the origin is sent, from a stranger and from a trusted proxy.

@@ -154,6 +154,23 @@ async fn a_body_of_another_length_is_never_two_requests() {
 }
 
 #[tokio::test]
+async fn a_length_loses_its_zeros_on_the_way_to_http1() {
+    // Goal: an origin that reads numbers as C does takes `010` for ten. Method: a POST with that length, and what the origin is sent.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let open = head(b"POST", b"/", &[(b"content-length", b"010")]);
+    frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+    frames
+        .write(&frame(DATA, END_STREAM, 1, b"0123456789"))
+        .await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(200));
+    let received = origin.only_request();
+    assert_eq!(received.header("content-length"), Some("10"));
+    assert_eq!(received.text(), "0123456789");
+}
+
+#[tokio::test]
 async fn frames_that_break_the_protocol_end_the_connection() {
     // Goal: connection errors are that, and what is only unknown is not. Method: one broken frame a connection, then a request; an unknown
     // kind of frame and a padded head before a request that passes.
