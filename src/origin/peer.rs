@@ -2,9 +2,10 @@
 //! to it alive.
 //!
 //! # Invariants
-//! 1. A connection is used again only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora tells connections apart
-//!    by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is spoken, so all
-//!    of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are not used again.
+//! 1. A connection is used again only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora tells
+//!    connections apart by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is
+//!    spoken, so all of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are
+//!    not used again.
 //! 2. A peer with TLS has a name. Without one Pingora would verify nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
