@@ -108,6 +108,17 @@ pub const POOL_SERVERS: usize = 512;
 /// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
 pub const MAX_TRIES: u8 = 6;
 
+/// Looks of one request for a connection of an origin with `max_connections`, where the ones before found none; then it gets 503, as if
+/// its server were full. Each follows a pause, or a sign that something changed, so they take no time from others.
+pub const CONNECTION_LOOKS: u16 = 256;
+
+/// Pauses between such looks at one server, until it counts as full: 31 ms in all. One is enough where a connection was just on its way
+/// from one request to the next; more are for those that many look for at the same time.
+pub const CONNECTION_PAUSES: u32 = 5;
+
+/// The first of these pauses; each is twice as long as the one before.
+pub const CONNECTION_PAUSE: Duration = Duration::from_millis(1);
+
 /// Connections of clients at the same time where `max_connections` is not set, as far as half of the files that may be open are more.
 ///
 /// A connection that idles takes some kilobytes, so these fit beside the counters into a small machine. At the bound further ones are

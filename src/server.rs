@@ -290,7 +290,8 @@ fn configuration(rules: &Rules) -> ServerConf {
         // Pingora's own timers are fired for all threads by one, and what they share is locked and fetched at each wait for an origin. A
         // timer of tokio's belongs to the thread that waits.
         fast_timeout_to_tokio_threshold_seconds: Some(0),
-        max_retries: usize::from(bounds::MAX_TRIES),
+        // Looks for a connection are tries too, to Pingora. What is a try to us has its own bound.
+        max_retries: usize::from(bounds::MAX_TRIES) + usize::from(bounds::CONNECTION_LOOKS),
         // The drain below ends the process earlier, as soon as nothing is in flight.
         grace_period_seconds: Some(bounds::LONGEST_DRAIN.as_secs()),
         graceful_shutdown_timeout_seconds: Some(1),

@@ -168,6 +168,7 @@ fn whole_reference() -> String {
         "within",
         "[origin.app.circuit]",
         "max_requests",
+        "max_connections",
         "max_pending",
         "pending_timeout",
         "[origin.app.sticky]",

@@ -236,6 +236,7 @@ fn show_server(server: &Server, now: Timestamp) -> ServerView {
         weight: server.weight,
         role: server.role,
         in_flight: standing.in_flight(),
+        connections: server.open_connections(),
         outcomes: TryOutcome::ALL.map(|outcome| standing.count(outcome)),
         ejections: standing.ejections(),
         health_changes: standing.health_changes(),

@@ -47,6 +47,7 @@ struct Server {
     healthy: bool,
     state: &'static str,
     in_flight: u32,
+    connections: Option<u32>,
     weight: u16,
     backup: bool,
     last_failure: Option<LastFailure>,
@@ -78,6 +79,7 @@ impl Server {
             healthy: view.state.is_asked(),
             state: view.state.as_str(),
             in_flight: view.in_flight,
+            connections: view.connections,
             weight: view.weight.0.get(),
             backup: view.role == Role::Backup,
             last_failure: view.last_failure.map(|(outcome, at)| LastFailure {
@@ -176,7 +178,7 @@ pub(super) fn no_token() -> Page {
 }
 
 /// What `/metrics` shows of origins.
-pub(super) fn families(origins: &[OriginView]) -> [Family; 9] {
+pub(super) fn families(origins: &[OriginView]) -> [Family; 10] {
     let each = |mut family: Family, value: fn(&ServerView) -> u64| {
         for origin in origins {
             for server in &origin.servers {
@@ -208,6 +210,7 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 9] {
             ),
             |server| u64::from(server.in_flight),
         ),
+        connections(origins),
         tries(origins),
         each(
             Family::counter(
@@ -254,6 +257,24 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 9] {
     ]
 }
 
+/// Servers without a bound have no series.
+fn connections(origins: &[OriginView]) -> Family {
+    let mut family = Family::gauge(
+        "sluicegate_origin_server_connections",
+        "Connections that are open to a server for requests, in use or idle, where max_connections bounds them.",
+    );
+    for origin in origins {
+        for server in &origin.servers {
+            if let Some(open) = server.connections {
+                let address = server.address.to_string();
+                let labels = [("origin", &*origin.name), ("server", &*address)];
+                family.push(&labels, u64::from(open));
+            }
+        }
+    }
+    family
+}
+
 /// Outcomes that never came have no series.
 fn tries(origins: &[OriginView]) -> Family {
     let mut family = Family::counter(
@@ -298,6 +319,7 @@ pub(super) mod tests {
             weight: Weight::default(),
             role: Role::Primary,
             in_flight: 3,
+            connections: (port == 3000).then_some(2),
             outcomes: [0, 90, 0, 0, 5, 0, 0, 0, 0],
             ejections: 2,
             health_changes: 1,
@@ -322,11 +344,13 @@ pub(super) mod tests {
             "name": "app",
             "servers": [
                 {
-                    "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3, "weight": 1,
+                    "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3,
+                    "connections": 2, "weight": 1,
                     "backup": false, "last_failure": null,
                 },
                 {
-                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3, "weight": 1,
+                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3,
+                    "connections": null, "weight": 1,
                     "backup": false, "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
                 },
             ],

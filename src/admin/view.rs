@@ -337,6 +337,8 @@ pub struct ServerView {
     pub role: Role,
     /// Tries that are under way.
     pub in_flight: u32,
+    /// Connections that are open for requests; `None` where they have no bound.
+    pub connections: Option<u32>,
     /// Tries so far, in the order of [`TryOutcome::ALL`].
     pub outcomes: [u64; TryOutcome::ALL.len()],
     /// How often it was left alone.

@@ -15,7 +15,7 @@ use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Scheme, Secured, Source};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
-use crate::origin::{Held, Tried};
+use crate::origin::{Held, Refusal, Tried};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
@@ -78,6 +78,8 @@ pub struct Context {
     pub server: Option<SocketAddr>,
     /// Its place there, as long as it has one.
     pub(super) place: Option<Held>,
+    /// What it remembers while it is refused a connection there.
+    pub(super) refusal: Option<Box<Refusal>>,
     /// Servers that failed it.
     pub(super) tried: Tried,
     /// Tries made.
@@ -129,6 +131,7 @@ impl Context {
             spread: None,
             server: None,
             place: None,
+            refusal: None,
             tried: Tried::new(),
             tries: 0,
             tried_at: arrived,

@@ -4,6 +4,7 @@ use std::io;
 
 use pingora::{Error, ErrorSource, ErrorType};
 
+use crate::origin::NO_CONNECTION;
 use crate::record::Disposition;
 use crate::response::Problem;
 
@@ -44,7 +45,7 @@ impl Fault {
             (_, E::HTTPStatus(408)) => Self::Client(Problem::BodyTimeout),
             (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
             (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
-            (_, E::Custom(OVERFULL)) => Self::Origin(Problem::OriginFull),
+            (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(Problem::OriginFull),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest),
             (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2) => {

@@ -22,6 +22,7 @@ mod wait;
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use pingora::cache::storage::HitHandler;
 use pingora::cache::{CacheKey, CacheMeta, ForcedFreshness, RespCacheable};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::HttpModules;
+use pingora::protocols::Digest;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
@@ -211,6 +213,19 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<Box<HttpPeer>> {
         tries::next(session, context).await
+    }
+
+    async fn connected_to_upstream(
+        &self,
+        _: &mut Session,
+        _: bool,
+        _: &HttpPeer,
+        socket: RawFd,
+        _: Option<&Digest>,
+        context: &mut Self::CTX,
+    ) -> Result<()> {
+        tries::connected(context, socket);
+        Ok(())
     }
 
     fn fail_to_connect(

@@ -6,6 +6,7 @@
 //! A request of which nothing was sent may always be sent again. One that an origin may have acted on is sent again only where the
 //! method is idempotent (RFC 9110 §9.2.2), the body is still at hand and the client has seen nothing of an answer.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use http::header::HeaderValue;
@@ -17,10 +18,12 @@ use pingora::{Error, ErrorSource, ErrorType, Result};
 use super::answered;
 use super::context::Context;
 use super::error::{OVERFULL, error_for};
+use crate::bounds::MAX_TRIES;
 use crate::client::Scheme;
 use crate::clock;
 use crate::origin::{
-    Channel, Choice, Failure, Fields, Pool, Wish, cookie_for, for_upgrade, tag_in,
+    Channel, Choice, Failure, Fields, NO_CONNECTION, Pool, Refusal, Wish, cookie_for, for_upgrade,
+    tag_in,
 };
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
@@ -33,6 +36,29 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
     let Some(pool) = pool_of(context) else {
         return Err(error_for(Problem::Internal));
     };
+    let choice = match context.refusal.take() {
+        // Boxed, as below: few are refused a connection.
+        Some(refusal) => Box::pin(look_again(session, context, &pool, refusal)).await,
+        None => begin(session, context, &pool).await?,
+    };
+    match choice {
+        Choice::Server(held) => {
+            let peer = held.server.peer();
+            context.server = Some(held.server.address);
+            context.place = Some(held);
+            Ok(if session.is_upgrade_req() {
+                for_upgrade(peer)
+            } else {
+                peer
+            })
+        }
+        Choice::Full => Err(Error::new(ErrorType::Custom(OVERFULL))),
+        Choice::None => Err(error_for(Problem::NoServer)),
+    }
+}
+
+/// Begins a try.
+async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<Choice> {
     // The place at the server of the try before.
     context.place = None;
     context.origin_status = None;
@@ -50,45 +76,86 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
     } else {
         clock::now()
     };
-    let wish = Wish {
-        now: context.tried_at,
-        tried: context.tried.clone(),
-        spread: context.spread,
-        sticky: tag(session, &pool),
-    };
+    let wish = wish(session, context, pool);
     let Some(admitted) = &context.admitted else {
         return Err(error_for(Problem::Internal));
     };
     let mut choice = pool.choose(admitted, &wish);
     if let (Choice::Full, Some(queue)) = (&choice, &pool.queue) {
         // Boxed: whoever finds a place at once should not carry the room that a wait needs.
-        choice = Box::pin(queue.wait(|| {
-            pool.find(&Wish {
-                now: clock::now(),
-                ..wish.clone()
-            })
-        }))
-        .await;
+        choice = Box::pin(queue.wait(queue.deadline(), || find(pool, &wish))).await;
         context.tried_at = clock::now();
     }
-    match choice {
-        Choice::Server(held) => {
-            let peer = held.server.peer();
-            context.server = Some(held.server.address);
-            context.place = Some(held);
-            Ok(if session.is_upgrade_req() {
-                for_upgrade(peer)
-            } else {
-                peer
-            })
+    Ok(choice)
+}
+
+/// Goes on with a try that was refused a connection: at the same server once there may be one, or wherever else there is a place. Nothing
+/// was sent, so it is the same try, and costs neither the server nor the budget anything.
+async fn look_again(
+    session: &Session,
+    context: &mut Context,
+    pool: &Pool,
+    mut refusal: Box<Refusal>,
+) -> Choice {
+    // Where connections have a bound there is a queue.
+    let (Some(queue), Some(held)) = (&pool.queue, context.place.take()) else {
+        return Choice::Full;
+    };
+    if !refusal.may_look() {
+        queue.refuse();
+        return Choice::Full;
+    }
+    let end = refusal.end(queue);
+    let choice = if held.another_look(&mut refusal, end).await {
+        Choice::Server(held)
+    } else {
+        held.give_back();
+        context.server = None;
+        refusal.begin_anew();
+        let wish = wish(session, context, pool);
+        match find(pool, &wish) {
+            Choice::Full => queue.wait(end, || find(pool, &wish)).await,
+            choice => choice,
         }
-        Choice::Full => Err(Error::new(ErrorType::Custom(OVERFULL))),
-        Choice::None => Err(error_for(Problem::NoServer)),
+    };
+    context.tried_at = clock::now();
+    context.refusal = Some(refusal);
+    choice
+}
+
+fn wish(session: &Session, context: &Context, pool: &Pool) -> Wish {
+    Wish {
+        now: context.tried_at,
+        tried: context.tried.clone(),
+        spread: context.spread,
+        sticky: tag(session, pool),
+    }
+}
+
+/// What comes of a wish after a wait.
+fn find(pool: &Pool, wish: &Wish) -> Choice {
+    pool.find(&Wish {
+        now: clock::now(),
+        ..wish.clone()
+    })
+}
+
+/// A try has its connection.
+pub(super) fn connected(context: &mut Context, socket: RawFd) {
+    context.refusal = None;
+    if let Some(held) = &mut context.place {
+        held.connected(socket);
     }
 }
 
 /// What becomes of a try whose connection could not be made.
 pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
+    if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) {
+        context.refusal.get_or_insert_default();
+        error.set_retry(true);
+        return error;
+    }
+    context.refusal = None;
     if let Some(pool) = context.pool() {
         pool.complaints
             .connection(&pool.name, context.server, &error);
@@ -114,7 +181,8 @@ pub(super) fn interrupted(
     // failure to answer, and neither costs the server anything.
     error.retry.decide_reuse(reused);
     let harmless = error.retry();
-    let may_repeat = is_repeatable(session);
+    // Pingora would repeat more often: it counts looks for a connection too.
+    let may_repeat = is_repeatable(session) && context.tries < MAX_TRIES;
     let again = match failure_of(&error) {
         _ if harmless => {
             note_tried(context);

@@ -10,12 +10,17 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::pool::Choice;
 use crate::clock;
 use crate::config::rules::CircuitRules;
+
+/// How long whoever waits goes without a look, rung for or not: after a reload others may leave places, and ring elsewhere.
+const GLANCE: Duration = Duration::from_millis(250);
 
 /// Requests of one origin that wait for a place at a server.
 #[derive(Debug)]
@@ -45,29 +50,39 @@ impl Queue {
         self.bell.notify_one();
     }
 
-    /// Waits until `choose` finds a place or no server at all; [`Choice::Full`] where too many wait already, or in the end.
-    pub async fn wait(&self, mut choose: impl FnMut() -> Choice) -> Choice {
+    /// When whoever begins to wait now has waited long enough.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        clock::deadline(self.rules.patience)
+    }
+
+    /// Waits until `choose` finds a place or no server at all; [`Choice::Full`] where too many wait already, or at the `end`.
+    pub async fn wait(&self, end: Instant, mut choose: impl FnMut() -> Choice) -> Choice {
         let chosen = match self.enter() {
-            Some(_place) => {
-                let end = clock::deadline(self.rules.patience);
-                loop {
-                    let mut ring = pin!(self.bell.notified());
-                    ring.as_mut().enable();
-                    match choose() {
-                        Choice::Full => {}
-                        chosen => break chosen,
-                    }
-                    if tokio::time::timeout_at(end, ring).await.is_err() {
-                        break Choice::Full;
-                    }
+            Some(_place) => loop {
+                let mut ring = pin!(self.bell.notified());
+                ring.as_mut().enable();
+                match choose() {
+                    Choice::Full => {}
+                    chosen => break chosen,
                 }
-            }
+                let glance = clock::deadline(GLANCE);
+                let rang = tokio::time::timeout_at(glance.min(end), ring).await;
+                if rang.is_err() && end <= glance {
+                    break Choice::Full;
+                }
+            },
             None => Choice::Full,
         };
         if matches!(chosen, Choice::Full) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.refuse();
         }
         chosen
+    }
+
+    /// Counts a request that gets no place.
+    pub fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     fn enter(&self) -> Option<Place<'_>> {

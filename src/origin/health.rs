@@ -51,6 +51,9 @@ impl BackgroundService for HealthChecks {
 /// Begins what is due.
 fn look_after(pool: &Arc<Pool>) {
     let now = clock::now();
+    if pool.bounds_connections() {
+        pool.servers().iter().for_each(|server| server.sweep());
+    }
     if let Some(queue) = pool.queue.as_ref().filter(|queue| queue.waiting() > 0) {
         // Places also come with servers that are back, of which no request tells.
         queue.ring();

@@ -5,6 +5,8 @@ mod case;
 mod choice;
 mod circuit;
 mod complaint;
+mod connections;
+mod dialer;
 mod disguise;
 mod failure;
 mod headers;
@@ -19,6 +21,8 @@ mod sticky;
 
 pub use case::{Fields, edit_request, edit_response};
 pub use complaint::Complaints;
+pub use connections::{Connections, Refusal};
+pub use dialer::NO_CONNECTION;
 pub use disguise::OVERRIDES;
 pub use failure::{Failure, TryOutcome};
 pub use headers::{Introduction, introduce, strip_hop_by_hop};

@@ -2,9 +2,10 @@
 //! to it alive.
 //!
 //! # Invariants
-//! 1. A connection is used again only for an origin with the same protocol, trust, name and identity. Pingora tells connections apart
-//!    by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is spoken, so all
-//!    of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are not used again.
+//! 1. A connection is used again only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora tells
+//!    connections apart by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is
+//!    spoken, so all of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are
+//!    not used again.
 //! 2. A peer with TLS has a name. Without one Pingora would verify nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -111,10 +112,11 @@ fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
 
 /// Which peers may share connections, besides having one address and name (invariant 1). The same in every run of one build.
 fn group(rules: &OriginRules) -> u64 {
-    if rules.protocol == Protocol::Http1 && rules.tls.is_none() {
+    let bound = rules.circuit.and_then(|circuit| circuit.connections);
+    if rules.protocol == Protocol::Http1 && rules.tls.is_none() && bound.is_none() {
         return 0;
     }
     let mut hasher = DefaultHasher::new();
-    (rules.protocol, &rules.tls).hash(&mut hasher);
+    (rules.protocol, &rules.tls, bound).hash(&mut hasher);
     hasher.finish()
 }

@@ -21,13 +21,14 @@ use super::budget::Budget;
 use super::choice::{Terms, Tier};
 use super::circuit::Queue;
 use super::complaint::Complaints;
+use super::dialer;
 use super::failure::Failure;
 use super::peer::peer;
 use super::server::{Held, Server, point};
 use super::standing::Standing;
 use crate::admission::{Admitted, KeySeed, RequestFacts};
-use crate::bounds::{MAX_TRIES, POOL_SERVERS};
-use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Role};
+use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS};
+use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone; where they changed, the servers that stay keep
 /// what is known of them.
@@ -186,6 +187,12 @@ impl Pool {
             let parts: [&[u8]; 3] = [b"sticky", self.name.as_bytes(), text.as_bytes()];
             self.seed.tag(parts)
         };
+        let mut peer = peer(address, Some(rules), &self.rules);
+        let most = self.rules.circuit.and_then(|circuit| circuit.connections);
+        let connections = most.zip(self.queue.as_ref()).map(|(most, queue)| {
+            dialer::bound(&mut peer, &standing.connections, most, queue);
+            Arc::clone(&standing.connections)
+        });
         Some(Server {
             address,
             standing,
@@ -196,7 +203,9 @@ impl Pool {
             tag: self.rules.sticky.is_some().then(tag),
             queue: self.queue.clone(),
             slow_start: self.rules.slow_start,
-            peer: peer(address, Some(rules), &self.rules),
+            places: places(&self.rules),
+            connections,
+            peer,
         })
     }
 
@@ -205,6 +214,13 @@ impl Pool {
     pub fn servers(&self) -> Vec<Arc<Server>> {
         let set = self.servers.load();
         set.all().cloned().collect()
+    }
+
+    /// Whether its servers have a bound on connections.
+    pub(super) fn bounds_connections(&self) -> bool {
+        self.rules
+            .circuit
+            .is_some_and(|circuit| circuit.connections.is_some())
     }
 
     /// What a request is spread by, where the balance goes by a key; `None` where it does not, or the request has no such value.
@@ -273,7 +289,7 @@ impl Pool {
 
     /// A try failed. The server is left alone for a while when it did so too often, and others are left.
     pub fn failed(&self, held: &mut Held, failure: Failure, now: Timestamp) {
-        held.outcome = failure.into();
+        held.outcome = Some(failure.into());
         let rules = self.rules.ejection.as_ref();
         let counts = rules.filter(|rules| failure.is_among(&rules.on));
         let standing = &held.server.standing;
@@ -292,7 +308,7 @@ impl Pool {
         if counts || status.is_server_error() {
             self.failed(held, answer, now());
         } else {
-            held.outcome = answer.into();
+            held.outcome = Some(answer.into());
         }
         if !counts {
             held.server.standing.succeed();
@@ -342,6 +358,18 @@ impl Pool {
             && rules.within.is_none_or(|within| since() < within)
             && self.budget.spend()
     }
+}
+
+/// How many requests a server may have in flight: what `max_requests` says, and no more than `max_connections` can carry.
+fn places(rules: &OriginRules) -> Option<u32> {
+    let circuit = rules.circuit?;
+    let each = match rules.protocol {
+        Protocol::Http1 => 1,
+        // As many as there may be; a server that takes fewer streams, or none, is found out.
+        Protocol::H2 | Protocol::H2c | Protocol::Auto => ORIGIN_STREAMS as u32,
+    };
+    let carried = circuit.connections.map(|most| most.saturating_mul(each));
+    [circuit.requests, carried].into_iter().flatten().min()
 }
 
 impl ServerSet {

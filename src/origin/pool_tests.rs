@@ -168,11 +168,11 @@ async fn a_place_that_is_left_goes_to_who_waits() {
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
     let inside = held(pool.find(&wish(0)));
-    let mut waiter = std::pin::pin!(queue.wait(|| pool.find(&wish(0))));
+    let mut waiter = std::pin::pin!(queue.wait(queue.deadline(), || pool.find(&wish(0))));
     assert!(futures_util::poll!(waiter.as_mut()).is_pending());
     assert_eq!(queue.waiting(), 1);
     assert!(matches!(
-        queue.wait(|| pool.find(&wish(0))).await,
+        queue.wait(queue.deadline(), || pool.find(&wish(0))).await,
         Choice::Full
     ));
     assert_eq!((queue.waiting(), queue.refused()), (1, 1));

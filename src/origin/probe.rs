@@ -31,6 +31,8 @@ const ANSWER: usize = 64 * 1024;
 pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> Result<()> {
     peer.options.connection_timeout = Some(rules.timeout);
     peer.options.total_connection_timeout = Some(rules.timeout);
+    // Whether a server is well has nothing to do with how many connections requests may have.
+    peer.options.custom_l4 = None;
     // A connection of HTTP/2 with one stream is nobody else's.
     peer.options.max_h2_streams = 1;
     let Some(path) = &rules.path else {

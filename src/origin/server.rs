@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
+use tokio::time::Instant;
 
 use super::circuit::Queue;
+use super::connections::{Connections, Group, Refusal, Use};
 use super::failure::TryOutcome;
 use super::standing::{ServerState, Share, Standing};
 use crate::config::rules::{Role, Weight};
@@ -30,6 +33,10 @@ pub struct Server {
     /// What stands for it in the cookie of a client that stays with it; `None` where none does.
     pub(super) tag: Option<u64>,
     pub(super) queue: Option<Arc<Queue>>,
+    /// How many requests it may have in flight.
+    pub(super) places: Option<u32>,
+    /// Its connections, where they have a bound.
+    pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
     pub(super) peer: HttpPeer,
 }
@@ -55,9 +62,27 @@ impl Server {
 
     /// Whether it may have one more request.
     pub(super) fn has_room(&self) -> bool {
-        self.queue
+        self.places
+            .is_none_or(|most| self.standing.in_flight() < most)
+            && self
+                .connections
+                .as_ref()
+                .is_none_or(|connections| !connections.is_exhausted())
+    }
+
+    /// How many connections are open to it for requests; `None` where they have no bound, and nobody counts.
+    #[must_use]
+    pub fn open_connections(&self) -> Option<u32> {
+        self.connections
             .as_ref()
-            .is_none_or(|queue| self.standing.in_flight() < queue.rules.in_flight)
+            .map(|connections| connections.open())
+    }
+
+    /// Closes connections that no request can use any more.
+    pub(super) fn sweep(&self) {
+        if let Some(connections) = &self.connections {
+            connections.sweep(Group(self.peer.group_key));
+        }
     }
 
     pub(super) fn share(&self, now: Timestamp) -> Share {
@@ -66,10 +91,10 @@ impl Server {
 
     /// Takes a place; `None` when the last one was taken since somebody looked.
     pub(super) fn hold(self: &Arc<Self>) -> Option<Held> {
-        let most = self.queue.as_ref().map(|queue| queue.rules.in_flight);
-        self.standing.enter(most).then(|| Held {
+        self.standing.enter(self.places).then(|| Held {
             server: Arc::clone(self),
-            outcome: TryOutcome::Abandoned,
+            outcome: Some(TryOutcome::Abandoned),
+            connection: None,
         })
     }
 }
@@ -85,13 +110,58 @@ impl fmt::Debug for Server {
 pub struct Held {
     /// Whose.
     pub server: Arc<Server>,
-    /// What came of the try so far.
-    pub(super) outcome: TryOutcome,
+    /// What came of the try so far; `None` where there was none.
+    pub(super) outcome: Option<TryOutcome>,
+    /// The connection that it uses, where those have a bound.
+    connection: Option<Use>,
+}
+
+impl Held {
+    /// The try has this connection.
+    pub fn connected(&mut self, socket: RawFd) {
+        let Some(connections) = &self.server.connections else {
+            return;
+        };
+        self.connection = connections.begin_use(socket);
+        let shared = self.server.peer.options.alpn.get_max_http_version() > 1;
+        if let Some(queue) = self.server.queue.as_ref().filter(|_| shared)
+            && queue.waiting() > 0
+        {
+            // There may be room for who waits too. Whoever gets none stops the chain.
+            queue.ring();
+        }
+    }
+
+    /// Waits until another look may find a connection, at the latest until the `end`; false where it makes no sense.
+    pub async fn another_look(&self, refusal: &mut Refusal, end: Instant) -> bool {
+        let queue = self.server.queue.as_ref();
+        let most = queue.and_then(|queue| queue.rules.connections);
+        match (&self.server.connections, most) {
+            (Some(connections), Some(most)) => connections.another_look(most, refusal, end).await,
+            _ => false,
+        }
+    }
+
+    /// Leaves the place as if nobody had been there: the server has no connection for it, nor for others.
+    pub fn give_back(mut self) {
+        self.outcome = None;
+        if let Some(connections) = &self.server.connections {
+            connections.exhaust();
+        }
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        self.connection = None;
         self.server.standing.leave(self.outcome);
+        if self.outcome.is_none() {
+            // Who waits would fare no better.
+            return;
+        }
+        if let Some(connections) = &self.server.connections {
+            connections.relieve();
+        }
         if let Some(queue) = &self.server.queue {
             queue.ring();
         }

@@ -8,17 +8,21 @@
 //! and is tried elsewhere. So all loads and stores are relaxed. What is in flight is exact all the same: it is changed by
 //! read-modify-writes only, which no ordering makes more atomic.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
+use super::connections::Connections;
 use super::failure::{Failure, TryOutcome};
 use crate::config::rules::{EjectionRules, HealthRules};
 
 /// What is known of a server.
 #[derive(Debug)]
 pub struct Standing {
+    /// Its connections, while its origin has a bound for them.
+    pub(super) connections: Arc<Connections>,
     in_flight: AtomicU32,
     up: AtomicBool,
     /// Check results in a row that contradict `up`.
@@ -98,6 +102,7 @@ impl Default for Standing {
     /// In use until something says otherwise.
     fn default() -> Self {
         Self {
+            connections: Arc::default(),
             in_flight: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),
@@ -193,10 +198,12 @@ impl Standing {
             .is_ok()
     }
 
-    /// Leaves the place, and counts what came of it.
-    pub(super) fn leave(&self, outcome: TryOutcome) {
+    /// Leaves the place, and counts what came of it; `None` where nothing was tried.
+    pub(super) fn leave(&self, outcome: Option<TryOutcome>) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(outcome) = outcome {
+            self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     // ── checks ──
@@ -400,7 +407,7 @@ mod tests {
     fn places_are_bounded() {
         let server = Standing::default();
         assert!(server.enter(Some(2)) && server.enter(Some(2)) && !server.enter(Some(2)));
-        server.leave(TryOutcome::Success);
+        server.leave(Some(TryOutcome::Success));
         assert!(server.enter(Some(2)));
         assert_eq!(server.in_flight(), 2);
         assert_eq!(server.count(TryOutcome::Success), 1);

@@ -101,8 +101,10 @@ pub struct RetryRules {
 /// `[origin.NAME.circuit]`: how much a server gets at once, and how much waits for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitRules {
-    /// `max_requests` in flight at one server.
-    pub in_flight: u32,
+    /// `max_requests` in flight at one server. Without it there are `max_connections`.
+    pub requests: Option<u32>,
+    /// `max_connections` open to one server for requests.
+    pub connections: Option<u32>,
     /// `max_pending` requests of the origin that wait; default 0.
     pub pending: u32,
     /// `pending_timeout`: how long one waits; default 1 s.

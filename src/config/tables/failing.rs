@@ -84,9 +84,8 @@ pub(super) fn retry(section: Section<'_>) -> Option<RetryRules> {
 
 /// `[origin.NAME.circuit]`
 pub(super) fn circuit(section: Section<'_>) -> Option<CircuitRules> {
-    let in_flight = section
-        .required("max_requests", "100")
-        .and_then(|field| count(&field, 1..=1_000_000));
+    let requests = section.optional("max_requests", "100", |field| count(field, 1..=1_000_000));
+    let connections = section.optional("max_connections", "100", |field| count(field, 1..=10_000));
     let pending = section.or("max_pending", "50", 0, |field| count(field, 0..=10_000));
     let patience = section.or(
         "pending_timeout",
@@ -94,9 +93,19 @@ pub(super) fn circuit(section: Section<'_>) -> Option<CircuitRules> {
         Duration::from_secs(1),
         |field| field.duration(Duration::from_millis(1)..=Duration::from_secs(60)),
     );
+    if matches!((requests, connections), (Some(None), Some(None))) {
+        section.report.error(
+            &section.place,
+            "a circuit bounds neither requests nor connections",
+            "write max_requests = 100, max_connections = 100, or both",
+        );
+        section.finish();
+        return None;
+    }
     section.finish();
     Some(CircuitRules {
-        in_flight: in_flight?,
+        requests: requests?,
+        connections: connections?,
         pending: pending?,
         patience: patience?,
     })

@@ -16,6 +16,7 @@ mod raw;
 mod redis;
 mod setup;
 mod tls;
+mod turnstile;
 mod wrk;
 
 pub use acme::{AcmeServer, Fault};
@@ -33,4 +34,5 @@ pub use raw::RawConnection;
 pub use redis::{Cluster, Redis, Sentinels, free_port, redis_server};
 pub use setup::{Setup, Writing};
 pub use tls::{Authority, Pair, TlsClients};
+pub use turnstile::Turnstile;
 pub use wrk::Wrk;

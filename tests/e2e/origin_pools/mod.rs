@@ -8,6 +8,7 @@ use crate::harness::*;
 
 mod balance;
 mod circuit;
+mod connections;
 mod drain;
 mod failing;
 mod retries;

@@ -1,6 +1,7 @@
 //! What is spoken with origins and, by HTTP/2, with clients: certificates, versions, gRPC, and what a client may not do.
 
 mod authority;
+mod bounded;
 mod echo;
 mod floods;
 mod frames;

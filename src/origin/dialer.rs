@@ -1,0 +1,76 @@
+//! Makes the connections to a server whose origin has `max_connections`, each with a permit; where there is none it refuses.
+//!
+//! Pingora calls it once it has found no connection to use again, in place of its own way to connect, which this one follows: the same
+//! function opens the socket, and what Pingora sets on streams it sets on this one too. `total_connection_timeout` of the peer bounds it;
+//! `connection_timeout` does not, and is no other.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pingora::connectors::L4Connect;
+use pingora::protocols::l4::ext;
+use pingora::protocols::l4::socket::SocketAddr;
+use pingora::protocols::l4::stream::Stream;
+use pingora::upstreams::peer::{HttpPeer, Tracer};
+use pingora::{Error, ErrorType, OrErr, Result};
+
+use super::circuit::Queue;
+use super::connections::{Connections, Group};
+
+/// The cause of the error of who is refused a connection. Nothing was sent, and nothing failed.
+pub const NO_CONNECTION: &str = "the server has all the connections that it may";
+
+/// The way to a server with a bound.
+#[derive(Debug)]
+struct Dialer {
+    connections: Arc<Connections>,
+    most: u32,
+    group: Group,
+    queue: Arc<Queue>,
+}
+
+/// Lets no more than `most` connections be made by way of `peer`; who waits for one waits in `queue`.
+pub(super) fn bound(
+    peer: &mut HttpPeer,
+    connections: &Arc<Connections>,
+    most: u32,
+    queue: &Arc<Queue>,
+) {
+    peer.options.custom_l4 = Some(Arc::new(Dialer {
+        connections: Arc::clone(connections),
+        most,
+        group: Group(peer.group_key),
+        queue: Arc::clone(queue),
+    }));
+}
+
+#[async_trait]
+impl L4Connect for Dialer {
+    async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
+        let Some(address) = address.as_inet() else {
+            return Error::e_explain(ErrorType::InternalError, "a server without an address");
+        };
+        // Before the socket, so that it ends after it, also where nobody waits for the connection any more.
+        let mut permit = self
+            .connections
+            .permit(self.most, self.group, &self.queue)
+            .ok_or_else(|| Error::new(ErrorType::Custom(NO_CONNECTION)))?;
+        let socket = ext::connect(address, None).await.map_err(blamed)?;
+        permit
+            .made(&socket)
+            .or_err(ErrorType::InternalError, "a second handle of a socket")?;
+        let mut stream = Stream::from(socket);
+        stream.tracer = Some(Tracer(Box::new(permit)));
+        Ok(stream)
+    }
+}
+
+/// As Pingora has it: without a port or a socket it is not the server that failed.
+fn blamed(error: Box<Error>) -> Box<Error> {
+    match error.etype() {
+        ErrorType::SocketError | ErrorType::BindError => {
+            Error::because(ErrorType::InternalError, "no socket to connect with", error)
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,94 @@
+//! `max_connections` where connections differ: one that is idle and of no use to a request must not keep it from the server.
+
+use std::time::{Duration, Instant};
+
+use super::authority::{Authority, Good, TELL, TlsOrigin};
+use crate::harness::{Gateway, Origin, RawConnection, Reply, Setup, Turnstile, Writing};
+
+const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"";
+const TLS: &str = r#"tls = { ca_file = "../ca.pem", server_name = "app.internal" }"#;
+
+/// One connection, and nobody may wait for a place.
+fn before(turnstile: &Turnstile, authority: &Authority, protocol: &str) -> Setup {
+    Setup::new()
+        .servers("app", &[turnstile.address])
+        .origin_line(TLS)
+        .origin_line(&format!("protocol = \"{protocol}\""))
+        .origin_line("circuit = { max_connections = 1 }")
+        .rules(ROUTE)
+        .file("ca.pem", &authority.pem())
+}
+
+async fn speaks(gateway: &Gateway, version: &str) {
+    let answer = gateway.get("/").await;
+    assert!(answer.text().contains(version), "{version}: {answer:?}");
+}
+
+#[tokio::test]
+async fn a_connection_of_rules_before_gives_way() {
+    // Goal: what is spoken changes with a reload, and the first request after it is served at once, within the bound. Method: the one
+    // connection is idle and of the other version each time.
+    let authority = Authority::new();
+    let origin = TlsOrigin::telling(&authority, "app.internal", "ssl http2").await;
+    let turnstile = Turnstile::before(origin.address);
+    let mut gateway = before(&turnstile, &authority, "h2").start().await;
+    speaks(&gateway, "HTTP/2.0").await;
+    for (protocol, version) in [
+        ("http/1.1", "HTTP/1.1"),
+        ("h2", "HTTP/2.0"),
+        ("auto", "HTTP/2.0"),
+    ] {
+        let generation = gateway.generation().await;
+        gateway.write_setup(before(&turnstile, &authority, protocol), Writing::Rename);
+        gateway.serves_after(generation).await;
+        let began = Instant::now();
+        speaks(&gateway, version).await;
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+    assert_eq!(turnstile.most(), 1);
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_http2_gives_way_to_a_websocket() {
+    // Goal: HTTP/2 is of no use to who wants to leave HTTP. Method: the one connection speaks HTTP/2 and is idle; a WebSocket comes, and
+    // after it a request again.
+    let authority = Authority::new();
+    let certified = authority.certify("app.internal", Good::Now);
+    let echo = Origin::answering(|_| Reply::WebSocket);
+    let lines = format!(
+        "location /socket {{ proxy_pass http://{}; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; \
+         proxy_set_header Connection upgrade; }}\n{TELL}",
+        echo.address()
+    );
+    let origin = TlsOrigin::start(&authority, &certified, "ssl http2", &lines).await;
+    let turnstile = Turnstile::before(origin.address);
+    let gateway = before(&turnstile, &authority, "auto").start().await;
+    for _ in 0..3 {
+        speaks(&gateway, "HTTP/2.0").await;
+        let socket = websocket(&gateway).await;
+        gateway.get("/").await.assert_problem(503);
+        drop(socket);
+        crate::harness::eventually("it is closed", async || {
+            (gateway.get("/").await.status == 200).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(turnstile.most(), 1);
+}
+
+/// A WebSocket to the origin; it is closed when dropped.
+async fn websocket(gateway: &Gateway) -> RawConnection {
+    let mut socket = gateway.raw().await;
+    socket
+        .write(
+            "GET /socket HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        .await;
+    assert_eq!(socket.read_response_to_head().await.status, 101);
+    socket
+}
