@@ -187,10 +187,7 @@ async fn a_request_under_way_keeps_the_rules_that_it_started_with() {
     let mut gateway = Gateway::passing(&origin).await;
     let mut client = gateway.client().await;
     let request = tokio::spawn(async move { client.get("/slow").await });
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     gateway.write_setup(Setup::new().rules(&version("second")), Writing::Rename);
     serves(&gateway, "second").await;
     assert!(
