@@ -302,6 +302,11 @@ impl Gateway {
 
     // ── operating ──
 
+    /// Its process id.
+    pub fn id(&self) -> Pid {
+        self.process.id()
+    }
+
     /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.process.id(), signal).unwrap();
