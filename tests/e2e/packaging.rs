@@ -160,7 +160,10 @@ async fn the_units_stop_drains_and_waits() {
     let unit = read("packaging/systemd/sluicegate.service");
     let stop = unit
         .lines()
-        .find_map(|line| line.strip_prefix("ExecStop=-/bin/sh -c '")?.strip_suffix('\''))
+        .find_map(|line| {
+            line.strip_prefix("ExecStop=-/bin/sh -c '")?
+                .strip_suffix('\'')
+        })
         .unwrap();
     let late = Reply::After(
         Duration::from_secs(1),
