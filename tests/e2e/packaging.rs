@@ -142,8 +142,8 @@ async fn the_unit_starts_what_the_package_installs() {
 
 #[test]
 fn the_image_finds_every_file_that_a_manifest_names() {
-    // Goal: `docker build` gets past the manifests. Method: it makes empty files for the targets that a manifest names by path, so each target
-    // that a manifest lists has one.
+    // Goal: `docker build` gets past the manifests. Method: it makes empty files for the targets that a manifest names by path, so each
+    // target that a manifest lists has one.
     for manifest in ["Cargo.toml", "limiter/Cargo.toml"] {
         let text = read(manifest);
         let targets = text.split("\n[[").skip(1);
@@ -155,8 +155,8 @@ fn the_image_finds_every_file_that_a_manifest_names() {
 
 #[tokio::test]
 async fn the_units_stop_drains_and_waits() {
-    // Goal: systemd, which kills a main process that it has not started itself without waiting, has nothing left to kill. Method: the script
-    // of `ExecStop=` while a request is under way: it ends after the gateway, which ends after the answer.
+    // Goal: systemd, which kills a main process that it has not started itself without waiting, has nothing left to kill. Method: the
+    // script of `ExecStop=` while a request is under way: it ends after the gateway, which ends after the answer.
     let unit = read("packaging/systemd/sluicegate.service");
     let stop = unit
         .lines()

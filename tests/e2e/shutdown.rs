@@ -242,8 +242,8 @@ async fn a_gateway_that_is_still_opening_ends_in_good_order() {
 
 #[tokio::test]
 async fn a_gateway_that_is_still_opening_hears_what_is_asked_of_it() {
-    // Goal: a reload or a rotation that comes at the start does not end the process. Method: both signals at the moment when the kernel takes
-    // the first connection; the gateway serves, and has read its configuration again.
+    // Goal: a reload or a rotation that comes at the start does not end the process. Method: both signals at the moment when the kernel
+    // takes the first connection; the gateway serves, and has read its configuration again.
     let (mut gateway, _first) = Gateway::as_it_opens(ANSWER).await;
     gateway.signal(Signal::SIGUSR1);
     gateway.signal(Signal::SIGHUP);
