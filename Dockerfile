@@ -12,7 +12,9 @@ WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY limiter/Cargo.toml limiter/
 RUN mkdir -p src limiter/src \
- && sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' Cargo.toml | xargs -r -n 1 install -D /dev/null \
+ && for crate in . limiter; do \
+      sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' $crate/Cargo.toml | xargs -r -I{} install -D /dev/null $crate/{}; \
+    done \
  && touch src/lib.rs limiter/src/lib.rs \
  && echo 'fn main() {}' > src/main.rs \
  && cargo build --release --locked --features otlp --bin sluicegate

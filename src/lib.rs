@@ -28,6 +28,7 @@ pub mod cache;
 pub mod config;
 pub mod explain;
 pub mod live;
+mod retry_after;
 pub mod snapshot;
 pub mod state;
 pub mod store;

@@ -200,7 +200,11 @@ impl Live {
 
     /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
     pub fn reload(&self) {
-        supervisor::reloading();
+        // Before that READY is not this one's to say.
+        let told = self.phase() == Phase::Serving;
+        if told {
+            supervisor::reloading();
+        }
         // Only the reload service calls this, so compile and swap see the same predecessor.
         match config::load(&self.file) {
             Ok(Loaded { rules, warnings }) => {
@@ -211,12 +215,14 @@ impl Live {
             }
             Err(problems) => self.keep(problems.to_string()),
         }
-        supervisor::ready(match self.last_reload() {
-            Some(ReloadReport { error: Some(_), .. }) => {
-                "serving; the configuration was not reloaded"
-            }
-            _ => "serving",
-        });
+        if told {
+            supervisor::ready(match self.last_reload() {
+                Some(ReloadReport { error: Some(_), .. }) => {
+                    "serving; the configuration was not reloaded"
+                }
+                _ => "serving",
+            });
+        }
     }
 
     fn keep(&self, error: String) {

@@ -3,6 +3,7 @@
 mod activation;
 mod drain;
 mod opening;
+mod signals;
 mod sockets;
 pub mod upgrade;
 
@@ -20,11 +21,11 @@ use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};
+use self::signals::{Asked, Signals, Successors};
 use self::sockets::Sockets;
 use self::upgrade::{Claim, Inherited, Succession, Takeover};
 use crate::acme::Renewals;
@@ -54,6 +55,8 @@ pub enum StartError {
     Home(HomeError),
     /// A socket of the service manager cannot be used.
     Activation(std::io::Error),
+    /// Signals cannot be heard.
+    Signals(std::io::Error),
     /// There is no path at which a running gateway could be asked.
     NoUpgradeSocket,
     /// The gateway at this path does not hand over.
@@ -78,6 +81,7 @@ impl std::fmt::Display for StartError {
             Self::Activation(cause) => {
                 write!(f, "a socket of the service manager cannot be used: {cause}")
             }
+            Self::Signals(cause) => write!(f, "signals cannot be heard: {cause}"),
             Self::NoUpgradeSocket => f.write_str(NO_UPGRADE_SOCKET),
             Self::Takeover(path, cause) => write!(
                 f,
@@ -134,6 +138,8 @@ pub fn serve(
             (Some(takeover), inherited)
         }
     };
+    // A start that waits for the gateway before can be broken off; from here on something is open.
+    let signals = Signals::listen().map_err(StartError::Signals)?;
     let addresses = rules.listeners.iter().map(|listener| listener.address);
     let addresses = addresses.chain([rules.admin.address]);
     let sockets = Arc::new(Sockets::open(addresses, sockets)?);
@@ -145,6 +151,7 @@ pub fn serve(
     let snapshot = live.snapshot();
     let rules = &snapshot.rules;
 
+    let reload = Arc::new(Notify::new());
     let mut server = Server::new_with_opt_and_conf(None, configuration(rules));
     let conf = Arc::clone(&server.configuration);
     let mut opening = Opening::of(&sockets);
@@ -158,7 +165,10 @@ pub fn serve(
     let unretired = retire.clone();
     let desk = AdminDesk::service(&live, rules.admin.address);
     server.add_service(opening.add(desk, Closes::When(retired)));
-    server.add_service(background_service("reload", Reloads(Arc::clone(&live))));
+    server.add_service(background_service(
+        "reload",
+        Reloads::new(Arc::clone(&live), Arc::clone(&reload)),
+    ));
     server.add_service(background_service(
         "health",
         HealthChecks(Arc::clone(&live)),
@@ -173,11 +183,24 @@ pub fn serve(
     add_services(&mut server);
 
     let succession = Succession::of(&sockets, &live);
+    let (tell_opened, opened) = watch::channel(false);
+    let drain = Arc::new(Notify::new());
+    signals.obey(Asked {
+        live: Arc::clone(&live),
+        succession: Arc::clone(&succession),
+        successors: match upgrade_socket {
+            Some(_) => Successors::Possible,
+            None => Successors::Impossible,
+        },
+        reload,
+        drain: Arc::clone(&drain),
+    });
     let stop = Stop {
         live: Arc::clone(&live),
         sockets,
         succession: Arc::clone(&succession),
-        can_hand_over: upgrade_socket.is_some(),
+        drain,
+        opened,
         retire,
     };
     let start = Start {
@@ -185,6 +208,7 @@ pub fn serve(
         takeover,
         upgrade_socket,
         succession: Arc::clone(&succession),
+        tell_opened,
     };
     start.complete(opening.complete());
     exit_when_drained(&server, Arc::clone(&live), succession);
@@ -248,6 +272,7 @@ struct Start {
     takeover: Option<Takeover>,
     upgrade_socket: Option<PathBuf>,
     succession: Arc<Succession>,
+    tell_opened: watch::Sender<bool>,
 }
 
 impl Start {
@@ -259,6 +284,7 @@ impl Start {
                 std::process::exit(1);
             }
             self.live.enter(Phase::Serving);
+            self.tell_opened.send_replace(true);
             let claim = match self.takeover.map(Takeover::complete) {
                 None => Claim::IfUnanswered,
                 Some(Ok(())) => {
@@ -319,90 +345,30 @@ fn server_options(rules: &Rules) -> HttpServerOptions {
     options
 }
 
-/// Ends the process: SIGTERM drains, SIGINT stops at once, and so does, after a drain, a successor that has taken over.
+/// Ends the process: when a signal asks for a drain, or a successor has taken over.
 struct Stop {
     live: Arc<Live>,
     sockets: Arc<Sockets>,
     succession: Arc<Succession>,
-    can_hand_over: bool,
+    drain: Arc<Notify>,
+    opened: watch::Receiver<bool>,
     retire: watch::Sender<bool>,
 }
 
 #[async_trait]
 impl ShutdownSignalWatch for Stop {
     async fn recv(&self) -> ShutdownSignal {
-        let mut signals = match Signals::listen() {
-            Ok(signals) => signals,
-            Err(error) => {
-                error!("cannot listen to signals: {error}");
-                std::process::exit(1)
-            }
-        };
-        loop {
-            tokio::select! {
-                _ = signals.interrupt.recv() => {
-                    info!("SIGINT: stopping");
-                    supervisor::stopping();
-                    save_log(&self.live);
-                    // Returning would drop the runtimes under Pingora's accept loops, which then spin on errors, sometimes for ever.
-                    std::process::exit(0)
-                }
-                _ = signals.terminate.recv() => {
-                    info!("SIGTERM: draining");
-                    self.succession.stop();
-                    supervisor::stopping();
-                    break;
-                }
-                _ = signals.quit.recv() => {
-                    if !self.can_hand_over {
-                        info!("SIGQUIT: draining, since no successor can take over; {NO_UPGRADE_SOCKET}");
-                        self.succession.stop();
-                        supervisor::stopping();
-                        break;
-                    }
-                    self.await_successor();
-                }
-                () = self.succession.handed_over() => {
-                    // Nobody holds the receiver when the admin listener failed.
-                    let _ = self.retire.send(true);
-                    break;
-                }
+        tokio::select! {
+            () = self.drain.notified() => {}
+            () = self.succession.handed_over() => {
+                // Nobody holds the receiver when the admin listener failed.
+                let _ = self.retire.send(true);
             }
         }
+        // A listener that is only being opened would find its socket gone. A start that fails ends the process itself.
+        let _ = self.opened.clone().wait_for(|opened| *opened).await;
         self.live.enter(Phase::Draining);
         self.sockets.close();
         ShutdownSignal::GracefulTerminate
-    }
-}
-
-impl Stop {
-    /// SIGQUIT is how Pingora's servers are told that a successor was started. Here that one may come at any time, and if it does not
-    /// come nothing ends.
-    fn await_successor(&self) {
-        info!("SIGQUIT: waiting for a successor, `sluicegate run --upgrade`");
-        let succession = Arc::clone(&self.succession);
-        tokio::spawn(async move {
-            tokio::time::sleep(bounds::UPGRADE_PATIENCE).await;
-            if succession.is_serving() {
-                warn!("no successor has taken over, this process goes on");
-            }
-        });
-    }
-}
-
-/// The signals that end a process.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    quit: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            quit: signal(SignalKind::quit())?,
-        })
     }
 }

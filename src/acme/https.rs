@@ -10,18 +10,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
-use http::{HeaderMap, Method, Request, Uri};
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Method, Request, Uri};
 use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use jiff::fmt::rfc2822;
-use sluicegate_limiter::Timestamp;
 use tokio::net::TcpStream;
 
 use crate::bounds;
 use crate::clock;
+use crate::retry_after::retry_after;
 use crate::store::Tls;
 
 /// The way to one ACME server.
@@ -136,17 +135,6 @@ fn distrust(error: &io::Error) -> String {
     format!("the TLS handshake fails: {text}")
 }
 
-/// RFC 9110 §10.2.3: seconds, or a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    let date = u64::try_from(date.as_second()).ok()?;
-    Some(Timestamp::from_secs(date).saturating_since(now))
-}
-
 impl Pauses {
     /// What the latest refusal asked for; asked once.
     pub(super) fn take(&self) -> Option<Duration> {
@@ -170,22 +158,6 @@ impl std::error::Error for NoAnswer {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Goal: both forms of Retry-After are read. Method: 1994-11-06 08:49:37, RFC 9110's own example, seen a minute before and after.
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        const DATE: u64 = 784_111_777;
-        let asked = |text: &str, now: u64| {
-            let mut headers = HeaderMap::new();
-            headers.insert(RETRY_AFTER, text.parse().unwrap());
-            retry_after(&headers, Timestamp::from_secs(now)).map(|pause| pause.as_secs())
-        };
-        assert_eq!(asked("120", 0), Some(120));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE - 60), Some(60));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
-        assert_eq!(asked("soon", 0), None);
-        assert_eq!(asked("-1", 0), None);
-    }
 
     /// Goal: no request goes elsewhere than over TLS to the host that is named. Method: URLs as a directory may hold them.
     #[test]

@@ -105,6 +105,15 @@ fn freshness_is_what_is_said_less_the_age() {
             &[("expires", "Sun, 06 Nov 2094 08:49:37 GMT")][..],
             Some(-1),
         ),
+        // The second is no date of one that is: RFC 9111 §5.3.
+        (
+            &[
+                date,
+                ("expires", "Sun, 06 Nov 1994 08:50:37 GMT"),
+                ("expires", "Sun, 06 Nov 1994 08:50:37 GMT"),
+            ][..],
+            Some(-1),
+        ),
         (&[date][..], None),
         (&[("cache-control", "public")][..], None),
     ] {
@@ -134,6 +143,9 @@ fn answers_are_shared_as_far_as_they_say() {
             assert_eq!(stored, expected, "{control}: {asker:?}");
         }
     }
+    // Who does not know the status does not understand it, RFC 9111 §5.2.2.3.
+    let understood = [("cache-control", "max-age=60, no-store, must-understand")];
+    assert!(judged(299, &understood, Asker::Anybody, &rules()).is_err());
     let varies = [("cache-control", "max-age=60"), ("vary", "Cookie")];
     assert!(judged(200, &varies, Asker::WithCookie, &rules()).is_ok());
     assert!(judged(200, &varies, Asker::Authorised, &rules()).is_err());

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -13,9 +13,7 @@ pub(super) fn man() -> u8 {
     let mut command = Arguments::command();
     command.build();
     let mut page = Vec::new();
-    let rendered = Man::new(command.clone())
-        .title("SLUICEGATE")
-        .render(&mut page);
+    let rendered = head(&command, &mut page);
     for each in command.get_subcommands_mut() {
         if each.is_hide_set() || each.get_name() == "help" {
             continue;
@@ -35,6 +33,17 @@ pub(super) fn man() -> u8 {
         page.extend(b".fi\n");
     }
     write(rendered.map(|()| page))
+}
+
+/// All but the list of commands, which names a page for each: there is this one.
+fn head(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    let man = Man::new(command.clone()).title("SLUICEGATE");
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    man.render_version_section(page)
 }
 
 /// Writes the completions for a shell to the standard output.

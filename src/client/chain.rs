@@ -262,5 +262,10 @@ mod tests {
             elements(&headers, &name, Quotes::Plain).collect::<Vec<_>>(),
             [b"b"]
         );
+        // All elements count, not each: eight of a thousand bytes, with their commas, leave no room for a ninth.
+        let element = format!(",{}", "a".repeat(1000));
+        let chain = HeaderValue::from_str(&element.repeat(20)).unwrap();
+        headers.insert(&name, chain);
+        assert_eq!(elements(&headers, &name, Quotes::Plain).count(), 8);
     }
 }

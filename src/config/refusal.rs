@@ -41,7 +41,7 @@ const OWN: [HeaderName; 6] = [
 ];
 
 /// Fields of one hop, RFC 9110 §7.6.1: they would speak of a connection that the writer of a file does not know.
-const OF_ONE_HOP: [HeaderName; 7] = [
+pub(super) const OF_ONE_HOP: [HeaderName; 7] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),

@@ -2,7 +2,6 @@
 //!
 //! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
 //! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and that of what it leads to.
-//! SIGUSR1, which reopens the access log, is heard here too, since it is the other thing that an operator asks of a running process.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{error, info, warn};
+use log::{info, warn};
 use notify::event::ModifyKind;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::live::Live;
 
@@ -24,44 +22,48 @@ use crate::live::Live;
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// The background service.
-pub struct Reloads(pub Arc<Live>);
+pub struct Reloads {
+    live: Arc<Live>,
+    hangup: Arc<Notify>,
+}
+
+impl Reloads {
+    /// Reloads `live` when its files change, and when `hangup` says that SIGHUP came.
+    #[must_use]
+    pub fn new(live: Arc<Live>, hangup: Arc<Notify>) -> Self {
+        Self { live, hangup }
+    }
+}
 
 #[async_trait]
 impl BackgroundService for Reloads {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let (Some(mut hangup), Some(mut reopen)) = (
-            listen(SignalKind::hangup()),
-            listen(SignalKind::user_defined1()),
-        ) else {
-            return;
-        };
         // One pending event is enough: it means "look again".
         let (events, mut changes) = mpsc::channel(1);
         // The first look is for what changed before anybody watched.
         let _ = events.try_send(());
-        let mut files = self.0.files();
+        let mut files = self.live.files();
         let mut directories = directories_of(&files);
         let mut watcher = watch(&directories, &files, events.clone());
-        let mut seen = self.0.version_at_start.clone();
+        let mut seen = self.live.version_at_start.clone();
         loop {
             tokio::select! {
-                _ = hangup.recv() => {
+                () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
                     seen = Version::of(&files);
-                    self.0.reload();
+                    self.live.reload();
                 }
-                _ = reopen.recv() => self.0.recorder.log.reopen(),
                 Some(()) = changes.recv() => {
                     settle(&mut changes).await;
                     let version = Version::of(&files);
                     if version != seen {
                         seen = version;
-                        self.0.reload();
+                        self.live.reload();
                     }
                 }
                 _ = shutdown.changed() => return,
             }
-            let named = self.0.files();
+            let named = self.live.files();
             let around = directories_of(&named);
             if named != files || around != directories {
                 // The old watcher goes first, so that no directory is watched twice.
@@ -102,14 +104,6 @@ impl Version {
         };
         Self(files.iter().map(version).collect())
     }
-}
-
-fn listen(kind: SignalKind) -> Option<Signal> {
-    signal(kind)
-        .inspect_err(|failure| {
-            error!("signals cannot be heard, nothing will be reloaded: {failure}")
-        })
-        .ok()
 }
 
 /// Waits until no event came for [`SETTLE`], at most ten times as long.

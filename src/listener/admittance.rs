@@ -325,5 +325,10 @@ mod tests {
             next.belongs_to(address("192.0.2.1"), &rules, &seed()),
             Ok(())
         );
+        // Nor does it stand in its own way.
+        assert_eq!(
+            next.belongs_to(address("192.0.2.1"), &rules, &seed()),
+            Ok(())
+        );
     }
 }

@@ -158,30 +158,11 @@ fn failed(limit: &str, what: &str, error: &StateError) -> Survival {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::{Ask, Cost, KeyHash, Outcome, Period, Rate, Rates, decide};
+    use sluicegate_limiter::{Ask, Cost, KeyHash, Outcome, decide};
 
     use super::super::Lasting;
+    use super::super::test_limits::{MEANING, NOW, capacity, open, policy};
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
-    const MEANING: Meaning<'static> = Meaning {
-        name: "otp",
-        key: "client.ip/32,/64",
-    };
-
-    fn policy(count: u32, secs: u32) -> Policy {
-        let period = Period::from_secs(secs).expect("a period");
-        let rate = Rate::new(count, period).expect("a rate");
-        Rates::new([rate]).expect("rates").into()
-    }
-
-    fn capacity() -> Capacity {
-        Capacity::new(100).expect("a capacity")
-    }
-
-    fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
-        home.limit(MEANING, policy, capacity(), None, NOW)
-    }
 
     fn admits(limit: &Limit) -> bool {
         let ask = Ask {

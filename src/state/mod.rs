@@ -24,6 +24,8 @@ use crate::clock;
 mod bans;
 mod keeper;
 mod legacy;
+#[cfg(test)]
+mod test_limits;
 
 pub use keeper::Keeper;
 pub use legacy::Legacy;
@@ -370,25 +372,10 @@ fn advice(error: &StateError) -> &'static str {
 mod tests {
     use std::time::Duration;
 
-    use sluicegate_limiter::{Clock, Period, Rate, Rates};
+    use sluicegate_limiter::Clock;
 
+    use super::test_limits::{MEANING, NOW, capacity, open, policy};
     use super::*;
-
-    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
-    const MEANING: Meaning<'static> = Meaning {
-        name: "otp",
-        key: "client.ip/32,/64",
-    };
-
-    fn policy(count: u32, secs: u32) -> Policy {
-        let period = Period::from_secs(secs).expect("a period");
-        let rate = Rate::new(count, period).expect("a rate");
-        Rates::new([rate]).expect("rates").into()
-    }
-
-    fn capacity() -> Capacity {
-        Capacity::new(100).expect("a capacity")
-    }
 
     /// A home that keeps no time, so that the tests of this process keep theirs.
     fn home(path: &Path) -> Home {
@@ -405,10 +392,6 @@ mod tests {
     /// 31 days before `now`, since the epoch.
     fn long_before(now: Timestamp) -> Duration {
         Duration::from_nanos(now.as_nanos()) - Duration::from_secs(31 * 24 * 60 * 60)
-    }
-
-    fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
-        home.limit(MEANING, policy, capacity(), None, NOW)
     }
 
     fn edit(home: &Home, (limit, survival): &(Limit, Survival), policy: &Policy) -> Survival {

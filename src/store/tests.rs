@@ -8,6 +8,7 @@ use sluicegate_limiter::{
 
 use super::script::KeyName;
 use super::settle::Undecided;
+use super::strict::Said;
 use super::*;
 use crate::config::parse;
 use crate::config::rules::OnStoreFailure;
@@ -103,6 +104,22 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     let refused = reserve(&[limit.ask()], NOW).await;
     assert!(matches!(refused, Ruling::Refused(_)), "{refused:?}");
     assert_eq!((limit.left(), units()), (0, 0));
+}
+
+/// Goal: nothing is counted twice. Method: a charge of which nobody knows whether it arrived is owed to nobody; one that surely did not is.
+#[tokio::test]
+async fn what_may_have_arrived_is_not_told_again() {
+    let store = away();
+    let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
+    for (trouble, owed) in [
+        (Trouble::TimedOut, 0),
+        (Trouble::Lost, 0),
+        (Trouble::Away, 1),
+    ] {
+        let said = fallback::decide(&[&limit.ask()], &trouble, NOW);
+        assert!(matches!(said, Said::Admitted(..)), "{trouble:?}");
+        assert_eq!(store.unsent().keys(), owed, "{trouble:?}");
+    }
 }
 
 /// Goal: all or nothing without a store too (contract C2). Method: beside a limit with room one that has none, one that is open, one that

@@ -22,13 +22,6 @@ fn as_asked() -> Origin {
     })
 }
 
-async fn received(origin: &Origin, count: usize) {
-    eventually("the requests arrive", async || {
-        (origin.count() == count).then_some(())
-    })
-    .await;
-}
-
 /// Sends a request that will not be answered.
 async fn hang(gateway: &Gateway) -> RawConnection {
     let mut raw = gateway.raw().await;
@@ -58,7 +51,7 @@ async fn no_more_than_so_many_of_a_key_are_in_flight() {
     let mut client = gateway.client().await;
     let left = client.get("/").await.remaining("a");
     let hanging = [hang(&gateway).await, hang(&gateway).await];
-    received(&origin, 3).await;
+    origin.is_asked(3).await;
     let mut refused = Vec::new();
     for _ in 0..3 {
         // The second and third time the quick path answers.
@@ -111,7 +104,7 @@ async fn a_thousand_aborted_connections_leave_nothing_in_flight() {
         for _ in 0..1_000 {
             hanging.push(hang(&gateway).await);
         }
-        received(&origin, 1_000 * round).await;
+        origin.is_asked(1_000 * round).await;
         assert_eq!(gateway.get("/").await.status, 429);
         drop(hanging);
         all_came_back(&gateway).await;
@@ -149,7 +142,7 @@ async fn every_stream_of_http_2_counts() {
             tokio::spawn(async move { h2c.send(get("/hang")).await })
         })
         .collect();
-    received(&origin, 2).await;
+    origin.is_asked(2).await;
     assert_eq!(h2c.send(get("/")).await.violated(), ["a-concurrency"]);
     hanging.iter().for_each(tokio::task::JoinHandle::abort);
     all_came_back(&gateway).await;
@@ -239,7 +232,7 @@ async fn a_reload_keeps_what_is_in_flight() {
     let origin = as_asked();
     let mut gateway = Gateway::before(&origin, &in_flight(2)).await;
     let hanging = [hang(&gateway).await, hang(&gateway).await];
-    received(&origin, 2).await;
+    origin.is_asked(2).await;
     for (most, status) in [(1, 429), (3, 200), (2, 429)] {
         gateway.reload(&in_flight(most)).await;
         assert_eq!(gateway.get("/").await.status, status, "{most}");

@@ -257,10 +257,7 @@ async fn a_client_that_leaves_frees_its_origin_connection() {
     let gateway = Gateway::passing(&origin).await;
     let mut raw = gateway.raw().await;
     raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
-    eventually("the request arrives", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     drop(raw);
     eventually("the origin's connection is closed", async || {
         (origin.open_connections() == 0).then_some(())

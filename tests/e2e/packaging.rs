@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -137,6 +138,51 @@ async fn the_unit_starts_what_the_package_installs() {
     }
     assert!(configuration.contains("\"/var/lib/sluicegate/state\""));
     assert!(configuration.contains("\"/var/log/sluicegate/access.log\""));
+}
+
+#[test]
+fn the_image_finds_every_file_that_a_manifest_names() {
+    // Goal: `docker build` gets past the manifests. Method: it makes empty files for the targets that a manifest names by path, so each
+    // target that a manifest lists has one.
+    for manifest in ["Cargo.toml", "limiter/Cargo.toml"] {
+        let text = read(manifest);
+        let targets = text.split("\n[[").skip(1);
+        for target in targets.map(|rest| rest.split("\n[").next().unwrap_or(rest)) {
+            assert!(target.contains("\npath = \""), "{manifest}: [[{target}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_units_stop_drains_and_waits() {
+    // Goal: systemd, which kills a main process that it has not started itself without waiting, has nothing left to kill. Method: the
+    // script of `ExecStop=` while a request is under way: it ends after the gateway, which ends after the answer.
+    let unit = read("packaging/systemd/sluicegate.service");
+    let stop = unit
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("ExecStop=-/bin/sh -c '")?
+                .strip_suffix('\'')
+        })
+        .unwrap();
+    let late = Reply::After(
+        Duration::from_secs(1),
+        Box::new(Answer::new(200).body("late").into()),
+    );
+    let origin = Origin::answering(move |_| late.clone());
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut client = gateway.client().await;
+    let request = tokio::spawn(async move { client.get("/").await });
+    origin.is_asked(1).await;
+    let mut script = std::process::Command::new("/bin/sh")
+        .args(["-c", stop])
+        .env("MAINPID", gateway.id().to_string())
+        .spawn()
+        .unwrap();
+    assert_eq!(request.await.unwrap().text(), "late");
+    assert!(script.try_wait().unwrap().is_none(), "it does not wait");
+    assert_eq!(gateway.exit_code().await, 0);
+    eventually("the script ends", async || script.try_wait().unwrap()).await;
 }
 
 #[tokio::test]

@@ -171,6 +171,39 @@ async fn an_edit_of_the_listener_waits_for_a_restart_and_says_so() {
         "{status}"
     );
     assert!(gateway.stderr().contains("restart"), "{}", gateway.stderr());
+    // A reload that fails afterwards does not take that back.
+    gateway.write_rules("nonsense", Writing::Rename);
+    eventually("the failure is told", async || {
+        last_reload(&gateway).await["error"]
+            .is_string()
+            .then_some(())
+    })
+    .await;
+    let status = gateway.status().await;
+    let pending = status["configuration"]["pending_restart"].to_string();
+    assert!(pending.contains("listener"), "{status}");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_opened_leaves_the_old_rules_serving() {
+    // Goal: a reload is whole or none. Method: new rules whose access log is a directory.
+    let text = |access: &str, route: &str| {
+        format!(
+            "[[listener]]\naddress = \"{{listener}}\"\n[admin]\naddress = \"{{admin}}\"\n[log]\naccess = \"{access}\"\n{}",
+            version(route)
+        )
+    };
+    let first = Setup::new().whole(&text("{directory}/access.log", "first"));
+    let mut gateway = first.start().await;
+    let broken = Setup::new().whole(&text("{directory}", "second"));
+    gateway.write_setup(broken, Writing::Rename);
+    let error = eventually("the failure is told", async || {
+        let report = last_reload(&gateway).await;
+        report["error"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(error.contains("log.access"), "{error}");
+    serves(&gateway, "first").await;
 }
 
 #[tokio::test]
@@ -187,10 +220,7 @@ async fn a_request_under_way_keeps_the_rules_that_it_started_with() {
     let mut gateway = Gateway::passing(&origin).await;
     let mut client = gateway.client().await;
     let request = tokio::spawn(async move { client.get("/slow").await });
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     gateway.write_setup(Setup::new().rules(&version("second")), Writing::Rename);
     serves(&gateway, "second").await;
     assert!(

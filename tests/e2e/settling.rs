@@ -20,14 +20,6 @@ fn as_asked() -> Origin {
     })
 }
 
-/// Waits until the origin has received so many requests.
-async fn received(origin: &Origin, count: usize) {
-    eventually("the request arrives", async || {
-        (origin.count() == count).then_some(())
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_thousand_parallel_guesses_reach_the_origin_five_times() {
     // Goal: guesses that are sent before the first is answered do not slip through. Method: 1,000 connections ask at once, and the
@@ -102,14 +94,14 @@ async fn a_reservation_is_given_back_however_the_request_ends() {
     let mut raw = gateway.raw().await;
     raw.write("GET /hang HTTP/1.1\r\nHost: a.test\r\n\r\n")
         .await;
-    received(&origin, 1).await;
+    origin.is_asked(1).await;
     assert_eq!(gateway.get("/401").await.status, 429, "it is reserved");
     drop(raw);
     gateway.access_lines(2).await;
 
     let h2c = gateway.h2c().await;
     let hanging = tokio::spawn(async move { h2c.send(get("/hang")).await });
-    received(&origin, 2).await;
+    origin.is_asked(2).await;
     hanging.abort();
     gateway.access_lines(3).await;
 

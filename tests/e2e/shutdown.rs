@@ -21,16 +21,9 @@ async fn sigterm_finishes_what_is_under_way_and_then_ends() {
     let idle = gateway.client().await;
     let mut client = gateway.client().await;
     let request = tokio::spawn(async move { client.get("/slow").await });
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     gateway.signal(Signal::SIGTERM);
-    let address = gateway.address();
-    eventually("new connections are refused", async || {
-        Client::try_connect(address).await.is_err().then_some(())
-    })
-    .await;
+    gateway.is_closed().await;
     assert!(
         !request.is_finished(),
         "the listener closed only after the request"
@@ -55,10 +48,7 @@ async fn a_draining_gateway_says_that_it_is_not_ready() {
     let mut gateway = Gateway::passing(&origin).await;
     let mut client = gateway.client().await;
     let request = tokio::spawn(async move { client.get("/slow").await });
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     gateway.signal(Signal::SIGTERM);
     let admin = gateway.admin_address();
     eventually("it is not ready", async || {
@@ -84,10 +74,7 @@ async fn a_stream_of_http2_under_way_is_finished() {
     let client = gateway.h2c().await;
     let streams = [client.clone(), client]
         .map(|client| tokio::spawn(async move { client.send(get("/slow")).await }));
-    eventually("the requests are under way", async || {
-        (origin.count() == 2).then_some(())
-    })
-    .await;
+    origin.is_asked(2).await;
     gateway.signal(Signal::SIGTERM);
     for stream in streams {
         assert_eq!(stream.await.unwrap().text(), "late");
@@ -111,10 +98,7 @@ async fn a_busy_connection_is_closed_between_requests_and_not_within_one() {
     let slow = tokio::spawn(async move { slow.get("/slow").await });
     let mut client = gateway.client().await;
     assert_eq!(client.get("/").await.status, 200);
-    eventually("the slow request is under way", async || {
-        (origin.count() == 2).then_some(())
-    })
-    .await;
+    origin.is_asked(2).await;
     gateway.signal(Signal::SIGTERM);
     let end = loop {
         match client.try_send(get("/")).await {
@@ -150,10 +134,7 @@ async fn a_drain_ends_at_its_timeout() {
     let mut gateway = Gateway::before(&origin, rules).await;
     let mut raw = gateway.raw().await;
     raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     let started = Instant::now();
     gateway.signal(Signal::SIGTERM);
     assert_eq!(gateway.exit_code().await, 0);
@@ -193,10 +174,7 @@ async fn an_upgraded_connection_counts_as_under_way() {
     });
     open.await.unwrap();
     gateway.signal(Signal::SIGTERM);
-    eventually("new connections are refused", async || {
-        Client::try_connect(address).await.is_err().then_some(())
-    })
-    .await;
+    gateway.is_closed().await;
     signalled.send(()).unwrap();
     assert_eq!(
         talk.await.unwrap().into_text().unwrap().as_str(),
@@ -212,10 +190,7 @@ async fn sigint_ends_at_once() {
     let mut gateway = Gateway::passing(&origin).await;
     let mut raw = gateway.raw().await;
     raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    eventually("the request is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     let started = Instant::now();
     gateway.signal(Signal::SIGINT);
     assert_eq!(gateway.exit_code().await, 0);
@@ -224,4 +199,58 @@ async fn sigint_ends_at_once() {
         "{:?}",
         started.elapsed()
     );
+}
+
+#[tokio::test]
+async fn sigint_ends_a_drain_too() {
+    // Goal: who does not want to wait any longer need not. Method: a drain that would take half a minute, then the signal.
+    let origin = slow_origin(Duration::from_secs(30));
+    let mut gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    origin.is_asked(1).await;
+    gateway.signal(Signal::SIGTERM);
+    gateway.is_closed().await;
+    let started = Instant::now();
+    gateway.signal(Signal::SIGINT);
+    assert_eq!(gateway.exit_code().await, 0);
+    assert!(
+        started.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+const ANSWER: &str = "[[route]]\npath = \"/\"\nrespond = { status = 200 }";
+
+#[tokio::test]
+async fn a_gateway_that_is_still_opening_ends_in_good_order() {
+    // Goal: a signal that comes as early as the first connection ends nothing by force. Method: each of those that end a process, at the
+    // moment when the kernel takes a connection for it; the exit code is that of an end in good order.
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT] {
+        let (mut gateway, _first) = Gateway::as_it_opens(ANSWER).await;
+        gateway.signal(signal);
+        assert_eq!(gateway.exit_code().await, 0, "{signal}");
+        let told = if signal == Signal::SIGINT {
+            "stopping"
+        } else {
+            "drained"
+        };
+        assert!(gateway.stderr().contains(told), "{}", gateway.stderr());
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_still_opening_hears_what_is_asked_of_it() {
+    // Goal: a reload or a rotation that comes at the start does not end the process. Method: both signals at the moment when the kernel
+    // takes the first connection; the gateway serves, and has read its configuration again.
+    let (mut gateway, _first) = Gateway::as_it_opens(ANSWER).await;
+    gateway.signal(Signal::SIGUSR1);
+    gateway.signal(Signal::SIGHUP);
+    gateway.ready().await;
+    eventually("the configuration is read again", async || {
+        gateway.stderr().contains("SIGHUP: reloading").then_some(())
+    })
+    .await;
+    assert_eq!(gateway.get("/").await.status, 200);
 }

@@ -9,7 +9,7 @@
 //! A request that still holds the old bans when the new ones are in use does not see what began only there. What a
 //! smaller capacity has no room for is forgotten, first of all what is only remembered ([`BanTallies::not_kept`]).
 
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::algorithm::Word;
 use crate::capacity::Capacity;
@@ -41,60 +41,50 @@ impl Bans {
         now: Timestamp,
         make: impl FnOnce(Tallies) -> Table<1>,
     ) -> Self {
-        let mut latest = self;
-        loop {
-            // Held until the copy is complete. The lock guards no data, so a poisoned one is as good.
-            let turn = latest
-                .docket
-                .edits
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some(next) = latest.docket.successor.get() {
-                drop(turn);
-                latest = next;
-                continue;
-            }
-            if capacity == latest.capacity {
-                return Self {
-                    rules,
-                    ..latest.clone()
-                };
-            }
-            let table = make(latest.docket.table.tallies());
-            let next = Self::within(rules, capacity, Docket::new(table));
-            let next = latest.docket.successor.get_or_init(|| next).clone();
-            // SeqCst: a ban that the copy misses sees the successor. After it is set, so that who sees the flag finds it.
-            latest.docket.moved.store(true, Ordering::SeqCst);
-            next.docket.counts.add(&latest.docket.counts);
-            latest.copy_into(&next, now);
-            return next;
+        // Held until the copy is complete.
+        let (latest, _turn) = self.latest();
+        if capacity == latest.capacity {
+            return Self {
+                rules,
+                ..latest.clone()
+            };
         }
+        let table = make(latest.docket.table.tallies());
+        let next = Self::within(rules, capacity, Docket::new(table));
+        let next = latest.docket.successor.get_or_init(|| next).clone();
+        // SeqCst: a ban that the copy misses sees the successor. After it is set, so that who sees the flag finds it.
+        latest.docket.moved.store(true, Ordering::SeqCst);
+        next.docket.counts.add(&latest.docket.counts);
+        latest.copy_into(&next, now);
+        next
     }
 
     /// Forgets every ban of `key`: an operator's pardon. What was in force, if anything.
     ///
     /// Waits for an edit of the capacity that is under way, so that its copy brings back nothing.
     pub fn lift(&self, key: KeyHash, now: Timestamp) -> Option<Banned> {
+        let (latest, _turn) = self.latest();
+        let at = latest.docket.table.address(key);
+        let banned = latest.standing(key, now);
+        let none = Sentence::none(mark(at)).word();
+        let _ = latest
+            .docket
+            .table
+            .change_word(at, |word| (word != none).then_some(none));
+        banned
+    }
+
+    /// The last of those that replace these, or these, and the turn to edit them: nothing replaces them while it is held.
+    fn latest(&self) -> (&Self, MutexGuard<'_, ()>) {
         let mut latest = self;
         loop {
-            let turn = latest
-                .docket
-                .edits
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some(next) = latest.docket.successor.get() {
-                drop(turn);
-                latest = next;
-                continue;
+            let edits = &latest.docket.edits;
+            // The lock guards no data, so a poisoned one is as good.
+            let turn = edits.lock().unwrap_or_else(PoisonError::into_inner);
+            match latest.docket.successor.get() {
+                None => return (latest, turn),
+                Some(next) => latest = next,
             }
-            let at = latest.docket.table.address(key);
-            let banned = latest.standing(key, now);
-            let none = Sentence::none(mark(at)).word();
-            let _ = latest
-                .docket
-                .table
-                .change_word(at, |word| (word != none).then_some(none));
-            return banned;
         }
     }
 

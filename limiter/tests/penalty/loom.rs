@@ -8,6 +8,7 @@ use sluicegate_limiter::{
     BanRules, Bans, Concurrency, Factor, Permit, Permits, Struck, lose_patience,
 };
 
+use crate::both;
 use crate::common::{after, key};
 
 /// Newcomers take too long without a bound. What breaks here needs two preemptions.
@@ -25,16 +26,6 @@ fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
     builder.preemption_bound = Some(2);
     builder.max_branches = 20_000;
     builder.check(model);
-}
-
-/// Runs both at once; what each says.
-fn both<T: Send + 'static>(
-    one: impl FnOnce() -> T + Send + 'static,
-    other: impl FnOnce() -> T,
-) -> (T, T) {
-    let thread = thread::spawn(one);
-    let here = other();
-    (thread.join().expect("the other thread ends"), here)
 }
 
 fn permits(max: u32) -> Arc<Permits> {

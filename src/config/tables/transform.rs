@@ -14,6 +14,7 @@ use crate::bounds::FIELD_EDITS;
 use crate::config::field::{Field, all, quoted};
 use crate::config::pattern;
 use crate::config::problem::Mistake;
+use crate::config::refusal::OF_ONE_HOP;
 use crate::config::report::Place;
 use crate::config::rules::{
     FieldEdits, PathPattern, RedirectPlace, RedirectQuery, RedirectRules, Segment, ShapeRules,
@@ -237,18 +238,8 @@ fn values(
     all(read.collect::<Vec<_>>())
 }
 
-/// Fields of one hop, RFC 9110 §7.6.1, and those that frame a message.
-const OF_ONE_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::CONTENT_LENGTH,
-    header::EXPECT,
-];
+/// Fields that frame a message.
+const FRAMING: [HeaderName; 2] = [header::CONTENT_LENGTH, header::EXPECT];
 
 /// Fields that the gateway tells origins about the client, or clients about themselves.
 const OWN: [&str; 5] = [
@@ -266,7 +257,7 @@ fn name(text: &str, message: Message, edit: Edit) -> Result<HeaderName, Mistake>
     })?;
     let wrong =
         |why: &str, advice: &str| Err(Mistake::with_advice(format!("{name} {why}"), advice));
-    if OF_ONE_HOP.contains(&name) {
+    if OF_ONE_HOP.contains(&name) || FRAMING.contains(&name) {
         return wrong(
             "speaks of a connection or frames a message, which is the gateway's affair",
             "leave it out",

@@ -1,18 +1,16 @@
 //! Owns the way to the collector: one connection, kept from call to call, each call bounded in time and bytes.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Request, Uri};
+use http::header::{CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use http::{Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use sluicegate_limiter::Timestamp;
 use tokio::net::TcpStream;
 
 use super::answer::Answer;
 use crate::config::rules::{OtlpPlace, OtlpRules};
+use crate::retry_after::retry_after;
 use crate::{bounds, clock};
 
 const NAME: &str = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
@@ -122,35 +120,4 @@ fn request(rules: &OtlpRules, body: Bytes) -> Result<Request<Full<Bytes>>, Strin
         request.headers_mut().insert(name.clone(), value.clone());
     }
     Ok(request)
-}
-
-/// RFC 9110 §10.2.3: seconds, or a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    let date = date.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Timestamp::from_secs(date.as_secs()).saturating_since(now))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: both forms of Retry-After are read. Method: RFC 9110's own example, seen a minute before and after, and what is neither.
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        const DATE: u64 = 784_111_777;
-        let asked = |text: &'static str, now: u64| {
-            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
-            retry_after(&headers, Timestamp::from_secs(now)).map(|pause| pause.as_secs())
-        };
-        assert_eq!(asked("120", 0), Some(120));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE - 60), Some(60));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
-        assert_eq!(asked("soon", 0), None);
-        assert_eq!(asked("-1", 0), None);
-    }
 }

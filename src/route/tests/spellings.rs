@@ -190,6 +190,9 @@ fn errors_say_where_they_are() {
         Err(PathError::Control { at: 3, byte: 13 })
     );
     assert_eq!(NormalPath::parse("a"), Err(PathError::NotAbsolute));
+    // Decoded once, and as often more as servers may stand behind each other.
+    assert!(NormalPath::parse("/%252561").is_ok());
+    assert_eq!(NormalPath::parse("/%25252561"), Err(PathError::Nested));
 }
 
 #[test]

@@ -71,10 +71,7 @@ async fn those_that_wait_do_not_fail_with_the_one_that_fetches() {
     first
         .write("GET /hang HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
         .await;
-    eventually("the first is under way", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     let mut second = gateway.client().await;
     let waiting = tokio::spawn(async move { second.get("/hang").await });
     drop(first);

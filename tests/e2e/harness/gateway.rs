@@ -4,7 +4,7 @@
 //! test ends, however the test ends.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -163,6 +163,26 @@ impl Gateway {
         unreachable!("every attempt returns or panics")
     }
 
+    /// As [`Self::start`], at the moment when its listener is open: nothing answers yet.
+    pub async fn as_it_opens(rules: &str) -> (Self, TcpStream) {
+        let setup = Setup::new().rules(rules);
+        for attempt in 1.. {
+            let mut gateway = Self::spawn(setup.clone());
+            let deadline = Instant::now() + Duration::from_secs(30);
+            // No pause between two looks: the moment is short.
+            while gateway.process.exited().is_none() && Instant::now() < deadline {
+                if let Ok(first) = TcpStream::connect(gateway.listener) {
+                    return (gateway, first);
+                }
+            }
+            assert!(
+                has_lost_port(&gateway.stderr()) && attempt < START_ATTEMPTS,
+                "the gateway does not start"
+            );
+        }
+        unreachable!("every attempt returns or panics")
+    }
+
     fn spawn(setup: Setup) -> Self {
         let directory = TempDir::new().unwrap();
         let (listener, admin) = free_addresses();
@@ -282,9 +302,30 @@ impl Gateway {
 
     // ── operating ──
 
+    /// Its process id.
+    pub fn id(&self) -> Pid {
+        self.process.id()
+    }
+
     /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.process.id(), signal).unwrap();
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&mut self) {
+        assert!(self.becomes_ready().await, "the gateway ends");
+    }
+
+    /// Waits until it takes no connections any more.
+    pub async fn is_closed(&self) {
+        eventually("new connections are refused", async || {
+            Client::try_connect(self.listener)
+                .await
+                .is_err()
+                .then_some(())
+        })
+        .await;
     }
 
     /// Waits for the end of the process; its exit code.

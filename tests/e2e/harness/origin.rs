@@ -17,6 +17,8 @@ use tokio_tungstenite::tungstenite;
 use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::{Role, WebSocket};
 
+use super::eventually::eventually;
+
 /// A request as it arrived at the origin.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -144,6 +146,14 @@ impl Origin {
     /// How many requests so far.
     pub fn count(&self) -> usize {
         self.seen.requests.lock().unwrap().len()
+    }
+
+    /// Waits until it has had this many requests.
+    pub async fn is_asked(&self, times: usize) {
+        eventually("the origin is asked", async || {
+            (self.count() == times).then_some(())
+        })
+        .await;
     }
 
     /// How many connections were accepted so far.

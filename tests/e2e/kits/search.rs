@@ -37,10 +37,7 @@ async fn four_queries_of_a_client_may_run() {
         .await;
         running.push(raw);
     }
-    eventually("four queries run", async || {
-        (origin.count() == 4).then_some(())
-    })
-    .await;
+    origin.is_asked(4).await;
     let fifth = || get("/search").forwarded_for("192.0.2.1");
     let refused = gateway.send(fifth()).await;
     assert_eq!(refused.status, 429);

@@ -11,10 +11,7 @@ async fn what_a_server_cannot_take_is_refused() {
     let gateway = before(&[&origin], "circuit = { max_requests = 1 }").await;
     let mut stuck = gateway.client().await;
     let stuck = tokio::spawn(async move { stuck.try_send(get("/")).await });
-    eventually("it has its place", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     for _ in 0..5 {
         let answer = gateway.get("/").await;
         answer.assert_problem(503);
@@ -61,10 +58,7 @@ async fn a_wait_ends() {
     let gateway = before(&[&origin], circuit).await;
     let mut stuck = gateway.client().await;
     let stuck = tokio::spawn(async move { stuck.try_send(get("/")).await });
-    eventually("it has its place", async || {
-        (origin.count() == 1).then_some(())
-    })
-    .await;
+    origin.is_asked(1).await;
     let started = Instant::now();
     gateway.get("/").await.assert_problem(503);
     let waited = started.elapsed();

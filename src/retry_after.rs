@@ -1,0 +1,39 @@
+//! Reads how long a server that the gateway itself has asked wants to be left alone.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use sluicegate_limiter::Timestamp;
+
+/// RFC 9110 §10.2.3: seconds, or a date, of which the past asks for nothing. `None` without the field, and when it says neither. How long
+/// is not bounded here.
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    let date = date.duration_since(UNIX_EPOCH).ok()?;
+    Some(Timestamp::from_secs(date.as_secs()).saturating_since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: both forms of Retry-After are read. Method: RFC 9110's own example, seen a minute before and after, and what is neither.
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        const DATE: u64 = 784_111_777;
+        let asked = |text: &str, now: u64| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            retry_after(&headers, Timestamp::from_secs(now)).map(|pause| pause.as_secs())
+        };
+        assert_eq!(asked("120", 0), Some(120));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE - 60), Some(60));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
+        assert_eq!(asked("soon", 0), None);
+        assert_eq!(asked("-1", 0), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! The limit that tests of what outlives a process open, edit and find again.
+
+use sluicegate_limiter::{Capacity, Limit, Meaning, Period, Policy, Rate, Rates, Timestamp};
+
+use super::{Home, Survival};
+
+pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+pub(super) const MEANING: Meaning<'static> = Meaning {
+    name: "otp",
+    key: "client.ip/32,/64",
+};
+
+pub(super) fn policy(count: u32, secs: u32) -> Policy {
+    let period = Period::from_secs(secs).expect("a period");
+    let rate = Rate::new(count, period).expect("a rate");
+    Rates::new([rate]).expect("rates").into()
+}
+
+pub(super) fn capacity() -> Capacity {
+    Capacity::new(100).expect("a capacity")
+}
+
+pub(super) fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
+    home.limit(MEANING, policy, capacity(), None, NOW)
+}
