@@ -203,7 +203,7 @@ impl Connections {
         }
         let now = state.moment;
         let since = *refusal.since.get_or_insert(now);
-        if state.dialing > 0 {
+        if state.dialing > 0 || state.is_closing() {
             return Some(CHANGE);
         }
         if refusal.pauses < CONNECTION_PAUSES {
@@ -259,6 +259,13 @@ impl State {
         // closed, and is sent again. It fails where the server was faster.
         let _ = open.socket.shutdown(Shutdown::Read);
         true
+    }
+
+    /// Whether one was asked to close and has not yet.
+    fn is_closing(&self) -> bool {
+        self.sockets
+            .values()
+            .any(|open| open.usage == Usage::Closing)
     }
 
     /// Forgets a connection, so that it is not touched once its number belongs to another.

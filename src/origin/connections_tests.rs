@@ -171,7 +171,9 @@ async fn looks_are_bounded() {
     refusal.pauses = CONNECTION_PAUSES;
     assert_eq!(bench.pause(&mut refusal), Some(CHANGE));
     assert!(ends(&made).await);
-    assert_eq!(bench.pause(&mut refusal), None, "there is no other");
+    assert_eq!(bench.pause(&mut refusal), Some(CHANGE), "it closes");
+    drop(made);
+    assert_eq!(bench.pause(&mut refusal), Some(Duration::ZERO));
     let looks = (0..=CONNECTION_LOOKS)
         .filter(|_| refusal.may_look())
         .count();
@@ -195,7 +197,7 @@ async fn sweeps_end_idle_connections_of_other_groups() {
 async fn an_end_is_heard() {
     let bench = Bench::new().await;
     let made = bench.connect(HERE).await;
-    let mut refusal = Refusal::default();
+    let (mut refusal, mut late) = (Refusal::default(), Refusal::default());
     let end = bench.queue.deadline();
     let mut look = pin!(bench.connections.another_look(1, &mut refusal, end));
     assert!(poll!(look.as_mut()).is_pending());
@@ -204,5 +206,5 @@ async fn an_end_is_heard() {
     assert!(look.await);
     assert!(!bench.connections.is_exhausted());
     let over = clock::deadline(Duration::ZERO);
-    assert!(!bench.connections.another_look(1, &mut refusal, over).await);
+    assert!(!bench.connections.another_look(1, &mut late, over).await);
 }

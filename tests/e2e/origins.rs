@@ -1,19 +1,10 @@
 //! Which server a request goes to, and what the client is told when it gets no proper answer there.
 
-use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use crate::harness::*;
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
-
-/// An address where nobody listens.
-fn dead_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-}
 
 #[tokio::test]
 async fn two_servers_take_turns() {
@@ -102,7 +93,7 @@ async fn a_server_that_answers_its_check_badly_is_taken_out() {
 async fn an_unreachable_origin_is_502() {
     // Goal: connection refused is told apart from a timeout. Method: an address where nobody listens.
     let gateway = Setup::new()
-        .servers("app", &[dead_address()])
+        .servers("app", &[free_address()])
         .rules(PASS)
         .start()
         .await;
@@ -113,7 +104,7 @@ async fn an_unreachable_origin_is_502() {
 async fn an_origin_without_a_healthy_server_is_503() {
     // Goal: known-dead servers are not tried. Method: a dead address with health checks, asked until the checks know.
     let gateway = Setup::new()
-        .servers("app", &[dead_address()])
+        .servers("app", &[free_address()])
         .origin_line("health = { interval = \"100ms\", unhealthy_after = 1 }")
         .rules(PASS)
         .start()
@@ -131,7 +122,7 @@ async fn a_connection_that_fails_is_retried_on_another_server() {
     // Goal: `retries` hides a server that is down, without health checks. Method: one dead address of two, all answers 200.
     let origin = Origin::named("alive");
     let gateway = Setup::new()
-        .servers("app", &[dead_address(), origin.address()])
+        .servers("app", &[free_address(), origin.address()])
         .rules(PASS)
         .start()
         .await;

@@ -1,7 +1,7 @@
 //! Proxies in front that announce their clients.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -289,9 +289,7 @@ struct Haproxy {
 impl Haproxy {
     async fn before(gateway: &Gateway) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = reserved.local_addr().unwrap();
-        drop(reserved);
+        let address = free_address();
         let file = directory.path().join("haproxy.cfg");
         let text = format!(
             "defaults\n  mode tcp\n  timeout connect 10s\n  timeout client 30s\n  timeout server 30s\n\

@@ -1,7 +1,6 @@
 //! Counters survive the process in `[server] state_dir`: C4, as far as `kill -9`, restarts and a second process go.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -350,18 +349,12 @@ async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
     let open = directory.path().join("open");
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    let port = || {
-        TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-    };
     for (state, advice) in [
         ("open", "chmod 700"),
         ("absent/state", "make the directory"),
     ] {
         let file = directory.path().join("gateway.toml");
-        let (listener, admin) = (port(), port());
+        let (listener, admin) = (free_address(), free_address());
         let text = format!(
             "[server]\nstate_dir = \"{state}\"\n[[listener]]\naddress = \"{listener}\"\n[admin]\naddress = \"{admin}\"\n\
              [[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n"

@@ -1,7 +1,7 @@
 //! What fails is said once, is not hammered, and leaves what there is.
 
-use super::{Secured, Wish, free};
-use crate::harness::{AcmeServer, Fault, eventually};
+use super::{Secured, Wish};
+use crate::harness::{AcmeServer, Fault, eventually, free_address};
 
 fn wish() -> Wish<'static> {
     Wish {
@@ -100,7 +100,7 @@ async fn a_rate_limit_is_not_hammered() {
 #[tokio::test]
 async fn a_proof_that_fails_is_told_in_the_servers_words() {
     let secured = Secured::start(AcmeServer::start(), wish()).await;
-    secured.server().names_lead_to(free());
+    secured.server().names_lead_to(free_address());
     let why = secured.failed("example.com", 1).await;
     assert!(
         why.starts_with("example.com: no handshake for example.com: "),

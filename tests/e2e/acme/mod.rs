@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::harness::{AcmeServer, Gateway, Setup, eventually};
+use crate::harness::{AcmeServer, Gateway, Setup, eventually, free_address};
 
 /// A gateway with a listener in clear text, the harness' own, and one with TLS beside it.
 pub struct Secured {
@@ -32,12 +32,6 @@ pub struct Wish<'a> {
     pub names: &'a [&'a str],
     /// Further lines of `[acme]`.
     pub acme: &'a str,
-}
-
-/// A port of the loopback that is free now.
-pub fn free() -> SocketAddr {
-    let reserved = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    reserved.local_addr().unwrap()
 }
 
 fn setup(server: &AcmeServer, tls: SocketAddr, wish: &Wish<'_>) -> Setup {
@@ -64,7 +58,7 @@ impl Secured {
 
     /// As [`Self::start`], with a further file, or another in the place of `ca.pem`.
     pub async fn start_with_file(server: AcmeServer, wish: Wish<'_>, file: (&str, &str)) -> Self {
-        let tls = free();
+        let tls = free_address();
         let setup = setup(&server, tls, &wish).file(file.0, file.1);
         let gateway = setup.clone().start().await;
         Self {

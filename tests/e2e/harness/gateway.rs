@@ -4,7 +4,7 @@
 //! test ends, however the test ends.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use super::eventually::{eventually, within};
 use super::h2c::H2cClient;
 use super::metrics::Metrics;
 use super::origin::Origin;
+use super::ports::free_address;
 use super::raw::RawConnection;
 use super::setup::{Layout, Place, Setup, Writing};
 
@@ -185,7 +186,7 @@ impl Gateway {
 
     fn spawn(setup: Setup) -> Self {
         let directory = TempDir::new().unwrap();
-        let (listener, admin) = free_addresses();
+        let (listener, admin) = (free_address(), free_address());
         let file = config_path(directory.path());
         fs::create_dir(file.parent().unwrap()).unwrap();
         for (name, content) in setup.files() {
@@ -342,7 +343,7 @@ impl Gateway {
     /// ones may be lost by now. Waits until it is ready.
     pub async fn start_again(&mut self) {
         for attempt in 1.. {
-            (self.listener, self.admin) = free_addresses();
+            (self.listener, self.admin) = (free_address(), free_address());
             self.write_setup(self.setup.clone(), Writing::InPlace);
             let file = self.config_path();
             let arguments = ["run", "--config", file.to_str().unwrap()];
@@ -359,7 +360,7 @@ impl Gateway {
 
     /// As [`Self::start_again`], without waiting until it is ready; the status of `/readyz` once it tells.
     pub async fn start_again_unready(&mut self) -> u16 {
-        (self.listener, self.admin) = free_addresses();
+        (self.listener, self.admin) = (free_address(), free_address());
         self.write_setup(self.setup.clone(), Writing::InPlace);
         let file = self.config_path();
         let arguments = ["run", "--config", file.to_str().unwrap()];
@@ -525,13 +526,6 @@ fn config_path(directory: &Path) -> PathBuf {
 /// test.
 fn has_lost_port(stderr: &str) -> bool {
     stderr.to_lowercase().contains("in use") || stderr.contains("is taken by the listener")
-}
-
-/// Two free ports, reserved until this returns.
-fn free_addresses() -> (SocketAddr, SocketAddr) {
-    let reserve = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let (one, other) = (reserve(), reserve());
-    (one.local_addr().unwrap(), other.local_addr().unwrap())
 }
 
 /// `gateway.toml → ..data/gateway.toml`, `..data → ..N`; only the second link is swapped.

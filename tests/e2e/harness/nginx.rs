@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::eventually::eventually;
+use super::ports::free_address;
 
 /// A running nginx; it is killed by its own process id when dropped.
 pub struct Nginx {
@@ -23,9 +24,7 @@ impl Nginx {
     /// One process without a master: it needs no privileges, and nothing is left when it is killed.
     pub async fn start(locations: &str) -> Self {
         let directory = TempDir::new().unwrap();
-        let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = reserved.local_addr().unwrap();
-        drop(reserved);
+        let address = free_address();
         let home = directory.path().display().to_string();
         let text = CONFIG
             .replace("{home}", &home)

@@ -3,15 +3,11 @@
 //! Ports lie below those that the system hands out by itself, so that a server that was killed finds its own free when it starts
 //! again. Nothing is written to disk unless a test asks for it. A server is ended by its own process id when it is dropped.
 
-use std::collections::hash_map::RandomState;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -19,15 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::eventually::{PATIENCE, eventually};
-
-/// Ports that tests take, below the 32768 from which Linux hands out its own; a node of a cluster listens 10,000 higher too.
-const PORTS: std::ops::Range<u32> = 11_000..22_000;
-
-/// Where the next search for a free port begins: anywhere, since several runs of the tests share a machine.
-static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| {
-    let random = RandomState::new().build_hasher().finish();
-    AtomicU32::new(u32::try_from(random % 11_000).unwrap())
-});
+use super::ports::free_port;
 
 /// A running `redis-server`.
 pub struct Redis {
@@ -367,20 +355,6 @@ impl Drop for Sentinels {
         for child in &mut self.children {
             let _ = child.kill();
             let _ = child.wait();
-        }
-    }
-}
-
-/// A port on loopback that nobody listens on.
-pub fn free_port() -> u16 {
-    loop {
-        // Relaxed: a number that no two searches of this process share, nothing else.
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = PORTS.start + step % (PORTS.end - PORTS.start);
-        let port = u16::try_from(port).unwrap();
-        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if is_free(port) && is_free(port + 10_000) {
-            return port;
         }
     }
 }
