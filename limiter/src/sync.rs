@@ -31,21 +31,6 @@ pub(crate) fn pause(turn: &mut u32) {
     loom::thread::yield_now();
 }
 
-/// Spins that a thread stands back: a quarter of a microsecond or less, where a decision takes some thirty nanoseconds.
-#[cfg(not(loom))]
-const STAND_BACK: u32 = 16;
-
-/// Leaves a cache line to the thread that has just won it, for about as long as that takes to decide a few times more. Taken
-/// away at once, the line would be on its way between two cores for most of the time, and both would wait for it.
-#[inline(always)]
-pub(crate) fn stand_back() {
-    // To loom it is one more point to explore, at which nothing happens.
-    #[cfg(not(loom))]
-    for _ in 0..STAND_BACK {
-        std::hint::spin_loop();
-    }
-}
-
 /// Pauses that a thread waits for one and the same state of another: about half a millisecond, thousands of times what a
 /// critical section takes, or as many turns of other threads on a busy core. Whoever is slower than that was killed,
 /// stopped, or starved; to be wrong about it costs little.

@@ -4,7 +4,7 @@ use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
 use crate::decision::{Counted, Refusing};
 use crate::key::KeyHash;
-use crate::sync::{AtomicU64, Ordering, stand_back};
+use crate::sync::{AtomicU64, Ordering};
 
 use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
@@ -47,7 +47,7 @@ impl<const K: usize> Table<K> {
             match change.apply_all(judges, &seen) {
                 Err(refusing) => return Some(Changed::Left(seen, refusing)),
                 Ok(next) if swap(place.state(0), seen[0], next[0]).is_ok() => break (seen, next),
-                Ok(_) => stand_back(),
+                Ok(_) => {}
             }
         };
         for rate in 1..K {
