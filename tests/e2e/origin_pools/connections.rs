@@ -203,8 +203,8 @@ async fn a_burst_waits_for_the_connection_that_is_made() {
 
 #[tokio::test]
 async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
-    // Goal: 503 with Retry-After once no connection is left and waiting brought none; a WebSocket has one to its end. Method: two places, two
-    // WebSockets, which end. (A client has its answer a moment before the place of its request is left, so the next one may wait.)
+    // Goal: 503 with Retry-After once no connection is left and waiting brought none; a WebSocket has one to its end. Method: two places,
+    // two WebSockets, which end. (A client has its answer a moment before the place of its request is left, so the next one may wait.)
     let origin = Origin::answering(|received| match received.header("upgrade") {
         Some(_) => Reply::WebSocket,
         None => Answer::new(200).into(),

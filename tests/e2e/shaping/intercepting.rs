@@ -294,8 +294,8 @@ origin = "app"
 
 #[tokio::test]
 async fn a_slow_origin_delays_nobody_and_its_connection_is_kept_where_it_can_be() {
-    // Goal: the page does not wait for the body; errors in a row cost hardly a connection, even where the body comes a moment later. Method:
-    // a body that stalls, timed; before that some 100 errors over one connection each of HTTP/1.1 and HTTP/2.
+    // Goal: the page does not wait for the body; errors in a row cost hardly a connection, even where the body comes a moment later.
+    // Method: a body that stalls, timed; before that some 100 errors over one connection each of HTTP/1.1 and HTTP/2.
     let origin = Origin::answering(|request| match &*request.target {
         "/stalls" => {
             let head = not_found("Content-Length: 99\r\n\r\nbegun");
