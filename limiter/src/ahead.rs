@@ -2,8 +2,8 @@
 //!
 //! One key in seven lies in the other half of its first bucket or in its second one (`table::layout`). Asked for together
 //! with the line where a search begins, those lines are there when the search comes to them: among a million keys a decision
-//! takes 1.14 times the floor (docs/benchmarks.md). It is one of the two pieces of `unsafe` in this crate, and what of that figure is
-//! its own was not measured in one build profile: if the plain load below does as well, it should go.
+//! takes 1.05 to 1.24 times the floor (docs/benchmarks.md). It is one of the two pieces of `unsafe` in this crate, and what of
+//! that figure is its own was not measured in one build profile: if the plain load below does as well, it should go.
 //!
 //! # Limits
 //! The hint needs feature `mmap`, since without it the crate forbids itself all `unsafe`, and x86-64, since elsewhere stable
