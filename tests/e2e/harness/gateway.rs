@@ -281,6 +281,19 @@ impl Gateway {
         RawConnection::connect(self.listener).await
     }
 
+    /// A WebSocket through it to the origin's `/socket`; it is closed when dropped.
+    pub async fn websocket(&self) -> RawConnection {
+        let mut socket = self.raw().await;
+        socket
+            .write(
+                "GET /socket HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+            )
+            .await;
+        assert_eq!(socket.read_response_to_head().await.status, 101);
+        socket
+    }
+
     /// An HTTP/2 connection.
     pub async fn h2c(&self) -> H2cClient {
         H2cClient::connect(self.listener).await

@@ -212,11 +212,11 @@ async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
     let turnstile = Turnstile::before(origin.address());
     let circuit = "max_connections = 2, max_pending = 1";
     let gateway = behind(&turnstile, circuit).start().await;
-    let first = websocket(&gateway).await;
+    let first = gateway.websocket().await;
     for _ in 0..5 {
         assert_eq!(gateway.get("/").await.status, 200);
     }
-    let second = websocket(&gateway).await;
+    let second = gateway.websocket().await;
     assert_eq!(open(&gateway).await, 2);
     let refused = gateway.get("/").await;
     refused.assert_problem(503);
@@ -230,19 +230,6 @@ async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
     assert_eq!(turnstile.most(), 2);
 }
 
-/// A WebSocket to the origin; it is closed when dropped.
-async fn websocket(gateway: &Gateway) -> RawConnection {
-    let mut socket = gateway.raw().await;
-    socket
-        .write(
-            "GET /socket HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        )
-        .await;
-    assert_eq!(socket.read_response_to_head().await.status, 101);
-    socket
-}
-
 #[tokio::test]
 async fn a_reload_leaves_no_connection_that_nobody_can_use() {
     // Goal: connections of the rules before are neither counted twice nor kept for ever, and no request fails. Method: reloads under load
@@ -254,7 +241,7 @@ async fn a_reload_leaves_no_connection_that_nobody_can_use() {
     let turnstile = Turnstile::before(origin.address());
     let setup = |most| behind(&turnstile, &format!("max_connections = {most}, {QUEUE}"));
     let mut gateway = setup(6).start().await;
-    let _socket = websocket(&gateway).await;
+    let _socket = gateway.websocket().await;
     let address = gateway.address();
     let over = Arc::new(AtomicBool::new(false));
     let load = tokio::spawn({

@@ -1,7 +1,7 @@
 //! `max_connections` where connections differ: one that is idle and of no use to a request must not keep it from the server.
 
 use super::authority::{Authority, Good, TELL, TlsOrigin};
-use crate::harness::{Gateway, Origin, RawConnection, Reply, Setup, Turnstile, Writing};
+use crate::harness::{Gateway, Origin, Reply, Setup, Turnstile, Writing};
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"";
 const TLS: &str = r#"tls = { ca_file = "../ca.pem", server_name = "app.internal" }"#;
@@ -62,7 +62,7 @@ async fn an_idle_connection_of_http2_gives_way_to_a_websocket() {
     let gateway = before(&turnstile, &authority, "auto").start().await;
     for _ in 0..3 {
         speaks(&gateway, "HTTP/2.0").await;
-        let socket = websocket(&gateway).await;
+        let socket = gateway.websocket().await;
         gateway.get("/").await.assert_problem(503);
         drop(socket);
         crate::harness::eventually("it is closed", async || {
@@ -71,17 +71,4 @@ async fn an_idle_connection_of_http2_gives_way_to_a_websocket() {
         .await;
     }
     assert_eq!(turnstile.most(), 1);
-}
-
-/// A WebSocket to the origin; it is closed when dropped.
-async fn websocket(gateway: &Gateway) -> RawConnection {
-    let mut socket = gateway.raw().await;
-    socket
-        .write(
-            "GET /socket HTTP/1.1\r\nHost: gateway.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        )
-        .await;
-    assert_eq!(socket.read_response_to_head().await.status, 101);
-    socket
 }
