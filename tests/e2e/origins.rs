@@ -155,7 +155,7 @@ async fn a_silent_origin_is_504_after_the_read_timeout() {
         started.elapsed()
     );
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );
@@ -172,7 +172,7 @@ async fn an_answer_that_exceeds_the_total_timeout_is_504() {
     let started = Instant::now();
     gateway.get("/").await.assert_problem(504);
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );
@@ -195,7 +195,7 @@ async fn a_dripping_answer_is_cut_at_the_total_timeout() {
     let answer = gateway.client().await.try_send(get("/")).await;
     assert!(answer.is_err(), "{answer:?}");
     assert!(
-        started.elapsed() < Duration::from_secs(8),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );

