@@ -19,10 +19,9 @@ use pingora::server::ShutdownWatch;
 
 use super::active::ActiveListener;
 use super::connection::{Connection, Next};
-use super::http2;
 use super::repeat::Repeats;
 use super::watched::Watched;
-use super::{proxy_protocol, tls};
+use super::{heartbeat, http2, proxy_protocol, tls};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
@@ -116,6 +115,7 @@ impl ServerApp for Intake {
         mut stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
+        heartbeat::keep();
         let snapshot = self.live.snapshot();
         let listener = self.listener(&snapshot)?;
         // Kept to the end of the connection. One too many is dropped without a byte.

@@ -6,6 +6,7 @@ mod admittance;
 mod chunks;
 mod connection;
 pub(crate) mod head;
+mod heartbeat;
 mod http2;
 mod intake;
 mod open_files;
