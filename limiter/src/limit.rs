@@ -249,7 +249,10 @@ impl Limit {
     ) -> Verdict {
         // All meters of a limit are of one algorithm; so said, the compiler need not provide for others.
         let judges = std::array::from_fn(|rate| {
-            let meter = self.meters[rate].sliding().unwrap_or(first);
+            let meter = match rate {
+                0 => first,
+                _ => self.meters[rate].sliding().unwrap_or(first),
+            };
             Judge::Sliding(meter.at(now))
         });
         let finding = match table.charge_known(key, &judges, cost) {

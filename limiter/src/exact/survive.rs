@@ -51,8 +51,8 @@ impl Shape {
 #[cfg(feature = "mmap")]
 impl LogTable {
     /// Names the layout of the words, as that of a table of words does, which never has no rate. Another arrangement, or
-    /// another meaning of an entry, takes another number than 1.
-    pub(crate) const LAYOUT: u64 = 1 << 8;
+    /// another meaning of an entry, takes another number than 2.
+    pub(crate) const LAYOUT: u64 = 2 << 8;
 
     /// Words of a table for `capacity` keys, with logs for these rates.
     pub(crate) fn words_for(capacity: Capacity, rates: &Rates) -> usize {

@@ -15,6 +15,7 @@
     reason = "memory from outside Rust has to enter somewhere: here"
 )]
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -48,8 +49,16 @@ enum Kind {
 }
 
 impl Mapping {
+    /// As [`anonymous`](Self::anonymous); a system without that much memory ends the process, as at any other allocation.
+    pub(super) fn owned(count: usize) -> Self {
+        Self::anonymous(count).unwrap_or_else(|_| match Layout::array::<AtomicU64>(count) {
+            Ok(layout) => handle_alloc_error(layout),
+            Err(_) => handle_alloc_error(Layout::new::<AtomicU64>()),
+        })
+    }
+
     /// `count` zero words of this process alone, on huge pages if the system has them.
-    pub(super) fn anonymous(count: usize) -> io::Result<Self> {
+    fn anonymous(count: usize) -> io::Result<Self> {
         let bytes = match bytes_of(count, 0)? {
             small if small < HUGE_PAGE => small,
             // Whole ones: Linux begins such a mapping at the edge of a huge page, and of any other one would lie in part on

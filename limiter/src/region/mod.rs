@@ -20,6 +20,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(feature = "mmap")]
 mod files;
+#[cfg(not(feature = "mmap"))]
+mod heap;
 #[cfg(feature = "mmap")]
 mod map;
 
@@ -30,29 +32,24 @@ pub use files::{
     Adopted, AnonymousFiles, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity,
     KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
 };
+#[cfg(not(feature = "mmap"))]
+use heap::Heap;
 #[cfg(feature = "mmap")]
 use map::Mapping;
 
 /// Bytes that the first word of a region is aligned to: two cache lines, which the prefetcher of x86 fetches together.
 pub const ALIGNMENT: usize = 128;
-/// Words to the next address of that alignment, at most.
-const SLACK: usize = ALIGNMENT / size_of::<u64>() - 1;
 /// Words between two that are touched: no page is smaller than 4096 bytes.
 const STRIDE: usize = 4096 / size_of::<u64>();
 
 /// Words for counters, in memory of this process or in a file.
 pub struct Region(Words);
 
-enum Words {
-    /// On the heap; the run begins where the alignment asks for it.
-    Boxed {
-        heap: Box<[AtomicU64]>,
-        first: usize,
-        count: usize,
-    },
-    #[cfg(feature = "mmap")]
-    Mapped(Mapping),
-}
+/// What the words lie in: one kind in one build, so that no decision has to tell kinds apart.
+#[cfg(feature = "mmap")]
+type Words = Mapping;
+#[cfg(not(feature = "mmap"))]
+type Words = Heap;
 
 impl Region {
     /// `words` words of this process alone, at least one, all zero.
@@ -61,13 +58,7 @@ impl Region {
     /// takes a quarter longer, among ten million twice as long. Memory of 2 MB and more is whole huge pages then.
     #[must_use]
     pub fn owned(words: usize) -> Self {
-        let words = words.max(1);
-        #[cfg(feature = "mmap")]
-        if let Ok(mapping) = Mapping::anonymous(words) {
-            return Self::touched(Words::Mapped(mapping));
-        }
-        // Where nothing can be mapped, the heap will say so in its own way.
-        Self::touched(boxed(words))
+        Self::touched(Words::owned(words.max(1)))
     }
 
     /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
@@ -78,24 +69,14 @@ impl Region {
         words: usize,
     ) -> std::io::Result<Self> {
         // Invariant 3 is the mapping's here: what others count in already must not be written to.
-        Ok(Self(Words::Mapped(Mapping::file(
-            file.into(),
-            offset,
-            words,
-        )?)))
+        Ok(Self(Mapping::file(file.into(), offset, words)?))
     }
 
     /// `count` words from `first` on. As the same part of the slice, with one check of bounds less: it stands on the way
     /// of every decision.
     #[inline(always)]
     pub(crate) fn run(&self, first: usize, count: usize) -> &[AtomicU64] {
-        match &self.0 {
-            Words::Boxed {
-                heap, first: begin, ..
-            } => &heap[begin + first..begin + first + count],
-            #[cfg(feature = "mmap")]
-            Words::Mapped(mapping) => &mapping.words()[first..first + count],
-        }
+        &self.0.words()[first..first + count]
     }
 
     /// Memory of the words.
@@ -116,41 +97,19 @@ impl Region {
     }
 }
 
-/// Words on the heap.
-fn boxed(count: usize) -> Words {
-    let heap: Box<[AtomicU64]> = (0..count.saturating_add(SLACK))
-        .map(|_| AtomicU64::new(0))
-        .collect();
-    // Beyond the slack where the distance is not known, as under an interpreter; then speed is not what counts.
-    let first = match heap.as_ptr().align_offset(ALIGNMENT) {
-        near if near <= SLACK => near,
-        _ => 0,
-    };
-    Words::Boxed { heap, first, count }
-}
-
 impl Deref for Region {
     type Target = [AtomicU64];
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        match &self.0 {
-            Words::Boxed { heap, first, count } => &heap[*first..*first + *count],
-            #[cfg(feature = "mmap")]
-            Words::Mapped(mapping) => mapping.words(),
-        }
+        self.0.words()
     }
 }
 
 impl fmt::Debug for Region {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.0 {
-            Words::Boxed { .. } => "boxed",
-            #[cfg(feature = "mmap")]
-            Words::Mapped(mapping) => mapping.kind(),
-        };
         into.debug_struct("Region")
-            .field("kind", &kind)
+            .field("kind", &self.0.kind())
             .field("bytes", &self.bytes())
             .finish()
     }
@@ -160,17 +119,15 @@ impl fmt::Debug for Region {
 mod tests {
     use super::*;
 
-    /// Goal: invariant 2, and that new memory counts nothing. Method: sizes around a cache line and a page, on the heap
-    /// and wherever `owned` puts them.
+    /// Goal: invariant 2, and that new memory counts nothing. Method: sizes around a cache line and a page.
     #[test]
     fn new_words_are_aligned_and_zero() {
         for words in [0, 1, 15, 16, 17, 511, 512, 513, 100_000] {
-            for region in [Region::owned(words), Region::touched(boxed(words.max(1)))] {
-                assert_eq!(region.len(), words.max(1));
-                assert_eq!(region.as_ptr().align_offset(ALIGNMENT), 0);
-                assert!(region.iter().all(|word| word.load(Ordering::Relaxed) == 0));
-                region[words.saturating_sub(1)].store(7, Ordering::Relaxed);
-            }
+            let region = Region::owned(words);
+            assert_eq!(region.len(), words.max(1));
+            assert_eq!(region.as_ptr().align_offset(ALIGNMENT), 0);
+            assert!(region.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            region[words.saturating_sub(1)].store(7, Ordering::Relaxed);
         }
     }
 }

@@ -249,9 +249,9 @@ impl<const K: usize> Table<K> {
     }
 
     /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement takes another
-    /// number than 1, so that no file is read as what it is not.
+    /// number than 2, so that no file is read as what it is not.
     #[cfg(feature = "mmap")]
-    pub(crate) const LAYOUT: u64 = 1 << 8 | K as u64;
+    pub(crate) const LAYOUT: u64 = 2 << 8 | K as u64;
 
     /// Memory of a table of this capacity, in bytes.
     pub(crate) fn bytes_for(capacity: Capacity) -> u64 {

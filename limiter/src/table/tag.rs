@@ -41,25 +41,17 @@ impl Tag {
         KeyHash::from_bits(self.0)
     }
 
-    /// Where the key's two buckets lie among all points: the hash itself, and the hash stirred.
+    /// Where the key's two buckets lie among all points. What a table takes of a point are its highest bits, as many as its
+    /// buckets need, and a tag's are as good as random (`key`): each half of the tag names a bucket.
     #[inline]
     pub(crate) const fn points(self) -> [u64; 2] {
-        [self.0, self.stirred()]
+        [self.0, self.0.rotate_left(32)]
     }
 
-    /// What the key's search in a bucket begins with: bits that the buckets hardly depend on.
+    /// What the key's search in a bucket begins with: bits that neither bucket depends on in tables of up to 2^23 buckets.
     #[inline]
     pub(crate) const fn lot(self) -> u64 {
-        self.0.rotate_left(32)
-    }
-
-    /// The finaliser of SplitMix64: a permutation in which every bit depends on every other.
-    #[inline]
-    const fn stirred(self) -> u64 {
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
+        self.0.rotate_right(8)
     }
 }
 
