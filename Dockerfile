@@ -2,35 +2,38 @@
 
 # ── The binary ──────────────────────────────────────────────────────────────────────────────────────────────────────
 FROM rust:1.95-bookworm AS build
+# cmake builds; the others are for the training that packaging/guided.sh tells of.
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends cmake \
- && rm -rf /var/lib/apt/lists/*
+ && apt-get install --yes --no-install-recommends cmake nginx-light nghttp2-client openssl wrk \
+ && rm -rf /var/lib/apt/lists/* \
+ && rustup component add llvm-tools
 WORKDIR /build
 
-# Dependencies change seldom and take most of the time: they are built from the manifests and empty sources, in a layer of
-# their own. Every target that a manifest names by path must exist, so those get an empty file too.
+# Dependencies change seldom and take most of the time: the first of the two builds has them from the manifests and empty sources, in
+# a layer of their own. Every target that a manifest names by path must exist, so those get an empty file too.
 COPY Cargo.toml Cargo.lock ./
 COPY limiter/Cargo.toml limiter/
+COPY packaging/guided.sh packaging/
 RUN mkdir -p src limiter/src \
  && for crate in . limiter; do \
       sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' $crate/Cargo.toml | xargs -r -I{} install -D /dev/null $crate/{}; \
     done \
  && touch src/lib.rs limiter/src/lib.rs \
  && echo 'fn main() {}' > src/main.rs \
- && cargo build --release --locked --features otlp --bin sluicegate
+ && packaging/guided.sh --until-counted
 
 # Copied files keep their old dates: without the touch cargo would take the empty sources for the newer ones.
 COPY limiter/src limiter/src
 COPY src src
 COPY conf conf
+COPY packaging/guided packaging/guided
 RUN find src limiter/src -name '*.rs' -exec touch {} + \
- && cargo build --release --locked --features otlp --bin sluicegate \
- && strip target/release/sluicegate \
+ && packaging/guided.sh \
  && mkdir /state
 
 # ── The image: libc, libgcc, certificates, an ordinary user; no shell ───────────────────────────────────────────────
 FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /build/target/release/sluicegate /usr/local/bin/sluicegate
+COPY --from=build /build/target/guided/sluicegate /usr/local/bin/sluicegate
 COPY conf/gateway.toml /etc/sluicegate/gateway.toml
 # Where a volume goes if counters are to outlive the container: [server] state_dir = "/var/lib/sluicegate/state".
 COPY --from=build --chown=nonroot:nonroot /state /var/lib/sluicegate

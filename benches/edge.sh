@@ -11,14 +11,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=5 seconds=8 connections=32 write=no
+rounds=5 seconds=8 connections=32 write=no guided=no table=edge
 usage() {
-    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--write]   (5 rounds of 8 s; --write updates docs/benchmarks.md)"
+    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--guided] [--write]"
+    echo "  (5 rounds of 8 s; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
     --rounds) rounds=$2 && shift 2 ;;
     --seconds) seconds=$2 && shift 2 ;;
+    --guided) guided=yes table=edge-guided && shift ;;
     --write) write=yes && shift ;;
     *) usage >&2 && exit 64 ;;
     esac
@@ -138,4 +140,4 @@ report() {
 }
 
 report | tee "$dir/report"
-[ "$write" = no ] || write_between edge "$dir/report"
+[ "$write" = no ] || write_between "$table" "$dir/report"

@@ -141,6 +141,6 @@ profile=$made/profile-$(sha256sum "$dir/profile" | cut -c1-16)
 rm -f "$made"/profile-*
 mv "$dir/profile" "$profile"
 build using "-Cprofile-use=$profile"
-strip -o "$made/sluicegate" "$made/using/$host/release/sluicegate"
-[ "$bare" = no ] || strip -o "$made/bare" "$made/using/$host/release/examples/bare"
+install -s "$made/using/$host/release/sluicegate" "$made/sluicegate"
+[ "$bare" = no ] || install -D -s "$made/using/$host/release/examples/bare" "$made/examples/bare"
 echo "==> $made/sluicegate" >&2
