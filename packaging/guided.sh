@@ -45,6 +45,13 @@ echo "==> the build that counts" >&2
 build counting "-Cprofile-generate=$made/counts"
 [ "$until_counted" = no ] || exit 0
 
+# A profile belongs to what was counted, and to the training: while these stay, so does it, and nothing is built twice.
+counting=$made/counting/$host/release
+trained="$counting/sluicegate packaging/guided.sh packaging/guided/*"
+[ "$bare" = no ] || trained="$trained $counting/examples/bare"
+# shellcheck disable=SC2086 # several words
+profile=$made/profile-$(cat $trained | sha256sum | cut -c1-16)
+
 profdata=$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata
 [ -x "$profdata" ] || rustup component add llvm-tools >&2 || true
 [ -x "$profdata" ] || profdata=$(command -v llvm-profdata) || {
@@ -66,7 +73,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-ports=""
+ports=22
 free_port() { # VARIABLE
     local port=22
     while [[ " $ports " = *" $port "* ]] || listening "$port"; do port=$((20000 + RANDOM % 12000)); done
@@ -96,50 +103,54 @@ end() { # PID
     pids=${pids/$1/}
 }
 
-ports=22
-for name in origin clear tls admin bare; do free_port "${name}_port"; done
-mkdir "$dir/logs"
-body=$(printf '%01024d' 0)
-# shellcheck disable=SC2154 # set by free_port
-for file in origin.conf gateway.toml; do
-    sed -e "s|{dir}|$dir|g" -e "s|{body}|$body|g" -e "s|{origin}|$origin_port|g" -e "s|{clear}|$clear_port|g" \
-        -e "s|{tls}|$tls_port|g" -e "s|{admin}|$admin_port|g" "packaging/guided/$file" >"$dir/$file"
-done
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
-    -keyout "$dir/key.pem" -out "$dir/certificate.pem" 2>/dev/null
-
-echo "==> the training" >&2
-rm -rf "$made/counts"
-counting=$made/counting/$host/release
-start "$origin_port" nginx -p "$dir" -e "$dir/origin.err" -c "$dir/origin.conf"
-start "$clear_port" "$counting/sluicegate" run --config "$dir/gateway.toml"
-gateway=$started
 http1() { wrk -t1 -c32 -d"$@" >/dev/null; }
 http2() { h2load -c8 -m16 -D"$@" >/dev/null; }
-clear=http://127.0.0.1:$clear_port tls=https://127.0.0.1:$tls_port
-http1 8s "$clear/"
-http1 4s "$clear/auth/sendOTP"
-http1 2s -s packaging/guided/post.lua "$clear/login"
-http1 2s "$clear/stored"
-http1 2s -H "Accept-Encoding: gzip" "$clear/packed"
-http1 3s "$tls/"
-http1 1s -H "Connection: close" "$tls/"
-http2 3 "$tls/"
-http2 2 "$tls/auth/sendOTP"
-http2 1 "$clear/"
-end "$gateway"
-if [ "$bare" = yes ]; then
-    start "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
-    http1 8s "http://127.0.0.1:$bare_port/"
-    end "$started"
+
+train() {
+    local name file clear tls gateway
+    for name in origin clear tls admin bare; do free_port "${name}_port"; done
+    mkdir "$dir/logs"
+    body=$(printf '%01024d' 0)
+    # shellcheck disable=SC2154 # set by free_port
+    for file in origin.conf gateway.toml; do
+        sed -e "s|{dir}|$dir|g" -e "s|{body}|$body|g" -e "s|{origin}|$origin_port|g" -e "s|{clear}|$clear_port|g" \
+            -e "s|{tls}|$tls_port|g" -e "s|{admin}|$admin_port|g" "packaging/guided/$file" >"$dir/$file"
+    done
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost \
+        -keyout "$dir/key.pem" -out "$dir/certificate.pem" 2>/dev/null
+
+    rm -rf "$made/counts"
+    start "$origin_port" nginx -p "$dir" -e "$dir/origin.err" -c "$dir/origin.conf"
+    start "$clear_port" "$counting/sluicegate" run --config "$dir/gateway.toml"
+    gateway=$started
+    clear=http://127.0.0.1:$clear_port tls=https://127.0.0.1:$tls_port
+    http1 8s "$clear/"
+    http1 4s "$clear/auth/sendOTP"
+    http1 2s -s packaging/guided/post.lua "$clear/login"
+    http1 2s "$clear/stored"
+    http1 2s -H "Accept-Encoding: gzip" "$clear/packed"
+    http1 3s "$tls/"
+    http1 1s -H "Connection: close" "$tls/"
+    http2 3 "$tls/"
+    http2 2 "$tls/auth/sendOTP"
+    http2 1 "$clear/"
+    end "$gateway"
+    if [ "$bare" = yes ]; then
+        start "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+        http1 8s "http://127.0.0.1:$bare_port/"
+        end "$started"
+    fi
+    "$profdata" merge --output "$dir/profile" "$made/counts"
+    rm -f "$made"/profile-*
+    mv "$dir/profile" "$profile"
+}
+
+if [ ! -e "$profile" ]; then
+    echo "==> the training" >&2
+    train
 fi
 
 echo "==> the build that is guided" >&2
-"$profdata" merge --output "$dir/profile" "$made/counts"
-# Named by what it says: a build with another profile is another build to cargo too.
-profile=$made/profile-$(sha256sum "$dir/profile" | cut -c1-16)
-rm -f "$made"/profile-*
-mv "$dir/profile" "$profile"
 build using "-Cprofile-use=$profile"
 install -s "$made/using/$host/release/sluicegate" "$made/sluicegate"
 [ "$bare" = no ] || install -D -s "$made/using/$host/release/examples/bare" "$made/examples/bare"

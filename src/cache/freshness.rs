@@ -119,7 +119,7 @@ pub fn lifetime(
     if given.body == Body::Follows {
         framed(given, max_object)?;
     }
-    let fresh = fresh_for(given.status, control, fields, rules);
+    let fresh = fresh_for(given.status, control, fields, rules, now);
     let fresh = fresh.ok_or(NoCacheReason::OriginNotCache)?;
     let (stale_while_revalidate, stale_if_error) = stale_for(control, rules);
     let is_confirmable = fields.contains_key(ETAG) || fields.contains_key(LAST_MODIFIED);
@@ -211,6 +211,7 @@ fn fresh_for(
     control: Option<&CacheControl>,
     fields: &HeaderMap,
     rules: &RouteCacheRules,
+    now: SystemTime,
 ) -> Option<Duration> {
     if let Some(control) = control {
         if control.no_cache() {
@@ -226,13 +227,14 @@ fn fresh_for(
         }
     }
     if fields.contains_key(EXPIRES) {
-        return Some(until_expiry(fields));
+        return Some(until_expiry(fields, now));
     }
     rules.default_ttl.filter(|_| is_usual(status))
 }
 
-/// RFC 9111 §5.3: several dates, and what is no date, lie in the past. Both dates are the origin's, so its clock may be wrong.
-fn until_expiry(fields: &HeaderMap) -> Duration {
+/// RFC 9111 §5.3: several moments of expiry, and what is none, lie in the past. They are seen from the origin's own `Date`, since its clock
+/// may be wrong; where it says none, from when the answer came (RFC 9110 §6.6.1).
+fn until_expiry(fields: &HeaderMap, now: SystemTime) -> Duration {
     let date = |name: HeaderName| {
         let mut lines = fields.get_all(name).iter();
         match (lines.next(), lines.next()) {
@@ -240,10 +242,11 @@ fn until_expiry(fields: &HeaderMap) -> Duration {
             _ => None,
         }
     };
-    let (Some(expires), Some(date)) = (date(EXPIRES), date(DATE)) else {
+    let Some(expires) = date(EXPIRES) else {
         return Duration::ZERO;
     };
-    expires.duration_since(date).unwrap_or_default()
+    let begun = date(DATE).unwrap_or(now);
+    expires.duration_since(begun).unwrap_or_default()
 }
 
 /// RFC 5861, and RFC 9111 §4.2.4: what must be confirmed is never served stale. What the route says holds where the origin says

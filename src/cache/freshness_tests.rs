@@ -101,9 +101,17 @@ fn freshness_is_what_is_said_less_the_age() {
             Some(-1),
         ),
         (&[date, ("expires", "0")][..], Some(-1)),
+        // Without a date of the origin's it counts from when the answer came.
         (
-            &[("expires", "Sun, 06 Nov 2094 08:49:37 GMT")][..],
-            Some(-1),
+            &[("expires", "Sun, 09 Sep 2001 01:47:40 GMT")][..],
+            Some(60),
+        ),
+        (
+            &[
+                ("date", "yesterday"),
+                ("expires", "Sun, 09 Sep 2001 01:47:40 GMT"),
+            ][..],
+            Some(60),
         ),
         // The second is no date of one that is: RFC 9111 §5.3.
         (

@@ -102,6 +102,7 @@ async fn look_again(
         return Choice::Full;
     };
     if !refusal.may_look() {
+        held.give_back();
         queue.refuse();
         return Choice::Full;
     }

@@ -168,12 +168,13 @@ pub struct Rewritten {
 }
 
 /// Fields that speak of the bytes as they were.
-static OF_BYTES: [HeaderName; 5] = [
+static OF_BYTES: [HeaderName; 6] = [
     CONTENT_LENGTH,
     ACCEPT_RANGES,
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("digest"),
+    HeaderName::from_static("repr-digest"),
 ];
 
 /// How the head of an answer changes that is compressed by `coding`; `Vary` comes from [`vary`].
