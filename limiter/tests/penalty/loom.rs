@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom::thread;
 use sluicegate_limiter::{
     BanRules, Bans, Concurrency, Factor, Permit, Permits, Struck, lose_patience,
 };
