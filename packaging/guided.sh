@@ -66,7 +66,7 @@ dir=$(mktemp -d)
 pids=""
 finish() {
     # shellcheck disable=SC2086 # one word a process
-    [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
+    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
     rm -rf "$dir"
 }
 trap finish EXIT
@@ -107,7 +107,7 @@ http1() { wrk -t1 -c32 -d"$@" >/dev/null; }
 http2() { h2load -c8 -m16 -D"$@" >/dev/null; }
 
 train() {
-    local name file clear tls gateway
+    local name file body clear tls gateway
     for name in origin clear tls admin bare; do free_port "${name}_port"; done
     mkdir "$dir/logs"
     body=$(printf '%01024d' 0)
