@@ -27,6 +27,7 @@ COPY limiter/src limiter/src
 COPY src src
 COPY conf conf
 COPY packaging/guided packaging/guided
+COPY benches/start.sh benches/
 RUN find src limiter/src -name '*.rs' -exec touch {} + \
  && packaging/guided.sh \
  && mkdir /state

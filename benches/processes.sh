@@ -25,50 +25,7 @@ else
     release=${CARGO_TARGET_DIR:-target}/release
 fi
 
-dir=$(mktemp -d)
-pids=""
-finish() {
-    # At once: a proxy that drains would make us wait for nothing.
-    # shellcheck disable=SC2086 # one word a process
-    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-
-ports=""
-free_port() { # VARIABLE
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        case " $ports " in *" $port "*) continue ;; esac
-        listening "$port" || break
-    done
-    ports="$ports $port"
-    printf -v "$1" %s "$port"
-}
-
-# Starts a process on a core, or on `any`, and waits until it listens. Its process id is left in `started`.
-start() { # NAME CORE PORT COMMAND...
-    local name=$1 core=$2 port=$3 pin="" try
-    shift 3
-    [ "$core" = any ] || pin="taskset -c $core"
-    # Appending, so that the logs can be emptied between runs.
-    # shellcheck disable=SC2086 # several words or none
-    $pin "$@" >>"$dir/$name.out" 2>>"$dir/$name.err" &
-    started=$!
-    pids="$pids $started"
-    for try in $(seq 100); do
-        listening "$port" && return
-        kill -0 "$started" 2>/dev/null || break
-        sleep 0.1
-    done
-    echo "$name does not listen on $port (try $try):" >&2
-    cat "$dir/$name.err" >&2
-    exit 1
-}
+. benches/start.sh
 
 # CPU time of a process with all its threads, in clock ticks: fields 14 and 15 of stat, counted behind the name.
 ticks() { # PID

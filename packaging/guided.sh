@@ -62,40 +62,8 @@ for command in nginx wrk h2load openssl; do
     command -v "$command" >/dev/null || { echo "the training needs $command; ./dev release installs it" >&2 && exit 1; }
 done
 
-dir=$(mktemp -d)
-pids=""
-finish() {
-    # shellcheck disable=SC2086 # one word a process
-    [ -z "$pids" ] || { kill -KILL $pids && wait $pids; } 2>/dev/null || true
-    rm -rf "$dir"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
+. benches/start.sh
 
-listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-ports=22
-free_port() { # VARIABLE
-    local port=22
-    while [[ " $ports " = *" $port "* ]] || listening "$port"; do port=$((20000 + RANDOM % 12000)); done
-    ports="$ports $port"
-    printf -v "$1" %s "$port"
-}
-# Starts a process and waits until it listens; `started` is its id.
-start() { # PORT COMMAND...
-    local port=$1
-    shift
-    "$@" >>"$dir/out" 2>&1 &
-    started=$!
-    pids="$pids $started"
-    for _ in $(seq 300); do
-        listening "$port" && return
-        kill -0 "$started" 2>/dev/null || break
-        sleep 0.1
-    done
-    echo "$1 does not listen:" >&2
-    cat "$dir/out" >&2
-    exit 1
-}
 # Ends a process in good order, which is when it writes what it counted.
 end() { # PID
     kill -INT "$1"
@@ -111,7 +79,7 @@ train() {
     for name in origin clear tls admin bare; do free_port "${name}_port"; done
     mkdir "$dir/logs"
     body=$(printf '%01024d' 0)
-    # shellcheck disable=SC2154 # set by free_port
+    # shellcheck disable=SC2154 # set by free_port, as `dir` by start.sh
     for file in origin.conf gateway.toml; do
         sed -e "s|{dir}|$dir|g" -e "s|{body}|$body|g" -e "s|{origin}|$origin_port|g" -e "s|{clear}|$clear_port|g" \
             -e "s|{tls}|$tls_port|g" -e "s|{admin}|$admin_port|g" "packaging/guided/$file" >"$dir/$file"
@@ -120,8 +88,8 @@ train() {
         -keyout "$dir/key.pem" -out "$dir/certificate.pem" 2>/dev/null
 
     rm -rf "$made/counts"
-    start "$origin_port" nginx -p "$dir" -e "$dir/origin.err" -c "$dir/origin.conf"
-    start "$clear_port" "$counting/sluicegate" run --config "$dir/gateway.toml"
+    start origin any "$origin_port" nginx -p "$dir" -e "$dir/origin.err" -c "$dir/origin.conf"
+    start gateway any "$clear_port" "$counting/sluicegate" run --config "$dir/gateway.toml"
     gateway=$started
     clear=http://127.0.0.1:$clear_port tls=https://127.0.0.1:$tls_port
     http1 8s "$clear/"
@@ -136,7 +104,7 @@ train() {
     http2 1 "$clear/"
     end "$gateway"
     if [ "$bare" = yes ]; then
-        start "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+        start bare any "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
         http1 8s "http://127.0.0.1:$bare_port/"
         end "$started"
     fi
