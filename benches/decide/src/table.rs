@@ -9,7 +9,7 @@ use crate::claims;
 use crate::load::{Answer, Load, Spread, Threads};
 use crate::measure::Figures;
 use crate::memory::Bytes;
-use crate::peer::{DECISION, FASTEST_GOVERNOR, FLOOR, GOVERNOR, OURS, PEERS};
+use crate::peer::{DECISION, FASTEST_GOVERNOR, FLOOR, FLOOR_AS_USED, GOVERNOR, OURS, PEERS};
 
 const BEGIN: &str = "<!-- decide:begin -->";
 const END: &str = "<!-- decide:end -->";
@@ -38,8 +38,10 @@ pub struct Tables<'l> {
 }
 
 /// Ratios at the end of a row.
-const RATIOS: [(&str, usize, usize); 3] = [
+const RATIOS: [(&str, usize, usize); 5] = [
     ("`decide()` to the floor", DECISION, FLOOR),
+    ("Sluicegate to the floor, as used", OURS, FLOOR_AS_USED),
+    ("the floor, as used, to governor", FLOOR_AS_USED, GOVERNOR),
     ("Sluicegate to governor", OURS, GOVERNOR),
     ("to governor, fastest", OURS, FASTEST_GOVERNOR),
 ];

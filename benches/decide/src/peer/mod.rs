@@ -2,7 +2,7 @@
 //!
 //! All are asked with an IPv4 address and hash it themselves, and all read a clock for every decision, because that is what each
 //! costs whoever uses it; who takes the time as an argument reads the clock that governor reads. Only the floor and `decide()`
-//! do neither: the one is what no table can avoid, the other what this crate adds to hash and clock.
+//! do neither: the one is what no table can avoid, the other what this crate adds to hash and clock. "As used" the floor does both.
 //!
 //! A limiter that knows all keys is what is measured: the first sight of a key happens before.
 
@@ -19,7 +19,7 @@ use std::hint::black_box;
 
 use crate::load::{Answer, Pace};
 
-pub use floor::Floor;
+pub use floor::{Floor, FloorAsUsed};
 
 /// A limiter under test.
 pub trait Limiter: Send + Sync {
@@ -135,17 +135,19 @@ pub struct Kind {
 /// Which of [`PEERS`] is the bench itself, with which everything is compared, and which is ours.
 pub const NOTHING: usize = 0;
 pub const FLOOR: usize = 1;
-pub const DECISION: usize = 2;
-pub const OURS: usize = 3;
-pub const GOVERNOR: usize = 4;
-pub const FASTEST_GOVERNOR: usize = 5;
+pub const FLOOR_AS_USED: usize = 2;
+pub const DECISION: usize = 3;
+pub const OURS: usize = 4;
+pub const GOVERNOR: usize = 5;
+pub const FASTEST_GOVERNOR: usize = 6;
 /// Keeps no client apart from the others: nothing is claimed beside it.
-pub const SKETCH: usize = 7;
+pub const SKETCH: usize = 8;
 
 /// All of them, in the order of the columns.
-pub const PEERS: [Kind; 10] = [
+pub const PEERS: [Kind; 11] = [
     kind("nothing", |brief| Box::new(nothing::Nothing::new(brief))),
     kind("floor", |brief| Box::new(Floor::new(brief))),
+    kind("floor, as used", |brief| Box::new(FloorAsUsed::new(brief))),
     kind("decide()", |brief| {
         Box::new(sluicegate::Decision::new(brief))
     }),
