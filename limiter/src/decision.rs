@@ -145,10 +145,9 @@ enum Evidence {
 #[derive(Clone)]
 struct Reading {
     now: Timestamp,
-    /// How many rates the limit has; what stands behind them means nothing.
-    rates: u8,
     finding: Finding,
-    meters: [Meter; MAX_RATES],
+    /// As many as the limit has rates.
+    meters: ArrayVec<Meter, MAX_RATES>,
 }
 
 impl Decision {
@@ -160,12 +159,15 @@ impl Decision {
         rates: usize,
         meters: &[Meter; MAX_RATES],
     ) -> Self {
+        // Only those that say something are copied: this is a good part of what a decision writes.
+        let mut own = ArrayVec::new();
+        for meter in &meters[..rates.min(MAX_RATES)] {
+            own.push(*meter);
+        }
         Self(Evidence::Words(Reading {
             now,
-            // At most MAX_RATES.
-            rates: rates as u8,
             finding,
-            meters: *meters,
+            meters: own,
         }))
     }
 
@@ -231,7 +233,7 @@ impl Decision {
 
 impl Reading {
     fn rates(&self) -> std::ops::Range<usize> {
-        0..usize::from(self.rates)
+        0..self.meters.len()
     }
 
     fn standing(&self, rate: usize) -> Standing {
