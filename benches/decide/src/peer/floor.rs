@@ -1,13 +1,12 @@
 //! The floor under every table of this size: one atomic addition to a line of 64 bytes. Once by itself, once with the hash and the
-//! clock that whoever uses a limiter pays for: below that no limiter of this kind gets.
+//! clock that `sluicegate` pays for too: with these no limiter charges an exact counter for less. To refuse takes no addition.
 
-use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
-use quanta::Clock;
-use sluicegate_limiter::{Region, Seed};
+use sluicegate_limiter::Region;
 
-use super::{Brief, Limiter, Moment, hashed, sluicegate};
+use super::sluicegate::{self, Preparation};
+use super::{Brief, Limiter, Moment, hashed};
 use crate::load::Answer;
 
 /// As many lines as the limiter's table takes for so many clients, in memory of the same kind.
@@ -49,19 +48,17 @@ impl Limiter for Floor {
     }
 }
 
-/// The same as one would use it: a clock is read, and the address hashed under a secret seed.
+/// The same as one would use it.
 pub struct FloorAsUsed {
     floor: Floor,
-    seed: Seed,
-    clock: Clock,
+    preparation: Preparation,
 }
 
 impl FloorAsUsed {
     pub fn new(brief: Brief) -> Self {
         Self {
             floor: Floor::new(brief),
-            seed: Seed::from_bytes([7; 16]),
-            clock: Clock::new(),
+            preparation: Preparation::new(),
         }
     }
 }
@@ -69,8 +66,6 @@ impl FloorAsUsed {
 impl Limiter for FloorAsUsed {
     #[inline]
     fn admits(&self, client: u32, _: Moment) -> bool {
-        black_box(self.clock.now());
-        let key = self.seed.hasher().part(&client.to_be_bytes()).finish();
-        self.floor.add(key.bits())
+        self.floor.add(self.preparation.key(client).bits())
     }
 }

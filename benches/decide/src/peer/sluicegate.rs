@@ -60,19 +60,38 @@ impl Limiter for Decision {
     }
 }
 
-/// As one uses it: a clock is read and the address hashed under the secret seed.
-pub struct Sluicegate {
-    limit: Limit,
+/// What whoever uses a limiter does before each decision: a clock is read and the address hashed under a secret seed.
+pub struct Preparation {
     seed: Seed,
     clock: Clock,
+}
+
+impl Preparation {
+    pub fn new() -> Self {
+        Self {
+            seed: Seed::from_bytes([7; 16]),
+            clock: Clock::new(),
+        }
+    }
+
+    #[inline]
+    pub fn key(&self, client: u32) -> KeyHash {
+        black_box(self.clock.now());
+        self.seed.hasher().part(&client.to_be_bytes()).finish()
+    }
+}
+
+/// As one uses it.
+pub struct Sluicegate {
+    limit: Limit,
+    preparation: Preparation,
 }
 
 impl Sluicegate {
     pub fn new(brief: Brief) -> Self {
         Self {
             limit: limit(brief),
-            seed: Seed::from_bytes([7; 16]),
-            clock: Clock::new(),
+            preparation: Preparation::new(),
         }
     }
 }
@@ -80,9 +99,7 @@ impl Sluicegate {
 impl Limiter for Sluicegate {
     #[inline]
     fn admits(&self, client: u32, moment: Moment) -> bool {
-        black_box(self.clock.now());
-        let key = self.seed.hasher().part(&client.to_be_bytes()).finish();
-        ask(&self.limit, key, moment)
+        ask(&self.limit, self.preparation.key(client), moment)
     }
 }
 
