@@ -115,6 +115,8 @@ pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
         return Verdict::over_one(ask.limit.peek(ask.key, ask.cost, now));
     }
     let asked = &asks[..asks.len().min(MAX_ASKS)];
+    // All of them first: their misses overlap.
+    asked.iter().for_each(|ask| ask.limit.prefetch(ask.key));
     let mut verdict = Verdict::over(
         asked
             .iter()

@@ -191,6 +191,13 @@ impl Limit {
         }
     }
 
+    /// Says that `key` will be decided over soon: its counter is on its way to the processor while the caller does something
+    /// else, as reading the clock. Changes nothing but the time that the decision takes.
+    #[inline]
+    pub fn prefetch(&self, key: KeyHash) {
+        with_table!(&self.counters.table, table => table.prefetch(key), logs => logs.prefetch(key));
+    }
+
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {

@@ -12,6 +12,7 @@
 //! means unused, and a bucket begins at a multiple of 128 bytes. How long the logs of a run are follows from its length and
 //! the number of its buckets ([`Shape::found`]), so a file need not say it.
 
+use crate::ahead::ahead;
 use crate::capacity::Capacity;
 use crate::region::Region;
 use crate::sync::AtomicU64;
@@ -234,6 +235,12 @@ impl Memory {
         (lot..SLOTS)
             .chain(0..lot)
             .map(move |rank| home * SLOTS + rank)
+    }
+
+    /// Says that the tags of a bucket may be looked at soon, from where a search for `tag` begins there.
+    #[inline]
+    pub(super) fn ahead(&self, home: usize, tag: Tag) {
+        ahead(&self.bucket(home)[FIRST_TAG + scale(tag.lot(), SLOTS)]);
     }
 
     /// The tag words of both buckets, each once, with their slots, in the order of `tag`.

@@ -273,6 +273,16 @@ impl LogTable {
         }
     }
 
+    /// Asks for the tags among which `key` is looked for.
+    #[inline]
+    pub fn prefetch(&self, key: KeyHash) {
+        let tag = Tag::of(key);
+        let homes = self.memory.homes(tag);
+        for home in homes {
+            self.memory.ahead(home, tag);
+        }
+    }
+
     /// The slot of `tag`.
     #[inline]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Option<usize> {

@@ -128,6 +128,32 @@ fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
     assert_eq!(limit.occupied(now).count(), limit.top(1_000, now).len());
 }
 
+/// Goal: to say that a key comes changes nothing. Method: keys of both ends of all hashes, known and not, under every
+/// algorithm; what is said of them before and after.
+#[test]
+fn to_fetch_a_counter_ahead_changes_nothing() {
+    let rates =
+        Rates::new([Rate::new(2, Period::from_secs(10).expect("a period")).expect("a rate")]);
+    let now = Timestamp::from_secs(1_800_000_000);
+    for policy in policies(&rates.expect("rates")) {
+        let limit = Limit::new(policy, Capacity::new(100).expect("a capacity"));
+        let _ = limit.set(key(1), Cost::ONE, now);
+        let keys = [0, 1, u64::MAX, u64::MAX >> 1, 1 << 63].map(KeyHash::from_bits);
+        for key in keys.into_iter().chain((0..KEYS).map(key)) {
+            let said = || {
+                format!(
+                    "{:?} {:?}",
+                    limit.peek(key, Cost::ONE, now),
+                    limit.occupancy(now)
+                )
+            };
+            let before = said();
+            limit.prefetch(key);
+            assert_eq!(said(), before);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
 

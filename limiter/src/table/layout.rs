@@ -211,6 +211,9 @@ impl<'t, const K: usize> Bucket<'t, K> {
     #[inline(always)]
     pub(super) fn ahead(&self, half: Half) {
         ahead(self.tag(half.first));
+        if K > 1 {
+            ahead(self.tag(half.last));
+        }
     }
 
     /// Looks for `tag` in a half.

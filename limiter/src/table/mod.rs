@@ -335,6 +335,14 @@ impl<const K: usize> Table<K> {
         }
     }
 
+    /// Asks for the line where a search for `key` begins. The search asks for those where one in seven ends.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: KeyHash) {
+        let tag = Tag::of(key);
+        let [near, _] = Bucket::<K>::halves(tag);
+        self.memory.bucket(self.memory.homes(tag)[0]).ahead(near);
+    }
+
     /// Looks for the slot of `tag`.
     #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {

@@ -66,6 +66,8 @@ impl FloorAsUsed {
 impl Limiter for FloorAsUsed {
     #[inline]
     fn admits(&self, client: u32, _: Moment) -> bool {
-        self.floor.add(self.preparation.key(client).bits())
+        let key = self.preparation.key(client);
+        self.preparation.read_clock();
+        self.floor.add(key.bits())
     }
 }

@@ -76,8 +76,12 @@ impl Preparation {
 
     #[inline]
     pub fn key(&self, client: u32) -> KeyHash {
-        black_box(self.clock.now());
         self.seed.hasher().part(&client.to_be_bytes()).finish()
+    }
+
+    #[inline]
+    pub fn read_clock(&self) {
+        black_box(self.clock.now());
     }
 }
 
@@ -99,7 +103,10 @@ impl Sluicegate {
 impl Limiter for Sluicegate {
     #[inline]
     fn admits(&self, client: u32, moment: Moment) -> bool {
-        ask(&self.limit, self.preparation.key(client), moment)
+        let key = self.preparation.key(client);
+        self.limit.prefetch(key);
+        self.preparation.read_clock();
+        ask(&self.limit, key, moment)
     }
 }
 
