@@ -64,7 +64,11 @@ const MILLION: Load = Load {
 
 /// The rows of the tables.
 pub const ROWS: [Load; 6] = [
-    Load { name: HOT, ..ROW },
+    Load {
+        name: HOT,
+        rounds: 27,
+        ..ROW
+    },
     Load {
         name: "hot, back to back",
         pace: Pace::BackToBack,
