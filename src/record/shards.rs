@@ -15,8 +15,8 @@ use super::rfc3339::Stamp;
 use super::stripe;
 
 /// Bytes of a shard at which it asks for the writer before its next tick: large enough that a wake-up is paid for by
-/// dozens of lines, small enough that both buffers of a shard stay in the second cache beside what requests work on.
-pub(super) const WATERMARK: usize = 16 * 1024;
+/// hundreds of lines, small enough that both buffers of a shard stay in the second cache beside what requests work on.
+pub(super) const WATERMARK: usize = 64 * 1024;
 
 /// Bytes that a shard holds at most: 100,000 lines a second on one thread for 100 ms.
 pub(super) const CAP: usize = 4 * 1024 * 1024;
