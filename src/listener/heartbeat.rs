@@ -4,6 +4,10 @@
 //! the very thread that sets it. Every request that waits for an origin sets one, seconds ahead, and mostly nothing was due before it:
 //! that took one or two system calls a request, and one more turn of the loop. Beside a timer that is due within a second none of them
 //! comes first.
+//!
+//! # Limits
+//! What is left where there are several threads: connections to origins are shared, so that few are opened, and one that another
+//! thread opened is watched by that thread, which wakes this one by the same write.
 
 use std::cell::Cell;
 use std::time::Duration;

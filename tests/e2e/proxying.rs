@@ -70,6 +70,24 @@ async fn one_connection_carries_many_requests_on_both_sides() {
 }
 
 #[tokio::test]
+async fn waiting_for_an_origin_wakes_no_thread() {
+    // Goal: the timers that an answer is waited for with take no system call of their own. Method: the kernel counts calls; a thread that
+    // wakes itself for each timer makes one or two a request. There is one thread, since of several one may have opened the connection
+    // to the origin that another uses, and wakes it.
+    let origin = Origin::echo();
+    let rules = "[server]\nthreads = 1\n[[route]]\npath = \"/*\"\norigin = \"app\"";
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut client = gateway.client().await;
+    client.get("/").await;
+    let before = gateway.wakes();
+    for _ in 0..400 {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    let wakes = gateway.wakes() - before;
+    assert!(wakes < 200, "{wakes} for 400 requests");
+}
+
+#[tokio::test]
 async fn http2_without_tls_is_accepted_and_goes_on_as_http1() {
     // Goal: h2c with prior knowledge, with several streams at once. Method: eight parallel posts on one connection.
     let origin = Origin::echo();

@@ -476,6 +476,25 @@ impl Gateway {
         pages * 4096
     }
 
+    /// How often its threads have called `write`, those apart that write the log: sockets take `send`, so these are threads that wake
+    /// one another, or themselves.
+    pub fn wakes(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
+        let calls = tasks.map(|task| {
+            let task = task.unwrap().path();
+            let name = fs::read_to_string(task.join("comm")).unwrap();
+            let counts = fs::read_to_string(task.join("io")).unwrap();
+            let writes = counts.lines().find_map(|line| line.strip_prefix("syscw: "));
+            let writes: u64 = writes.unwrap().parse().unwrap();
+            if name.starts_with("access-log") {
+                0
+            } else {
+                writes
+            }
+        });
+        calls.sum()
+    }
+
     // ── the access log ──
 
     /// The lines of the access log so far, parsed, in no certain order: each worker thread collects its own.
