@@ -193,6 +193,8 @@ impl Limit {
 
     /// Says that `key` will be decided over soon: its counter is on its way to the processor while the caller does something
     /// else, as reading the clock. Changes nothing but the time that the decision takes.
+    ///
+    /// A hint: without feature `mmap`, and on other processors than x86-64, it does nothing.
     #[inline]
     pub fn prefetch(&self, key: KeyHash) {
         with_table!(&self.counters.table, table => table.prefetch(key), logs => logs.prefetch(key));

@@ -480,17 +480,14 @@ impl Gateway {
     /// one another, or themselves.
     pub fn wakes(&self) -> u64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
-        let calls = tasks.map(|task| {
+        let calls = tasks.filter_map(|task| {
             let task = task.unwrap().path();
-            let name = fs::read_to_string(task.join("comm")).unwrap();
-            let counts = fs::read_to_string(task.join("io")).unwrap();
+            // A thread may have ended since it was listed.
+            let name = fs::read_to_string(task.join("comm")).ok()?;
+            let counts = fs::read_to_string(task.join("io")).ok()?;
             let writes = counts.lines().find_map(|line| line.strip_prefix("syscw: "));
             let writes: u64 = writes.unwrap().parse().unwrap();
-            if name.starts_with("access-log") {
-                0
-            } else {
-                writes
-            }
+            (!name.starts_with("access-log")).then_some(writes)
         });
         calls.sum()
     }
