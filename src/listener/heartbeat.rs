@@ -6,8 +6,8 @@
 //! comes first.
 //!
 //! # Limits
-//! What is left where there are several threads: connections to origins are shared, so that few are opened, and one that another
-//! thread opened is watched by that thread, which wakes this one by the same write.
+//! With one thread no such write is left; with two it is one or two a request where one request follows another. We take those for
+//! wake-ups from thread to thread: connections to origins are shared, so that few are opened, and who opened one watches it.
 
 use std::cell::Cell;
 use std::time::Duration;

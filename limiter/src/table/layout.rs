@@ -207,7 +207,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
         [half(side), half(side ^ 1)]
     }
 
-    /// Says that this half may be looked at soon.
+    /// Says that this half may be looked at soon; under more than one rate it is two lines.
     #[inline(always)]
     pub(super) fn ahead(&self, half: Half) {
         ahead(self.tag(half.first));

@@ -1,5 +1,6 @@
 //! The floor under every table of this size: one atomic addition to a line of 64 bytes. Once by itself, once with the hash and the
-//! clock that `sluicegate` pays for too: with these no limiter charges an exact counter for less. To refuse takes no addition.
+//! clock that `sluicegate` pays for too: with these no limiter charges an exact counter for less, unless it fetches it ahead. To
+//! refuse takes no addition.
 
 use std::sync::atomic::Ordering;
 
