@@ -21,6 +21,9 @@ use proptest::sample::Index;
 use sluicegate::config::rules::{Rules, Segment};
 use sluicegate::config::{Loaded, Problems, Severity, Surroundings, known_keys, load, parse_in};
 
+#[path = "config/watched.rs"]
+mod watched;
+
 /// A machine that knows two names and one token.
 struct Still;
 

@@ -186,6 +186,8 @@ pub struct AdminRules {
     pub address: SocketAddr,
     /// The content of `token_file`: a bearer token asked of every path but `/healthz` and `/readyz`.
     pub token: Option<Arc<str>>,
+    /// That file, which is watched like the configuration.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `[log]`: the access log.
@@ -474,9 +476,10 @@ impl Rules {
         let origins = self.origins.values();
         let origins = origins.filter_map(|origin| origin.tls.as_ref());
         let origins = origins.flat_map(|tls| tls.files.clone());
+        let token = self.admin.token_file.clone();
         let files = lists.chain(keys).chain(overrides).chain(store);
         let files = files.chain(tls).chain(acme).chain(origins).chain(otlp);
-        let mut files: Vec<_> = files.chain(pages).collect();
+        let mut files: Vec<_> = files.chain(pages).chain(token).collect();
         files.sort();
         files.dedup();
         files

@@ -330,6 +330,30 @@ async fn a_token_guards_all_but_the_probes() {
 }
 
 #[tokio::test]
+async fn a_new_token_takes_over_by_itself() {
+    // Goal: a token that leaked is revoked by writing another. Method: the file is replaced; nothing else changes.
+    let gateway = Setup::new()
+        .file("token", "leaked\n")
+        .admin_line("token_file = \"{directory}/token\"")
+        .rules("[[route]]\npath = \"/\"\nrespond = { status = 200 }")
+        .start()
+        .await;
+    let status = async |token: &str| {
+        let ask = get("/status").header("Authorization", &format!("Bearer {token}"));
+        gateway.admin(ask).await.status
+    };
+    assert_eq!(status("leaked").await, 200);
+    let file = gateway.directory().join("token");
+    std::fs::write(file.with_extension("new"), "fresh\n").unwrap();
+    std::fs::rename(file.with_extension("new"), &file).unwrap();
+    eventually("the new token is the token", async || {
+        (status("fresh").await == 200).then_some(())
+    })
+    .await;
+    assert_eq!(status("leaked").await, 401);
+}
+
+#[tokio::test]
 async fn the_admin_listener_says_404_to_what_it_does_not_know() {
     // Goal: no surprises there either. Method: an unknown path, a wrong method.
     let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }").await;

@@ -1,7 +1,7 @@
 //! `[admin]`: the operator's listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::listener::{address, clash};
@@ -35,10 +35,12 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Place
         span: None,
     });
     section.finish();
+    let (token, token_file) = token?.unzip();
     Some(Placed {
         value: AdminRules {
             address: address?,
-            token: token?,
+            token,
+            token_file,
         },
         place,
     })
@@ -72,8 +74,8 @@ pub(in crate::config) fn check_apart(
     }
 }
 
-/// The token in a file, without the white space around it.
-fn token(field: &Field<'_>, base: &Path) -> Option<Arc<str>> {
+/// The token in a file, without the white space around it, and where the file is.
+fn token(field: &Field<'_>, base: &Path) -> Option<(Arc<str>, PathBuf)> {
     let advice = "put the token there, readable for the user that runs the gateway";
     let (path, text) = text_of(field, base, advice)?;
     let token = text.trim();
@@ -93,5 +95,5 @@ fn token(field: &Field<'_>, base: &Path) -> Option<Arc<str>> {
             "put one token there, for example with: openssl rand -hex 32",
         );
     }
-    Some(token.into())
+    Some((token.into(), path))
 }
