@@ -238,7 +238,7 @@ fn until_expiry(fields: &HeaderMap, now: SystemTime) -> Duration {
     let date = |name: HeaderName| {
         let mut lines = fields.get_all(name).iter();
         match (lines.next(), lines.next()) {
-            (Some(line), None) => httpdate::parse_http_date(line.to_str().ok()?).ok(),
+            (Some(line), None) => moment_of(line.to_str().ok()?),
             _ => None,
         }
     };
@@ -247,6 +247,23 @@ fn until_expiry(fields: &HeaderMap, now: SystemTime) -> Duration {
     };
     let begun = date(DATE).unwrap_or(now);
     expires.duration_since(begun).unwrap_or_default()
+}
+
+/// RFC 9111 §4.2: a cache reads a date in any case, though RFC 9110 §5.6.7 has names written in one only.
+fn moment_of(date: &str) -> Option<SystemTime> {
+    let in_its_case = || {
+        let mut inside = false;
+        let letters = date.chars().map(|letter| {
+            let begins = !std::mem::replace(&mut inside, letter.is_ascii_alphabetic());
+            match begins {
+                true => letter.to_ascii_uppercase(),
+                false => letter.to_ascii_lowercase(),
+            }
+        });
+        letters.collect::<String>().replace("Gmt", "GMT")
+    };
+    let parsed = httpdate::parse_http_date(date).ok();
+    parsed.or_else(|| httpdate::parse_http_date(&in_its_case()).ok())
 }
 
 /// RFC 5861, and RFC 9111 §4.2.4: what must be confirmed is never served stale. What the route says holds where the origin says

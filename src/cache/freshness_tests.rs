@@ -101,6 +101,22 @@ fn freshness_is_what_is_said_less_the_age() {
             Some(-1),
         ),
         (&[date, ("expires", "0")][..], Some(-1)),
+        // In any case, on either side: RFC 9111 §4.2.
+        (
+            &[date, ("expires", "sun, 06 nov 1994 08:50:37 gmt")][..],
+            Some(60),
+        ),
+        (
+            &[
+                ("date", "SUNDAY, 06-NOV-94 08:49:37 GMT"),
+                ("expires", "SUN NOV  6 08:50:37 1994"),
+            ][..],
+            Some(60),
+        ),
+        (
+            &[date, ("expires", "sun, 06 nov 1994 08:50:37 cet")][..],
+            Some(-1),
+        ),
         // Without a date of the origin's it counts from when the answer came.
         (
             &[("expires", "Sun, 09 Sep 2001 01:47:40 GMT")][..],
