@@ -1,13 +1,14 @@
 //! Pools as the configuration makes them: who is asked, who is not, and what failures do to them.
 
 use std::collections::BTreeMap;
+use std::task::Poll;
 
 use proptest::prelude::*;
 use sluicegate_limiter::Seed;
 
 use super::*;
 use crate::config::{Surroundings, parse_in};
-use crate::origin::ServerState;
+use crate::origin::{ServerState, TryOutcome};
 
 /// A machine on which every name is the first port of this one.
 struct Still;
@@ -177,8 +178,67 @@ async fn a_place_that_is_left_goes_to_who_waits() {
     ));
     assert_eq!((queue.waiting(), queue.refused()), (1, 1));
     drop(inside);
-    assert_eq!(port(waiter.await), 1);
+    let Poll::Ready(chosen) = futures_util::poll!(waiter.as_mut()) else {
+        panic!("nobody rang");
+    };
+    assert_eq!(port(chosen), 1);
     assert_eq!(queue.waiting(), 0);
+}
+
+/// Goal: a server takes as many requests as both bounds let it. Method: one bound, the other, both, over HTTP/1 and HTTP/2.
+#[test]
+fn places_are_what_requests_and_connections_allow() {
+    let streams = ORIGIN_STREAMS as u32;
+    for (lines, places) in [
+        ("", None),
+        ("circuit = { max_requests = 3 }", Some(3)),
+        ("circuit = { max_connections = 2 }", Some(2)),
+        (
+            "circuit = { max_requests = 3, max_connections = 2 }",
+            Some(2),
+        ),
+        (
+            "circuit = { max_requests = 2, max_connections = 3 }",
+            Some(2),
+        ),
+        (
+            "protocol = \"h2c\"\ncircuit = { max_connections = 2 }",
+            Some(2 * streams),
+        ),
+        (
+            "protocol = \"h2c\"\ncircuit = { max_requests = 3, max_connections = 2 }",
+            Some(3),
+        ),
+    ] {
+        let pool = pool(&format!("{}\n{lines}", servers(1)));
+        assert_eq!(pool.servers()[0].places, places, "{lines}");
+    }
+}
+
+/// Goal: a server without a connection to give is left alone until there may be one, and what was no try is not counted. Method: a place
+/// that is given back; then a sweep, a request that ends.
+#[test]
+fn a_place_given_back_says_that_others_would_fare_no_better() {
+    let pool = pool(&format!(
+        "{}\ncircuit = {{ max_connections = 2 }}",
+        servers(1)
+    ));
+    let server = Arc::clone(&pool.servers()[0]);
+    let give_back = || {
+        held(pool.find(&wish(0))).give_back();
+        assert!(matches!(pool.find(&wish(0)), Choice::Full));
+    };
+    let other = held(pool.find(&wish(0)));
+    give_back();
+    assert_eq!(server.standing.in_flight(), 1);
+    server.sweep();
+    give_back();
+    drop(other);
+    drop(held(pool.find(&wish(0))));
+    let tried = |outcome: &TryOutcome| server.standing.count(*outcome);
+    // Two ended without an answer; nothing was tried by who gave its place back.
+    assert_eq!(TryOutcome::ALL.iter().map(tried).sum::<u64>(), 2);
+    assert_eq!(server.standing.in_flight(), 0);
 }
 
 /// Goal: a sticky client gets its server, and another where that cannot be asked. Method: the tag of one, which then drains.
