@@ -203,9 +203,50 @@ async fn left(gateway: &Gateway, logged: &mut usize) {
 }
 
 #[tokio::test]
+async fn a_request_that_waited_for_its_turn_is_charged_as_any_other() {
+    // Goal: only who leaves the queue gets a charge back, and what is told of the origin leaves the wait out. Method: two requests at once,
+    // and again should the machine be so slow that neither waits; what is left of a limit beside the queue, and the log.
+    let turn = "[limit.turn]\nkey = \"global\"\nrates = [\"1 per 1s\"]\naction = \"delay\"\nqueue = 9\nmax_wait = \"10m\"\n";
+    let lines = turn.to_owned() + &limit("beside", 1000, "");
+    let alone = "[[route]]\npath = \"/alone\"\nlimits = [\"beside\"]\norigin = \"app\"\n";
+    let origin = Origin::echo();
+    let rules = rules(&lines, "\"turn\", \"beside\"") + alone;
+    let gateway = Gateway::before(&origin, &rules).await;
+    let client = gateway.h2c().await;
+    let mut asked = 0;
+    let delayed = eventually("one is held back", async || {
+        let (one, other) = tokio::join!(client.send(get("/")), client.send(get("/")));
+        assert_eq!((one.status, other.status), (200, 200));
+        asked += 2;
+        let metrics = gateway.metrics().await;
+        let delayed = metrics.sum("sluicegate_limit_delayed_total", &[("limit", "turn")]);
+        (delayed > 0.0).then_some(delayed)
+    })
+    .await;
+    let left = gateway.get("/alone").await.remaining("beside");
+    assert_eq!(left, 1000 - asked - 1);
+    let lines = gateway.access_lines(asked as usize + 1).await;
+    let held: Vec<_> = (lines.iter())
+        .filter_map(|line| Some((line, line["delay_ms"].as_f64()?)))
+        .collect();
+    assert_eq!(held.len() as f64, delayed, "{lines:?}");
+    for (line, delay) in held {
+        let (whole, origins) = (&line["duration_ms"], &line["wait_ms"]);
+        let besides = whole.as_f64().unwrap() - origins.as_f64().unwrap();
+        // Each is cut to a thousandth.
+        assert!(besides >= delay - 0.001, "{line}");
+    }
+    assert!(
+        lines.iter().all(|line| line["released"].is_null()),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
 async fn only_so_many_requests_of_the_process_are_held_back() {
-    // Goal: waiters are bounded in all, whatever their keys; who finds no room is charged nothing, and rooms become free. Method: each
-    // of many clients has used its turn and waits ten minutes for the next; one more is answered at once, until one of them leaves.
+    // Goal: waiters are bounded in all, whatever their keys; who finds no room is charged nothing and told nothing of limits, and rooms
+    // become free. Method: each of many clients has used its turn and waits ten minutes for the next; one more is answered at once, until
+    // one of them leaves.
     const WAITERS: usize = 4096;
     let gateway = Gateway::start(
         "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n\
@@ -237,11 +278,18 @@ async fn only_so_many_requests_of_the_process_are_held_back() {
     }
     in_flight(&gateway, WAITERS).await;
     for _ in 0..2 {
-        client
-            .send(get("/").forwarded_for(&address(WAITERS)))
-            .await
-            .assert_problem(503);
+        let crowded = client.send(get("/").forwarded_for(&address(WAITERS))).await;
+        crowded.assert_problem(503);
+        assert_eq!(crowded.header("ratelimit"), None, "{crowded:?}");
     }
+    // Those who wait are counted when they end.
+    let metrics = gateway.metrics().await;
+    let sum = |metric| metrics.sum(metric, &[("limit", "turn")]);
+    let (admitted, delayed) = (
+        sum("sluicegate_limit_admitted_total"),
+        sum("sluicegate_limit_delayed_total"),
+    );
+    assert_eq!((admitted, delayed), (WAITERS as f64 + 1.0, 0.0));
     drop(waiters.pop());
     in_flight(&gateway, WAITERS - 1).await;
     let mut last = gateway.raw().await;
