@@ -164,6 +164,51 @@ async fn what_is_stored_survives_a_reload_and_obeys_the_new_rules() {
     );
 }
 
+/// How many answers `/status` has, and their bytes.
+async fn kept(gateway: &Gateway) -> (u64, u64) {
+    let cache = &gateway.status().await["cache"];
+    let number = |name: &str| cache[name].as_u64().unwrap_or_else(|| panic!("{cache}"));
+    (number("objects"), number("bytes"))
+}
+
+#[tokio::test]
+async fn a_reload_neither_forgets_what_is_stored_nor_counts_it_twice() {
+    // Goal: what answers take is known across reloads, so the bound holds after them, and nothing is left when all are gone. Method: five
+    // answers of one size; more memory, then less than they take; a write to each, and all stored again.
+    let origin = Origin::answering(|_| with(FRESH).body(vec![b'x'; 300_000]).into());
+    let rules = |memory: &str| format!("{}\n[cache]\nmemory = \"{memory}\"\n", storing(""));
+    let mut gateway = Setup::new()
+        .origin("app", &origin)
+        .rules(&rules("16MiB"))
+        .start()
+        .await;
+    let fill = async |gateway: &Gateway| {
+        for target in ["/0", "/1", "/2", "/3", "/4"] {
+            gateway.get(target).await;
+        }
+        // The client may have its answer before it is stored.
+        eventually("all are stored", async || {
+            let (objects, bytes) = kept(gateway).await;
+            (objects == 5).then_some(bytes)
+        })
+        .await
+    };
+    let bytes = fill(&gateway).await;
+    assert!(bytes > 1_500_000, "{bytes}");
+    gateway.reload(&rules("32MiB")).await;
+    assert_eq!(kept(&gateway).await, (5, bytes));
+    assert_eq!(gateway.status().await["cache"]["memory"], 32 << 20);
+    gateway.reload(&rules("1MiB")).await;
+    assert_eq!(kept(&gateway).await, (3, bytes / 5 * 3));
+    assert_eq!(gateway.status().await["cache"]["evicted"], 2);
+    for target in ["/0", "/1", "/2", "/3", "/4"] {
+        gateway.post(target).await;
+    }
+    assert_eq!(kept(&gateway).await, (0, 0));
+    gateway.reload(&rules("16MiB")).await;
+    assert_eq!(fill(&gateway).await, bytes);
+}
+
 #[tokio::test]
 async fn a_member_of_cache_status_is_added_to_those_of_others() {
     // Goal: RFC 9211: a cache further in is still heard. Method: an origin with a word of its own.
