@@ -83,6 +83,40 @@ async fn a_link_is_followed_to_what_is_written_in_place() {
 }
 
 #[tokio::test]
+async fn files_that_a_reload_names_are_watched_from_then_on() {
+    // Goal: a list and a page named later are like those named at the start, wherever they lie. Method: a reload names both in directories
+    // of their own; then they change, in place and by a rename, more often than a reload looks at what is new to it.
+    let named = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\nblock = [\"bad\"]\n\
+        [list.bad]\nfile = \"../lists/bad.txt\"\n[error_pages.403]\nhtml_file = \"../pages/403.html\"\n";
+    let mut gateway = Gateway::start(&version("first")).await;
+    let lists = gateway.directory().join("lists");
+    let pages = gateway.directory().join("pages");
+    for (directory, name, text) in [(&lists, "bad.txt", ""), (&pages, "403.html", "none")] {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join(name), text).unwrap();
+    }
+    gateway
+        .reload(&format!("{named}{}", version("second")))
+        .await;
+    serves(&gateway, "second").await;
+    for client in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        fs::write(lists.join("bad.txt"), client).unwrap();
+        eventually("the client is blocked", async || {
+            let answer = gateway.send(get("/").forwarded_for(client)).await;
+            (answer.status == 403).then_some(())
+        })
+        .await;
+        fs::write(pages.join("new"), client).unwrap();
+        fs::rename(pages.join("new"), pages.join("403.html")).unwrap();
+        eventually("it is shown the page", async || {
+            let ask = get("/").forwarded_for(client).header("Accept", "text/html");
+            (gateway.send(ask).await.text() == client).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn sighup_reloads() {
     // Goal: a reload on demand. Method: the counter of reloads moves, though the file did not change.
     let gateway = Gateway::start(&version("first")).await;
