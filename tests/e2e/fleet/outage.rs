@@ -1,5 +1,6 @@
 //! The store may die, the site may not: what strict limits do meanwhile, and when it is back.
 
+use super::shared::fleet_at;
 use super::*;
 
 /// What `[store]` says where it is to be lost.
@@ -63,6 +64,39 @@ async fn without_its_store_each_gateway_lets_its_share_pass() {
     let refused = fleet.nodes[0].get("/a").await;
     let line = fleet.nodes[0].lines_of(&[refused]).await;
     assert_eq!(line[0]["decided_by"]["a"], "fallback");
+}
+
+#[tokio::test]
+async fn a_refusal_without_the_store_tells_how_every_limit_stands_here() {
+    // Goal: who is refused while the store is away is told what this gateway's share has left, not what the store said last. Method: two
+    // gateways, so a share is a half; one unit is used while the store is there, the rest of the narrow limit after it was killed.
+    for kind in ["shared-strict", "shared"] {
+        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let limit = |name: &str, count: u32| {
+            let lines = format!("store = \"{kind}\"\nrates = [\"{count} per 1h\"]");
+            format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n")
+        };
+        let limits = limit("narrow", 6) + &limit("wide", 40);
+        let rules = limits + &route("/", "\"narrow\", \"wide\"");
+        let fleet = fleet_at(2, &origin, &short(&redis), &rules).await;
+        let mut client = fleet.nodes[0].client().await;
+        let mut ask = async || {
+            let answer = client.get("/").await;
+            let left = (answer.remaining("narrow"), answer.remaining("wide"));
+            (answer.status, left)
+        };
+        assert_eq!(ask().await, (200, (5, 39)), "{kind}");
+        redis.kill();
+        fleet.reached("away").await;
+        for (status, left) in [
+            (200, (1, 18)),
+            (200, (0, 17)),
+            (429, (0, 17)),
+            (429, (0, 17)),
+        ] {
+            assert_eq!(ask().await, (status, left), "{kind}");
+        }
+    }
 }
 
 #[tokio::test]
