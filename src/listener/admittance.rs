@@ -240,6 +240,20 @@ mod tests {
         assert_eq!(caps(0), (1, 1));
     }
 
+    /// Goal: what is written holds, and a client's share follows it. Method: one number, the other, both.
+    #[test]
+    fn a_quarter_of_what_is_written_is_for_one_client() {
+        let caps = |lines: &str| {
+            let caps =
+                with_files(20_128).caps(&rules(&format!("[server]\n{lines}")).server.defence);
+            (caps.all.get(), caps.of_client.get())
+        };
+        assert_eq!(caps("max_connections = 400"), (400, 100));
+        assert_eq!(caps("max_connections_per_client = 7"), (10_000, 7));
+        let both = "max_connections = 400\nmax_connections_per_client = 7";
+        assert_eq!(caps(both), (400, 7));
+    }
+
     /// Goal: a place is taken once and given back on every way out. Method: two may be; the third is counted as refused and leaves
     /// nothing behind.
     #[test]
