@@ -171,6 +171,10 @@ async fn what_speaks_of_the_failure_stays_and_what_speaks_of_the_body_goes() {
         ("ETag", "\"1\""),
         ("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT"),
         ("Accept-Ranges", "bytes"),
+        ("Content-Security-Policy-Report-Only", "default-src 'none'"),
+        ("Content-MD5", "AA=="),
+        ("Digest", "sha-256=AA=="),
+        ("Trailer", "x-behind"),
     ];
     let origin = Origin::answering(move |_| {
         let fields = stays.iter().chain(&goes);
@@ -379,6 +383,29 @@ async fn limits_tries_and_the_log_see_the_answer_of_the_origin() {
         "{line}"
     );
     assert_eq!(line["bytes_out"], page.len(), "{line}");
+}
+
+#[tokio::test]
+async fn who_has_a_page_is_in_flight_no_more() {
+    // Goal: `concurrency` counts a client until its answer ends, not until the origin's does. Method: one at a time; a body that stalls
+    // while the client has its page, and asks again.
+    let origin = Origin::answering(|_| {
+        let head = not_found("Content-Length: 99\r\n\r\nbegun");
+        Reply::Pieces(vec![head, vec![b'x'; 94]], Duration::from_secs(600))
+    });
+    let rules = format!(
+        "[limit.one]\nkey = \"client.ip\"\nrates = [\"99 per 1h\"]\nconcurrency = 1\n{}",
+        route("limits = [\"one\"]")
+    );
+    let gateway = Gateway::before(&origin, &rules).await;
+    let (mut kept, new) = (Vec::new(), gateway.h2c().await);
+    for _ in 0..3 {
+        let mut old = gateway.client().await;
+        assert_page(&old.send(browse("/")).await, "Not Found");
+        assert_page(&new.send(browse("/")).await, "Not Found");
+        // Who leaves might end the request.
+        kept.push(old);
+    }
 }
 
 #[tokio::test]
