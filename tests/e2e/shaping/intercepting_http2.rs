@@ -1,6 +1,5 @@
 //! Errors of origins that speak HTTP/2, replaced: heads that end the stream, trailers, and bodies without an end.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -20,8 +19,8 @@ struct Seen {
     left: AtomicUsize,
 }
 
-/// Starts an origin that answers 404 in the way that the path says; it ends with the test.
-async fn origin() -> (SocketAddr, Arc<Seen>) {
+/// A gateway with pages before an origin that answers 404 in the way that the path says; both end with the test.
+async fn start() -> (Gateway, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Seen::default()));
     let shared = Arc::clone(&seen);
@@ -31,7 +30,13 @@ async fn origin() -> (SocketAddr, Arc<Seen>) {
             tokio::spawn(serve(stream, Arc::clone(&shared)));
         }
     });
-    (address, seen)
+    let gateway = Setup::new()
+        .servers("app", &[address])
+        .origin_line("protocol = \"h2c\"")
+        .rules(&route(""))
+        .start()
+        .await;
+    (gateway, seen)
 }
 
 async fn serve(stream: TcpStream, seen: Arc<Seen>) {
@@ -83,13 +88,7 @@ async fn answer(
 async fn a_page_stands_in_for_the_body_of_an_h2_origin_and_for_none() {
     // Goal: of HTTP/2 nobody knows whether a body follows, and the page is given either way; the origin's connection goes on. Method: an
     // end with the head, with a body, with trailers; clients of both versions, GET and HEAD.
-    let (address, seen) = origin().await;
-    let gateway = Setup::new()
-        .servers("app", &[address])
-        .origin_line("protocol = \"h2c\"")
-        .rules(&route(""))
-        .start()
-        .await;
+    let (gateway, seen) = start().await;
     let (mut old, new) = (gateway.client().await, gateway.h2c().await);
     for _ in 0..10 {
         for path in ["/none", "/none-of-length", "/body", "/trailers"] {
@@ -114,13 +113,7 @@ async fn a_page_stands_in_for_the_body_of_an_h2_origin_and_for_none() {
 async fn a_body_without_an_end_is_left() {
     // Goal: what is dropped is bounded, and nothing goes wrong by it. Method: an endless body, and clients of both versions; the origin
     // sees that nobody reads on, and the log has two requests that passed.
-    let (address, seen) = origin().await;
-    let gateway = Setup::new()
-        .servers("app", &[address])
-        .origin_line("protocol = \"h2c\"")
-        .rules(&route(""))
-        .start()
-        .await;
+    let (gateway, seen) = start().await;
     let (mut old, new) = (gateway.client().await, gateway.h2c().await);
     assert_page(&old.send(browse("/endless")).await, "Not Found");
     assert_page(&new.send(browse("/endless")).await, "Not Found");
