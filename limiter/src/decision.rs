@@ -185,6 +185,15 @@ impl Decision {
         }
     }
 
+    /// Whole units that fit now under every rate: the least `remaining` of its [`standings`](Self::standings).
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        match &self.0 {
+            Evidence::Words(words) => words.remaining(),
+            Evidence::Log(answer) => answer.remaining(),
+        }
+    }
+
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
     fn refusal(&self) -> Option<(usize, Duration)> {
         match &self.0 {
@@ -266,14 +275,23 @@ impl Reading {
         }
     }
 
+    fn remaining(&self) -> u32 {
+        let remaining = self.rates().map(|rate| {
+            let judge = self.meters[rate].at(self.now);
+            judge.remaining(self.finding.words[rate])
+        });
+        remaining.min().unwrap_or(0)
+    }
+
     fn delay(&self) -> Duration {
         let Asked::Taken(cost) = self.finding.asked else {
             return Duration::ZERO;
         };
-        let delays = self.rates().map(|rate| {
-            self.meters[rate]
-                .at(self.now)
-                .delay(self.finding.words[rate], cost)
+        // Every limit is asked, and few queue anything.
+        let delaying = self.rates().filter(|rate| self.meters[*rate].delays());
+        let delays = delaying.map(|rate| {
+            let judge = self.meters[rate].at(self.now);
+            judge.delay(self.finding.words[rate], cost)
         });
         delays.max().unwrap_or_default()
     }
@@ -391,6 +409,12 @@ impl Verdict {
     pub fn delay(&self) -> Duration {
         let delays = self.decisions().iter().map(Decision::delay);
         delays.max().unwrap_or_default()
+    }
+
+    /// Whole units that fit now under every rate of every limit; `None` when there is no limit.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u32> {
+        self.decisions().iter().map(Decision::remaining).min()
     }
 
     /// One decision an ask, in the order of the asks.

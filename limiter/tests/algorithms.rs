@@ -123,6 +123,13 @@ impl Side {
             .iter()
             .map(|rate| u64::from(rate.remaining))
             .collect();
+        let least = remaining.iter().copied().min();
+        prop_assert_eq!(
+            least,
+            Some(u64::from(decision.remaining())),
+            "{:?}",
+            self.policy
+        );
         prop_assert_eq!(remaining, self.remaining(now), "{:?}", self.policy);
         Ok(())
     }

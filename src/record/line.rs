@@ -32,15 +32,12 @@ pub const MAX_METHOD: usize = 32;
 
 /// Appends the line of `outcome`, with its line feed.
 pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>) {
-    into.extend_from_slice(b"{\"time\":\"");
-    into.extend_from_slice(stamp.at(outcome.arrived));
-    into.extend_from_slice(b"\",\"id\":\"");
-    into.extend_from_slice(outcome.request_id.text().as_bytes());
+    plain(into, b"{\"time\":\"", stamp.at(outcome.arrived));
+    plain(into, b"\",\"id\":\"", outcome.request_id.text().as_bytes());
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
     if let Some(trace) = &outcome.trace {
-        into.extend_from_slice(b",\"trace_id\":\"");
-        into.extend_from_slice(trace.id().text().as_bytes());
+        plain(into, b",\"trace_id\":\"", trace.id().text().as_bytes());
         // Writing into a vector does not fail.
         let _ = write!(into, "\",\"span_id\":\"{:016x}\"", trace.span());
     }
@@ -54,9 +51,11 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     if let Some(route) = outcome.route {
         text(into, b",\"route\":\"", route.name().as_bytes());
     }
-    into.extend_from_slice(b",\"outcome\":\"");
-    into.extend_from_slice(outcome.disposition.as_str().as_bytes());
-    into.push(b'"');
+    text(
+        into,
+        b",\"outcome\":\"",
+        outcome.disposition.as_str().as_bytes(),
+    );
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
@@ -81,23 +80,14 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
 
 /// What was asked for, as sent.
 fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    into.extend_from_slice(b",\"method\":\"");
-    escape_cut(into, outcome.method, MAX_METHOD);
-    into.push(b'"');
+    text_cut(into, b",\"method\":\"", outcome.method, MAX_METHOD);
     if !outcome.host.is_empty() {
-        into.extend_from_slice(b",\"host\":\"");
-        escape_cut(into, outcome.host, MAX_HOST);
-        into.push(b'"');
+        text_cut(into, b",\"host\":\"", outcome.host, MAX_HOST);
     }
-    into.extend_from_slice(b",\"target\":\"");
-    let cut = escape_cut(into, outcome.target, MAX_TARGET);
-    into.push(b'"');
-    if cut == Cut::Short {
+    if text_cut(into, b",\"target\":\"", outcome.target, MAX_TARGET) == Cut::Short {
         number(into, b",\"target_bytes\":", outcome.target.len() as u64);
     }
-    into.extend_from_slice(b",\"protocol\":\"");
-    into.extend_from_slice(outcome.protocol.as_bytes());
-    into.push(b'"');
+    text(into, b",\"protocol\":\"", outcome.protocol.as_bytes());
 }
 
 /// What the handshake of its connection said.
@@ -114,9 +104,12 @@ fn handshake(into: &mut Vec<u8>, secured: &Secured) {
         return;
     };
     if let Some(subject) = &certificate.subject {
-        into.extend_from_slice(b",\"tls_client\":\"");
-        escape_cut(into, subject.as_bytes(), LOGGED_SUBJECT);
-        into.push(b'"');
+        text_cut(
+            into,
+            b",\"tls_client\":\"",
+            subject.as_bytes(),
+            LOGGED_SUBJECT,
+        );
     }
     let fingerprint = certificate.fingerprint.as_bytes();
     text(into, b",\"tls_client_fingerprint\":\"", fingerprint);
@@ -127,7 +120,7 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
-    if let Some(remaining) = outcome.verdict.and_then(smallest_remaining) {
+    if let Some(remaining) = outcome.verdict.and_then(Verdict::remaining) {
         number(into, b",\"remaining\":", remaining.into());
     }
     if let Some(wait) = outcome.wait() {
@@ -236,45 +229,60 @@ fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {
     }
 }
 
-/// The smallest `remaining` over all rates of all limits.
-pub(super) fn smallest_remaining(verdict: &Verdict) -> Option<u32> {
-    verdict
-        .decisions()
-        .iter()
-        .flat_map(|decision| decision.standings())
-        .map(|standing| standing.remaining)
-        .min()
-}
-
 /// RFC 9110 §10.2.3: `Retry-After` is in whole seconds; rounded up, so that it is never too early.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs()
         .saturating_add(u64::from(wait.subsec_nanos() > 0))
 }
 
+// What a line is made of is not compiled into it: called from so many places it would be a page of code, which has to be fetched anew
+// for every line, since a request passes through more code than a processor's cache holds.
+
+/// What a client chose, escaped, and the quote behind it.
+#[inline(never)]
 fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     escape(into, value);
     into.push(b'"');
 }
 
-fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
+/// As [`text`], at most `cap` bytes of it.
+#[inline(never)]
+fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Cut {
     into.extend_from_slice(before);
-    into.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    let cut = escape_cut(into, value, cap);
+    into.push(b'"');
+    cut
+}
+
+/// What needs no escape.
+#[inline(never)]
+fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
+    into.extend_from_slice(before);
+    into.extend_from_slice(value);
+}
+
+#[inline(never)]
+fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
+    plain(into, before, itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// A number of thousandths as a decimal with three places.
+#[inline(never)]
 pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
     number(into, before, value / 1_000);
     let rest = value % 1_000;
     let digit = |n: u64| b'0' + (n % 10) as u8;
-    into.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+    plain(
+        into,
+        b".",
+        &[digit(rest / 100), digit(rest / 10), digit(rest)],
+    );
 }
 
 fn address(into: &mut Vec<u8>, before: &[u8], address: Option<IpAddr>) {
     let Some(address) = address else { return };
-    into.extend_from_slice(before);
-    into.extend_from_slice(address_text(address).as_bytes());
+    plain(into, before, address_text(address).as_bytes());
     into.push(b'"');
 }
 

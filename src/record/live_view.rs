@@ -8,9 +8,11 @@
 
 use std::io::{IsTerminal, Write};
 
+use sluicegate_limiter::Verdict;
+
 use crate::client::address_text;
 
-use super::line::{micros, smallest_remaining, thousandths, whole_seconds};
+use super::line::{micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
 use super::rfc3339::Stamp;
 
@@ -97,7 +99,7 @@ fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         into.extend_from_slice(b" to ");
         printable(into, origin.name.as_bytes());
     }
-    if let Some(remaining) = outcome.verdict.and_then(smallest_remaining) {
+    if let Some(remaining) = outcome.verdict.and_then(Verdict::remaining) {
         let _ = write!(into, ", {remaining} left");
     }
 }

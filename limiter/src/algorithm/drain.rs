@@ -291,12 +291,7 @@ impl Judge {
 
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
         let debt = self.debt(word);
-        let free = match self.most() - debt {
-            _ if debt > self.most_before() => 0,
-            room => room.max(0) / self.unit(),
-        };
-        // At most the burst.
-        let remaining = free as u32;
+        let remaining = self.room(debt);
         let wanted = refused.or_else(|| Cost::new(remaining.saturating_add(1)));
         let next_free = match wanted {
             None => Duration::ZERO,
@@ -310,6 +305,20 @@ impl Judge {
             next_free,
             reset: self.until(debt),
         }
+    }
+
+    /// Whole units that fit now.
+    pub(crate) fn remaining(&self, word: Word) -> u32 {
+        self.room(self.debt(word))
+    }
+
+    /// Whole units that fit on top of this debt.
+    fn room(&self, debt: i64) -> u32 {
+        if debt > self.most_before() {
+            return 0;
+        }
+        // At most the burst.
+        ((self.most() - debt).max(0) / self.unit()) as u32
     }
 
     /// How long until so many ticks have drained: until the first whole millisecond that sees it.

@@ -202,6 +202,11 @@ impl Judge {
         }
     }
 
+    /// Units that fit now.
+    pub(crate) fn remaining(&self, word: Word) -> u32 {
+        self.rate.count().saturating_sub(self.begun(word).count)
+    }
+
     /// How long until this millisecond.
     fn until(&self, millis: i64) -> Duration {
         let nanos = i128::from(millis) * i128::from(NANOS_PER_MILLI);

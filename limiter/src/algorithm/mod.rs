@@ -98,6 +98,11 @@ impl Meter {
         }
     }
 
+    /// Whether its requests may be held back.
+    pub(crate) fn delays(&self) -> bool {
+        matches!(self, Self::Drain(..))
+    }
+
     /// The same rate in this window, if it follows windows that are given.
     pub(crate) fn in_window(self, shape: fixed_window::Shape) -> Self {
         match self {
@@ -241,6 +246,11 @@ impl Judge {
     /// How the rate stands; `refused` is the cost that it did not admit.
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
         with_judge!(self, judge => judge.standing(word, refused))
+    }
+
+    /// Whole units that fit now: what [`standing`](Self::standing) says of them, without the rest.
+    pub(crate) fn remaining(&self, word: Word) -> u32 {
+        with_judge!(self, judge => judge.remaining(word))
     }
 
     /// How long a request is to be held back whose charge of `cost` left `word`.

@@ -163,7 +163,8 @@ impl Meter {
     /// second · r / (2^63 · period); that is less than 1 / period, since second < 2^35 and r < 2^22.
     #[inline(always)]
     fn index(&self, second: u64) -> u64 {
-        ((u128::from(second) * u128::from(self.inverse)) >> 63) as u64
+        // Twice the product, of which the upper half is one register: a shift by 63 would join two, which takes some processors long.
+        ((u128::from(2 * second) * u128::from(self.inverse)) >> 64) as u64
     }
 
     /// The rate at a moment.
@@ -265,8 +266,8 @@ impl Judge {
             return window;
         };
         // As most words of who comes often: charged in this window, and no round of stamps began since.
-        let behind = i64::from(self.stamp) - i64::from(stamp);
-        if (0..=self.second - self.start).contains(&behind) {
+        let behind = self.stamp.wrapping_sub(stamp);
+        if u64::from(behind) <= (self.second - self.start) as u64 {
             (window.previous, window.current) = (previous, current);
             return window;
         }
@@ -317,11 +318,13 @@ impl Judge {
 
     #[inline(always)]
     fn has_room(&self, window: &Window, cost: Cost) -> bool {
-        // A cost below 2^32 times a period of at most 2,678,400,000 ms is below 2^63.4; with 2^54 more it still fits 64
-        // bits.
-        // The fraction counts as nothing: ⌊used⌋ + cost ≤ count iff used + cost < count + 1.
+        let taken = u64::from(window.current) + u64::from(cost.get());
+        let Some(room) = u64::from(self.count()).checked_sub(taken) else {
+            return false;
+        };
+        // The fraction counts as nothing: ⌊previous · (P − e) / P⌋ ≤ room.
         let period = self.period_millis();
-        self.used(window) + u64::from(cost.get()) * period < (u64::from(self.count()) + 1) * period
+        u64::from(window.previous) * (period - window.elapsed()) < (room + 1) * period
     }
 
     /// The word after a charge of `cost`, if it fits.
@@ -398,7 +401,7 @@ impl Judge {
     /// How the rate stands; `refused` is the cost that it did not admit.
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
         let window = self.window(word);
-        let remaining = self.remaining(&window);
+        let remaining = self.room(&window);
         let next_free = match refused {
             Some(cost) => self.wait(&window, cost.get()),
             None if remaining >= self.count() => Duration::ZERO,
@@ -412,8 +415,13 @@ impl Judge {
         }
     }
 
-    /// Whole units that fit now: `count − current − ⌊previous · (P − e) / P⌋`.
-    fn remaining(&self, window: &Window) -> u32 {
+    /// Whole units that fit now.
+    pub(crate) fn remaining(&self, word: Word) -> u32 {
+        self.room(&self.window(word))
+    }
+
+    /// `count − current − ⌊previous · (P − e) / P⌋`
+    fn room(&self, window: &Window) -> u32 {
         u64::from(self.count()).saturating_sub(self.units(window)) as u32
     }
 

@@ -146,6 +146,11 @@ impl Judge {
         }
     }
 
+    /// Tokens that are there now.
+    pub(crate) fn remaining(&self, word: Word) -> u32 {
+        self.burst.saturating_sub(self.begun(word).count)
+    }
+
     /// How long until so many tokens of a bucket of the period at `start` have come back.
     fn until(&self, start: i64, tokens: u32) -> Duration {
         let periods = i64::from(tokens.div_ceil(self.rate.count()));

@@ -118,6 +118,12 @@ impl Answer {
         Standings::of(self.told.iter().map(Told::standing))
     }
 
+    /// The least that any rate has left.
+    pub(crate) fn remaining(&self) -> u32 {
+        let remaining = self.told.iter().map(|told| told.remaining);
+        remaining.min().unwrap_or(0)
+    }
+
     /// The rate that refuses with the longest wait, and the wait.
     pub(crate) fn refusal(&self) -> Option<(usize, Duration)> {
         let wait = |rate: usize| Duration::from_nanos(self.told[rate].next_free);

@@ -347,11 +347,11 @@ impl<const K: usize> Table<K> {
     #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
         let [near, far] = Bucket::<K>::halves(tag);
-        let bucket = self.memory.bucket(homes[0]);
+        let [bucket, other] = homes.map(|home| self.memory.bucket(home));
         let glance = bucket.look(near, tag);
         // What the search comes to if it finds nothing, while the first line is on its way.
         bucket.ahead(far);
-        self.memory.bucket(homes[1]).ahead(near);
+        other.ahead(near);
         match glance.slot {
             Some(slot) => Found::At(Place {
                 bucket,
