@@ -8,9 +8,8 @@ use arrayvec::ArrayString;
 /// Bytes of the longest address: an IPv6 address that ends in an IPv4 one.
 const LONGEST: usize = 45;
 
-/// The usual form of an address, RFC 5952 for IPv6. Not compiled into its callers, which a request passes through one by one.
+/// The usual form of an address, RFC 5952 for IPv6.
 #[must_use]
-#[inline(never)]
 pub fn address_text(address: IpAddr) -> ArrayString<LONGEST> {
     let mut text = ArrayString::new();
     match address {

@@ -46,9 +46,25 @@ impl Bench {
     }
 
     async fn connect(&self, group: Group) -> Made {
-        let mut permit = self.permit(u32::MAX, group).expect("no bound");
+        self.made(self.socket().await, group)
+    }
+
+    /// A connection with a number that nobody else in this process gets: the system gives the lowest that is free.
+    async fn connect_as(&self, number: RawFd, group: Group) -> Made {
+        let socket = self.socket().await.into_std().expect("a socket");
+        let moved = rustix::io::fcntl_dupfd_cloexec(&socket, number).expect("a free number");
+        assert_eq!(moved.as_raw_fd(), number);
+        let socket = Socket::from_std(moved.into()).expect("a socket");
+        self.made(socket, group)
+    }
+
+    async fn socket(&self) -> Socket {
         let address = self.listener.local_addr().expect("an address");
-        let socket = Socket::connect(address).await.expect("a listener");
+        Socket::connect(address).await.expect("a listener")
+    }
+
+    fn made(&self, socket: Socket, group: Group) -> Made {
+        let mut permit = self.permit(u32::MAX, group).expect("no bound");
         permit.made(&socket).expect("a second handle");
         Made { socket, permit }
     }
@@ -108,20 +124,16 @@ async fn a_copied_permit_is_none() {
 /// its number.
 #[tokio::test]
 async fn a_number_given_again_is_another_connection() {
+    const NUMBER: RawFd = 900;
     let bench = Bench::new().await;
-    let before = bench.connect(HERE).await;
+    let before = bench.connect_as(NUMBER, HERE).await;
     let used = bench.begin_use(&before);
     before.permit.on_disconnected();
-    let number = before.socket.as_raw_fd();
     drop(before.socket);
-    let mut after = bench.connect(HERE).await;
-    while after.socket.as_raw_fd() != number {
-        // Somebody else was faster to take it.
-        after = bench.connect(HERE).await;
-    }
+    let after = bench.connect_as(NUMBER, HERE).await;
     let using = bench.begin_use(&after);
     drop((used, before.permit));
-    let usage = bench.connections.state().sockets[&number].usage;
+    let usage = bench.connections.state().sockets[&NUMBER].usage;
     assert_eq!(usage, Usage::By(1));
     drop(using);
     assert_eq!(bench.connections.open(), 1);

@@ -235,11 +235,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
         .saturating_add(u64::from(wait.subsec_nanos() > 0))
 }
 
-// What a line is made of is not compiled into it: called from so many places it would be a page of code, which has to be fetched anew
-// for every line, since a request passes through more code than a processor's cache holds.
-
 /// What a client chose, escaped, and the quote behind it.
-#[inline(never)]
 fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     escape(into, value);
@@ -247,7 +243,6 @@ fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 }
 
 /// As [`text`], at most `cap` bytes of it.
-#[inline(never)]
 fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Cut {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
@@ -256,19 +251,16 @@ fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Cut 
 }
 
 /// What needs no escape.
-#[inline(never)]
 fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     into.extend_from_slice(value);
 }
 
-#[inline(never)]
 fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
     plain(into, before, itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// A number of thousandths as a decimal with three places.
-#[inline(never)]
 pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
     number(into, before, value / 1_000);
     let rest = value % 1_000;

@@ -103,8 +103,6 @@ pub(super) fn draw() -> u128 {
     SOURCE.with_borrow_mut(Source::draw)
 }
 
-/// Not compiled into its callers: each request is told of in several places.
-#[inline(never)]
 fn hex(bits: u128) -> Text {
     let mut digits = [0; 32];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
