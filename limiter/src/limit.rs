@@ -256,7 +256,8 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
-        // All meters of a limit are of one algorithm; so said, the compiler need not provide for others.
+        // All meters of a limit are of one algorithm; so said, the compiler provides for no other under one rate and two. Under more it
+        // tells them apart all the same.
         let judges = std::array::from_fn(|rate| {
             let meter = match rate {
                 0 => first,
