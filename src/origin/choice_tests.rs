@@ -76,8 +76,8 @@ proptest! {
             }
         }
         let share = 1000 / (count + 1);
-        // Four standard deviations of a binomial distribution are below 64.
-        prop_assert!(moved < share + 64 && moved + 64 > share, "{moved} of 1000, not {share}");
+        // Six standard deviations of a binomial distribution are below 96: four would be exceeded once in a hundred runs of this test.
+        prop_assert!(moved < share + 96 && moved + 96 > share, "{moved} of 1000, not {share}");
     }
 
     /// Goal: no balance chooses a server that is drained, and each finds one that is not. Method: any servers drained but one.
