@@ -331,19 +331,24 @@ async fn checks_have_connections_of_their_own() {
     .await;
 }
 
-#[tokio::test]
-async fn another_server_is_asked_where_one_has_no_connection_left() {
-    // Goal: who is refused a connection goes where there is one. Method: two servers of HTTP/2 with one stream each; one of them hangs.
-    let stuck = hanging().await;
-    let well = Turnstile::before(streaming(1).await);
-    let gateway = Setup::new()
-        .servers("app", &[stuck, well.address])
+/// A gateway that has one connection of HTTP/2 for each of these servers.
+async fn one_each(servers: &[SocketAddr]) -> Gateway {
+    Setup::new()
+        .servers("app", servers)
         .origin_line(&format!(
             "protocol = \"h2c\"\ncircuit = {{ max_connections = 1, {QUEUE} }}"
         ))
         .rules(PASS)
         .start()
-        .await;
+        .await
+}
+
+#[tokio::test]
+async fn another_server_is_asked_where_one_has_no_connection_left() {
+    // Goal: who is refused a connection goes where there is one. Method: two servers of HTTP/2 with one stream each; one of them hangs.
+    let stuck = hanging().await;
+    let well = Turnstile::before(streaming(1).await);
+    let gateway = one_each(&[stuck, well.address]).await;
     let client = gateway.h2c().await;
     // Before it heard how many streams there may be, the gateway may send one more than that, which hangs too.
     let (mut hanging, mut answered) = (Vec::new(), 0);
@@ -416,14 +421,7 @@ async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
     // Goal: a request that is refused a connection leaves its place while it waits for one, and it is one try in the end. Method: one
     // connection with one stream, taken by a request that the origin holds; another waits until the first is answered.
     let (address, asked, answers) = on_demand().await;
-    let gateway = Setup::new()
-        .servers("app", &[address])
-        .origin_line(&format!(
-            "protocol = \"h2c\"\ncircuit = {{ max_connections = 1, {QUEUE} }}"
-        ))
-        .rules(PASS)
-        .start()
-        .await;
+    let gateway = one_each(&[address]).await;
     let client = gateway.h2c().await;
     let ask = || {
         let client = client.clone();
