@@ -287,12 +287,8 @@ impl Reading {
         let Asked::Taken(cost) = self.finding.asked else {
             return Duration::ZERO;
         };
-        // Every limit is asked, and few queue anything.
-        let delaying = self.rates().filter(|rate| self.meters[*rate].delays());
-        let delays = delaying.map(|rate| {
-            let judge = self.meters[rate].at(self.now);
-            judge.delay(self.finding.words[rate], cost)
-        });
+        let delay = |rate: usize| self.meters[rate].delay(self.now, self.finding.words[rate], cost);
+        let delays = self.rates().map(delay);
         delays.max().unwrap_or_default()
     }
 }

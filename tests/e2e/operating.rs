@@ -296,15 +296,20 @@ async fn the_status_shows_limits_and_origins() {
     );
 }
 
-#[tokio::test]
-async fn a_token_guards_all_but_the_probes() {
-    // Goal: `token_file`. Method: each path with, without and with a wrong token.
-    let gateway = Setup::new()
-        .file("token", "s3cret\n")
+/// A gateway whose admin listener asks for this token, which lies in the file `token`.
+async fn guarded_by(token: &str) -> Gateway {
+    Setup::new()
+        .file("token", token)
         .admin_line("token_file = \"{directory}/token\"")
         .rules("[[route]]\npath = \"/\"\nrespond = { status = 200 }")
         .start()
-        .await;
+        .await
+}
+
+#[tokio::test]
+async fn a_token_guards_all_but_the_probes() {
+    // Goal: `token_file`. Method: each path with, without and with a wrong token.
+    let gateway = guarded_by("s3cret\n").await;
     for path in ["/metrics", "/status"] {
         assert_eq!(gateway.admin(get(path)).await.status, 401, "{path}");
         assert_eq!(
@@ -332,12 +337,7 @@ async fn a_token_guards_all_but_the_probes() {
 #[tokio::test]
 async fn a_new_token_takes_over_by_itself() {
     // Goal: a token that leaked is revoked by writing another. Method: the file is replaced; nothing else changes.
-    let gateway = Setup::new()
-        .file("token", "leaked\n")
-        .admin_line("token_file = \"{directory}/token\"")
-        .rules("[[route]]\npath = \"/\"\nrespond = { status = 200 }")
-        .start()
-        .await;
+    let gateway = guarded_by("leaked\n").await;
     let status = async |token: &str| {
         let ask = get("/status").header("Authorization", &format!("Bearer {token}"));
         gateway.admin(ask).await.status

@@ -193,7 +193,7 @@ impl Judge {
         };
         Standing {
             rate: self.rate,
-            remaining: self.rate.count().saturating_sub(count),
+            remaining: self.room(count),
             next_free: match refused {
                 Some(cost) if cost.get() > self.rate.count() => NEVER,
                 _ => end,
@@ -204,7 +204,12 @@ impl Judge {
 
     /// Units that fit now.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
-        self.rate.count().saturating_sub(self.begun(word).count)
+        self.room(self.begun(word).count)
+    }
+
+    /// Units that fit on top of so many.
+    fn room(&self, count: u32) -> u32 {
+        self.rate.count().saturating_sub(count)
     }
 
     /// How long until this millisecond.

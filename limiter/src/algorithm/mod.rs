@@ -98,9 +98,12 @@ impl Meter {
         }
     }
 
-    /// Whether its requests may be held back.
-    pub(crate) fn delays(&self) -> bool {
-        matches!(self, Self::Drain(..))
+    /// How long a request is to be held back whose charge of `cost` left `word`. Asked of every limit, and few queue anything.
+    pub(crate) fn delay(&self, now: Timestamp, word: Word, cost: Cost) -> Duration {
+        match *self {
+            Self::Drain(rate, shape) => drain::Judge::new(rate, shape, now).delay(word, cost),
+            Self::Sliding(_) | Self::Window(..) | Self::Interval(..) => Duration::ZERO,
+        }
     }
 
     /// The same rate in this window, if it follows windows that are given.
@@ -251,14 +254,6 @@ impl Judge {
     /// Whole units that fit now: what [`standing`](Self::standing) says of them, without the rest.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
         with_judge!(self, judge => judge.remaining(word))
-    }
-
-    /// How long a request is to be held back whose charge of `cost` left `word`.
-    pub(crate) fn delay(&self, word: Word, cost: Cost) -> Duration {
-        match self {
-            Self::Drain(judge) => judge.delay(word, cost),
-            _ => Duration::ZERO,
-        }
     }
 
     /// What has been used by now, in as many whole units as decisions count.

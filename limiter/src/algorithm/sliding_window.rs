@@ -265,7 +265,8 @@ impl Judge {
         else {
             return window;
         };
-        // As most words of who comes often: charged in this window, and no round of stamps began since.
+        // As most words of who comes often: charged in this window, and no round of stamps began since. What is ahead wraps to more
+        // than any period.
         let behind = self.stamp.wrapping_sub(stamp);
         if u64::from(behind) <= (self.second - self.start) as u64 {
             (window.previous, window.current) = (previous, current);

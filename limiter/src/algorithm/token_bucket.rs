@@ -131,7 +131,7 @@ impl Judge {
             start,
             count: missing,
         } = self.begun(word);
-        let remaining = self.burst.saturating_sub(missing);
+        let remaining = self.room(missing);
         let until = |left: u32| self.until(start, missing.saturating_sub(left));
         Standing {
             rate: self.rate,
@@ -148,7 +148,12 @@ impl Judge {
 
     /// Tokens that are there now.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
-        self.burst.saturating_sub(self.begun(word).count)
+        self.room(self.begun(word).count)
+    }
+
+    /// Tokens that are there when so many are missing.
+    fn room(&self, missing: u32) -> u32 {
+        self.burst.saturating_sub(missing)
     }
 
     /// How long until so many tokens of a bucket of the period at `start` have come back.
