@@ -3,8 +3,9 @@
 //! Pingora calls in here once a try. What a request was charged for was decided before the first one, so a try charges nothing, and an
 //! answer that is not given to the client settles nothing.
 //!
-//! A request of which nothing was sent may always be sent again. One that an origin may have acted on is sent again only where the
-//! method is idempotent (RFC 9110 §9.2.2), the body is still at hand and the client has seen nothing of an answer.
+//! A request of which nothing was sent may always be sent again, as may one that an origin of HTTP/2 says it has not looked at, while the
+//! body is still at hand. One that an origin may have acted on is sent again only where the method is idempotent besides (RFC 9110 §9.2.2),
+//! and the client has seen nothing of an answer.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
-use pingora::{Error, ErrorSource, ErrorType, Result};
+use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
 
 use super::answered;
 use super::context::Context;
@@ -178,12 +179,17 @@ pub(super) fn interrupted(
         error.set_retry(true);
         return error;
     }
-    // Pingora knows of connections that the server closed while they were idle, and of protocols that it turned down. Neither is a
-    // failure to answer, and neither costs the server anything.
+    let may_repeat = if is_unprocessed(&error) {
+        is_at_hand(session)
+    } else {
+        is_repeatable(session)
+    };
+    // Pingora would repeat more often: it counts looks for a connection too.
+    let may_repeat = may_repeat && context.tries < MAX_TRIES;
+    // Pingora knows of connections that the server closed while they were idle, of protocols that it turned down, and of streams that it
+    // refused. None is a failure to answer, and none costs the server anything.
     error.retry.decide_reuse(reused);
     let harmless = error.retry();
-    // Pingora would repeat more often: it counts looks for a connection too.
-    let may_repeat = is_repeatable(session) && context.tries < MAX_TRIES;
     let again = match failure_of(&error) {
         _ if harmless => {
             note_tried(context);
@@ -251,9 +257,21 @@ fn pool_of(context: &Context) -> Option<Arc<Pool>> {
 
 /// Whether sending the request once more does no harm and is possible.
 fn is_repeatable(session: &Session) -> bool {
-    session.req_header().method.is_idempotent()
-        && !session.retry_buffer_truncated()
-        && answered(session).is_none()
+    session.req_header().method.is_idempotent() && is_at_hand(session)
+}
+
+/// Whether the whole request can be sent once more, to a client that has seen nothing of an answer.
+fn is_at_hand(session: &Session) -> bool {
+    !session.retry_buffer_truncated() && answered(session).is_none()
+}
+
+/// Whether the server says that it has not looked at the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out (§6.8).
+/// Of all errors of this type Pingora lets these be tried again, and no others.
+fn is_unprocessed(error: &Error) -> bool {
+    matches!(
+        (error.etype(), error.retry),
+        (ErrorType::H2Error, RetryType::Decided(true))
+    )
 }
 
 /// Notes a failure of the server; whether there was one to fail.

@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::net::{TcpListener, TcpStream};
+
 use super::*;
+use crate::wire::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM, frame,
+};
 
 #[tokio::test]
 async fn an_answer_that_asks_for_it_is_tried_again_and_charged_once() {
@@ -112,4 +117,121 @@ async fn a_dead_origin_is_not_asked_for_more_than_the_budget() {
         extra as f64
     );
     assert!(metrics.sum("sluicegate_origin_retry_budget_exhausted_total", &[]) > 0.0);
+}
+
+const INTERNAL_ERROR: u32 = 2;
+const REFUSED_STREAM: u32 = 7;
+
+/// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes came.
+async fn turning_down(how: Down) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut down = Some(how);
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer_frames(stream, down.take()));
+        }
+    });
+    address
+}
+
+/// A gateway before such an origin, without rules for retries.
+async fn before_frames(how: Down) -> Gateway {
+    Setup::new()
+        .servers("app", &[turning_down(how).await])
+        .origin_line("protocol = \"h2c\"")
+        .rules(PASS)
+        .start()
+        .await
+}
+
+/// How the frames of [`turning_down`] say no.
+#[derive(Clone, Copy)]
+enum Down {
+    /// RST_STREAM, with this reason.
+    Reset(u32),
+    /// GOAWAY whose last stream is this one.
+    GoAway(u32),
+}
+
+impl Down {
+    fn frame(self, stream: u32) -> Vec<u8> {
+        match self {
+            Self::Reset(reason) => frame(RST_STREAM, 0, stream, &reason.to_be_bytes()),
+            Self::GoAway(last) => {
+                const NO_ERROR: [u8; 4] = [0; 4];
+                frame(GOAWAY, 0, 0, &[last.to_be_bytes(), NO_ERROR].concat())
+            }
+        }
+    }
+}
+
+async fn answer_frames(stream: TcpStream, mut down: Option<Down>) {
+    let mut frames = Frames::accept(stream).await;
+    let (mut refused, mut bytes) = (0, 0);
+    while let Some(got) = frames.next().await {
+        if got.kind == HEADERS
+            && let Some(down) = down.take()
+        {
+            refused = got.stream;
+            frames.write(&down.frame(got.stream)).await;
+        }
+        if got.stream == refused || !matches!(got.kind, HEADERS | DATA) {
+            continue;
+        }
+        if got.kind == DATA {
+            bytes += got.payload.len();
+        }
+        if got.flags & END_STREAM != 0 {
+            // 0x88 is `:status: 200` in the static table of HPACK.
+            let head = frame(HEADERS, END_HEADERS, got.stream, &[0x88]);
+            let body = frame(DATA, END_STREAM, got.stream, bytes.to_string().as_bytes());
+            frames.write(&[head, body].concat()).await;
+            bytes = 0;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_method() {
+    // Goal: a stream that is refused, or that a GOAWAY leaves out, was not acted on (RFC 9113 §8.7, §6.8), so even a POST goes out again,
+    // whole, without rules for retries and at no cost to the server; one that broke in another way does not. Method: one server, which
+    // turns its first request down and counts the body of the next.
+    for (down, status, tries) in [
+        (Down::Reset(REFUSED_STREAM), 200, 2),
+        (Down::GoAway(0), 200, 2),
+        (Down::Reset(INTERNAL_ERROR), 502, 1),
+    ] {
+        for bytes in [0, 9, 30_000] {
+            let gateway = before_frames(down).await;
+            let answer = gateway.send(post("/").body(vec![b'x'; bytes])).await;
+            assert_eq!(answer.status, status, "{bytes} bytes");
+            if status == 200 {
+                assert_eq!(answer.text(), bytes.to_string());
+            }
+            let line = gateway.access_lines(1).await.remove(0);
+            assert_eq!(line["tries"], tries, "{line}");
+            let failures = gateway
+                .metrics()
+                .await
+                .sum("sluicegate_origin_tries_total", &[("outcome", "reset")]);
+            assert_eq!(failures, f64::from(u8::from(status == 502)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_longer_at_hand_is_not_sent_in_part() {
+    // Goal: an origin gets a body whole or not at all. Method: bodies larger than what is kept, and a stream that is refused once; by then
+    // the gateway has read more or less of it.
+    const BYTES: usize = 300_000;
+    for _ in 0..5 {
+        let gateway = before_frames(Down::Reset(REFUSED_STREAM)).await;
+        let answer = gateway.send(post("/").body(vec![b'x'; BYTES])).await;
+        let line = gateway.access_lines(1).await.remove(0);
+        match line["tries"].as_u64().unwrap() {
+            1 => assert_eq!(answer.status, 502),
+            _ => assert_eq!((answer.status, answer.text()), (200, "300000"), "{line}"),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that writes frames by hand, for what no library would send.
+//! A client of HTTP/2 that writes frames by hand, and an origin that does, for what no library would send.
 
 use std::net::SocketAddr;
 
@@ -21,6 +21,9 @@ pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
+
+/// What a client sends first (RFC 9113 §3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How long a frame is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -120,7 +123,18 @@ impl Frames {
     async fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         let mut frames = Self { stream };
-        frames.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+        frames.write(PREFACE).await;
+        frames.write(&frame(SETTINGS, 0, 0, &[])).await;
+        frames
+    }
+
+    /// The other end of a connection: reads the preface, and sends empty settings.
+    pub async fn accept(mut stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        let mut preface = [0; PREFACE.len()];
+        stream.read_exact(&mut preface).await.unwrap();
+        assert_eq!(&preface, PREFACE);
+        let mut frames = Self { stream };
         frames.write(&frame(SETTINGS, 0, 0, &[])).await;
         frames
     }

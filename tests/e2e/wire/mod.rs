@@ -4,7 +4,7 @@ mod authority;
 mod bounded;
 mod echo;
 mod floods;
-mod frames;
+pub mod frames;
 mod grpc;
 mod h2_conformance;
 mod secure;
