@@ -50,9 +50,9 @@ impl Shape {
 
 #[cfg(feature = "mmap")]
 impl LogTable {
-    /// Names the layout of the words, as that of a table of words does, which never has no rate. Another arrangement, or
-    /// another meaning of an entry, takes another number than 2.
-    pub(crate) const LAYOUT: u64 = 2 << 8;
+    /// Names the layout of the words, as that of a table of words does, which never has no rate. Another arrangement,
+    /// another meaning of an entry, or another hash of keys, takes another number than 3.
+    pub(crate) const LAYOUT: u64 = 3 << 8;
 
     /// Words of a table for `capacity` keys, with logs for these rates.
     pub(crate) fn words_for(capacity: Capacity, rates: &Rates) -> usize {

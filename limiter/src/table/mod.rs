@@ -248,10 +248,10 @@ impl<const K: usize> Table<K> {
         Memory::<K>::words_of(buckets)
     }
 
-    /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement takes another
-    /// number than 2, so that no file is read as what it is not.
+    /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement, or another hash of keys,
+    /// takes another number than 3, so that no file is read as what it is not.
     #[cfg(feature = "mmap")]
-    pub(crate) const LAYOUT: u64 = 2 << 8 | K as u64;
+    pub(crate) const LAYOUT: u64 = 3 << 8 | K as u64;
 
     /// Memory of a table of this capacity, in bytes.
     pub(crate) fn bytes_for(capacity: Capacity) -> u64 {
