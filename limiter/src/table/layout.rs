@@ -9,9 +9,9 @@
 //!
 //! | rates K | bytes a bucket | slots S | keys a slot | bytes a key and rate | without a slot, of 10^6 keys at capacity 10^6 |
 //! |---|---|---|---|---|---|
-//! | 1 | 128 | 7 | 0.60 | 30.5 | 4 |
-//! | 2 | 256 | 9 | 0.66 | 21.5 | 4 |
-//! | 3 | 256 | 7 | 0.60 | 20.3 | 4 |
+//! | 1 | 128 | 7 | 0.60 | 30.5 | 2 |
+//! | 2 | 256 | 9 | 0.66 | 21.5 | 3 |
+//! | 3 | 256 | 7 | 0.60 | 20.3 | 2 |
 //! | 4 | 256 | 5 | 0.52 | 24.6 | 5 |
 //!
 //! The load, keys a slot, is what keeps fewer than 1 of 100,000 keys out when all keys of a capacity are alive
