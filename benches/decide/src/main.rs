@@ -6,7 +6,7 @@
 //! limiters do, which is why this is not a series of benches that run one after the other.
 //!
 //! ```sh
-//! cargo run --release                       # all rows (about ten minutes)
+//! cargo run --release                       # all rows (about a quarter of an hour)
 //! cargo run --release -- --rows hot,1M      # a part
 //! cargo run --release -- --write FILE       # puts the tables between the marks in FILE
 //! ```
