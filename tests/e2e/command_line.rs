@@ -1,7 +1,7 @@
 //! The commands besides a healthy run, and their exit codes.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use tempfile::TempDir;
 
@@ -116,6 +116,38 @@ async fn ping_tells_a_living_gateway_from_a_dead_one() {
         Process::run(&["ping", "--config", &path]).exit_code().await,
         1
     );
+}
+
+#[tokio::test]
+async fn the_demo_shows_what_it_does_until_it_is_told_to_stop() {
+    // Goal: who tries it out sees a limit at work, and Ctrl-C ends it well. Method: the address that it tells; posts until one is refused,
+    // which is the sixth, or the seventh where a window began meanwhile.
+    let mut demo = Process::run(&["demo"]);
+    let address: SocketAddr = eventually("it says where it stands", async || {
+        let told = demo.stderr();
+        let (_, address) = told.split_once("stands at http://")?;
+        address.split_whitespace().next()?.parse().ok()
+    })
+    .await;
+    let mut client = eventually("it listens", async || {
+        Client::try_connect(address).await.ok()
+    })
+    .await;
+    let mut passed = 0;
+    while client.post("/auth/sendOTP").await.status == 200 {
+        passed += 1;
+    }
+    assert!(matches!(passed, 5 | 6), "{passed}");
+    assert_eq!(client.get("/").await.status, 200);
+    eventually("it shows them all", async || {
+        let shown = demo.stdout();
+        let lines = |of: &str| shown.lines().filter(|line| line.contains(of)).count();
+        let posts = lines(" 200  POST /auth/sendOTP ") == passed;
+        (posts && lines("refused by otp") == 1 && lines(" 200  GET / ") == 1).then_some(())
+    })
+    .await;
+    demo.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(demo.exit_code().await, 0);
 }
 
 #[tokio::test]

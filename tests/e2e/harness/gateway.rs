@@ -67,6 +67,7 @@ impl Process {
             .args(arguments)
             .current_dir(directory)
             .env_remove("RUST_LOG")
+            .env("TMPDIR", directory)
             .stdin(Stdio::null())
             .stdout(File::create(directory.join("stdout.log")).unwrap())
             .stderr(File::create(&stderr).unwrap())
@@ -101,6 +102,11 @@ impl Process {
         status
             .code()
             .unwrap_or_else(|| panic!("no exit code: {status}"))
+    }
+
+    /// Sends it this signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.id(), signal).unwrap();
     }
 
     /// Ends it without notice, as a crash does, and waits until it is gone.
@@ -323,7 +329,7 @@ impl Gateway {
 
     /// Sends the process a signal.
     pub fn signal(&self, signal: Signal) {
-        kill(self.process.id(), signal).unwrap();
+        self.process.signal(signal);
     }
 
     /// Waits until it is ready.
