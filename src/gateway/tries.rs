@@ -179,13 +179,9 @@ pub(super) fn interrupted(
         error.set_retry(true);
         return error;
     }
-    let may_repeat = if is_unprocessed(&error) {
-        is_at_hand(session)
-    } else {
-        is_repeatable(session)
-    };
     // Pingora would repeat more often: it counts looks for a connection too.
-    let may_repeat = may_repeat && context.tries < MAX_TRIES;
+    let may_repeat = context.tries < MAX_TRIES
+        && (is_repeatable(session) || is_unprocessed(&error) && is_at_hand(session));
     // Pingora knows of connections that the server closed while they were idle, of protocols that it turned down, and of streams that it
     // refused. None is a failure to answer, and none costs the server anything.
     error.retry.decide_reuse(reused);

@@ -6,6 +6,7 @@ mod client;
 mod collector;
 mod eventually;
 mod flood;
+pub mod frames;
 mod gateway;
 mod h2c;
 mod metrics;

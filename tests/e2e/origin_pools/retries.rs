@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::wire::frames::{
-    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE, frame,
+use crate::harness::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, INTERNAL_ERROR, NO_ERROR,
+    REFUSED_STREAM, RST_STREAM, WINDOW_UPDATE, frame,
 };
 
 #[tokio::test]
@@ -119,9 +120,6 @@ async fn a_dead_origin_is_not_asked_for_more_than_the_budget() {
     assert!(metrics.sum("sluicegate_origin_retry_budget_exhausted_total", &[]) > 0.0);
 }
 
-const INTERNAL_ERROR: u32 = 2;
-const REFUSED_STREAM: u32 = 7;
-
 /// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes came.
 async fn turning_down(how: Down) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -150,17 +148,17 @@ async fn before_frames(how: Down) -> Gateway {
 enum Down {
     /// RST_STREAM, with this reason.
     Reset(u32),
-    /// GOAWAY whose last stream is this one.
-    GoAway(u32),
+    /// GOAWAY, before the first stream.
+    GoAway,
 }
 
 impl Down {
     fn frame(self, stream: u32) -> Vec<u8> {
         match self {
             Self::Reset(reason) => frame(RST_STREAM, 0, stream, &reason.to_be_bytes()),
-            Self::GoAway(last) => {
-                const NO_ERROR: [u8; 4] = [0; 4];
-                frame(GOAWAY, 0, 0, &[last.to_be_bytes(), NO_ERROR].concat())
+            Self::GoAway => {
+                let [last, reason] = [0, NO_ERROR].map(u32::to_be_bytes);
+                frame(GOAWAY, 0, 0, &[last, reason].concat())
             }
         }
     }
@@ -205,7 +203,7 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
     // turns its first request down and counts the body of the next.
     for (down, status, tries, first) in [
         (Down::Reset(REFUSED_STREAM), 200, 2, "abandoned"),
-        (Down::GoAway(0), 200, 2, "abandoned"),
+        (Down::GoAway, 200, 2, "abandoned"),
         (Down::Reset(INTERNAL_ERROR), 502, 1, "reset"),
     ] {
         for bytes in [0, 9, 30_000] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::echo::EchoOrigin;
-use super::frames::{
+use crate::harness::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, fields, frame, get, head, soon,
 };

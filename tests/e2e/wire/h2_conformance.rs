@@ -1,7 +1,7 @@
 //! Requests of HTTP/2 that two servers could read in two ways, or that would be another request by HTTP/1.1: each is refused before an
 //! origin hears of it (RFC 9113 §8.2, §8.3, §10.3).
 
-use super::frames::{
+use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, PING, SETTINGS, WINDOW_UPDATE,
     fields, frame, get, head,
 };

@@ -4,7 +4,6 @@ mod authority;
 mod bounded;
 mod echo;
 mod floods;
-pub mod frames;
 mod grpc;
 mod h2_conformance;
 mod secure;

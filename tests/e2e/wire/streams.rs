@@ -4,14 +4,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::echo::EchoOrigin;
-use super::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, SETTINGS, WINDOW_UPDATE, frame,
-    get, head,
+use crate::harness::frames::{
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, REFUSED_STREAM, SETTINGS,
+    WINDOW_UPDATE, frame, get, head,
 };
 use crate::harness::{Gateway, Origin, Reply, Setup, within};
-
-/// RFC 9113 §7
-const REFUSED_STREAM: u32 = 7;
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -179,7 +176,9 @@ async fn a_tunnel_is_not_dug() {
     let gateway = Gateway::passing(&origin).await;
     let mut frames = Frames::connect(gateway.address()).await;
     let plain: [(&[u8], &[u8]); 2] = [(b":method", b"CONNECT"), (b":authority", b"a.test:443")];
-    frames.request(1, &super::frames::fields(&plain)).await;
+    frames
+        .request(1, &crate::harness::frames::fields(&plain))
+        .await;
     assert_eq!(frames.fate(1).await, Fate::Answered(405));
     let extended = head(b"CONNECT", b"/chat", &[(b":protocol", b"websocket")]);
     let mut frames = Frames::connect(gateway.address()).await;

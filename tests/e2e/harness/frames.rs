@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::harness::within;
+use super::within;
 use std::time::Duration;
 
 pub const DATA: u8 = 0;
@@ -21,6 +21,11 @@ pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
+
+/// Reasons to end a stream or a connection (RFC 9113 §7).
+pub const NO_ERROR: u32 = 0;
+pub const INTERNAL_ERROR: u32 = 2;
+pub const REFUSED_STREAM: u32 = 7;
 
 /// What a client sends first (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
