@@ -172,10 +172,10 @@ impl Shelf {
         displaced
     }
 
-    /// Takes the next answer that nobody has used since the hand last passed; `None` where there is none at all.
+    /// Takes the next answer that nobody has used since the hand last passed; `None` where there is none. Those that it passes count as
+    /// unused from now on.
     pub(super) fn evict(&mut self) -> Option<Entry> {
-        // Whoever is met a second time was not used in between, so two rounds are enough.
-        for _ in 0..=2 * self.order.len() {
+        for _ in 0..self.order.len() {
             let (url, number) = self.order.pop_front()?;
             let Some(entries) = self.urls.get_mut(&url.0) else {
                 continue;

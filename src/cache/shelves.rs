@@ -8,9 +8,9 @@
 //! or to memory without bound where that client reads slowly and the length is not known (`super::writer`).
 //!
 //! # Concurrency
-//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added under the lock
-//! of its part, so it is never given back before it was counted. `used` may exceed the bound by what
-//! requests add between their adding and their making room, a piece of a body each.
+//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added before
+//! it can be found, so it is never given back before it was counted. `used` may exceed the bound by what requests add between their
+//! adding and their making room, a piece of a body each.
 
 use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
@@ -79,7 +79,7 @@ pub struct Filled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Made,
-    /// What is being stored fills the memory by itself.
+    /// What is being stored fills the memory by itself, or with what is being read.
     None,
 }
 
@@ -150,6 +150,12 @@ impl Shelves {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Gives back what was reserved for an answer that is not stored.
+    pub(super) fn abandon(&self, bytes: usize) {
+        self.give_back(bytes);
+        self.tallies.abandoned.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Begins to store what has this key.
     pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<Filling>) {
         let url = self.hash(url_of(key));
@@ -158,19 +164,29 @@ impl Shelves {
         (url, filling)
     }
 
-    /// Ends what [`Self::begin`] began, with the answer if it is whole.
-    pub(super) fn end(&self, url: UrlHash, filling: &Arc<Filling>, whole: Option<Entry>) {
+    /// Stores what [`Self::begin`] began, unless there is no room, or it was taken away meanwhile.
+    pub(super) fn store(&self, url: UrlHash, filling: &Filling, mut entry: Entry) {
+        // Room first, so that an answer never makes room for itself, and what it weighs is counted before anybody can evict it.
+        let weight = entry.weight();
+        if self.reserve(weight) == Room::None {
+            self.abandon(weight);
+            return;
+        }
         let mut shelf = self.shelf(url);
-        shelf.filling.retain(|other| !Arc::ptr_eq(other, filling));
-        let whole = whole.filter(|_| !filling.is_spoilt());
-        let Some(mut entry) = whole else { return };
+        if filling.is_spoilt() {
+            self.give_back(weight);
+            return;
+        }
         entry.number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        // Counted before anybody can evict it.
-        self.used.fetch_add(entry.weight(), Ordering::Relaxed);
         let displaced = shelf.put(url, entry);
         drop(shelf);
         self.release(&displaced);
-        let _ = self.make_room();
+    }
+
+    /// Ends what [`Self::begin`] began, stored or not.
+    pub(super) fn end(&self, url: UrlHash, filling: &Arc<Filling>) {
+        let mut shelf = self.shelf(url);
+        shelf.filling.retain(|other| !Arc::ptr_eq(other, filling));
     }
 
     fn hash(&self, url: &[u8]) -> UrlHash {
@@ -186,22 +202,23 @@ impl Shelves {
         self.give_back(entries.iter().map(Entry::weight).sum());
     }
 
-    /// Each turn evicts an answer or finds a part empty, and as many empty ones in a row as there are end it.
+    /// Each turn evicts an answer or passes a part in vain. What was used is spared on the first walk past all parts, since a part may
+    /// hold little else, and goes on the second; after that there is no more to be had.
     fn make_room(&self) -> Room {
-        let mut empty = 0;
+        let mut in_vain = 0;
         while self.used.load(Ordering::Relaxed) > self.memory.load(Ordering::Relaxed) {
-            if empty == SHELVES {
+            if in_vain == 2 * SHELVES {
                 return Room::None;
             }
             let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHELVES;
             let evicted = lock(&self.shelves[at]).evict();
             match evicted {
                 Some(entry) => {
-                    empty = 0;
+                    in_vain = 0;
                     self.give_back(entry.weight());
                     self.tallies.evicted.fetch_add(1, Ordering::Relaxed);
                 }
-                None => empty += 1,
+                None => in_vain += 1,
             }
         }
         Room::Made

@@ -67,6 +67,21 @@ async fn what_is_used_stays_and_the_rest_makes_room() {
     assert_eq!((filled.bytes, filled.objects), (0, 0));
 }
 
+/// Goal: in a small memory too, where an answer may be alone in its part, what is read all the time stays, and what was just stored is
+/// there. Method: many memories of five answers, and for each the last that came.
+#[tokio::test]
+async fn what_is_alone_in_its_part_does_not_make_room_first() {
+    for _ in 0..100 {
+        let shelves = shelves(50_000);
+        store(shelves, "http://a/hot", 100).await;
+        for number in 0..20 {
+            store(shelves, &format!("http://a/{number}"), 9_000).await;
+            assert!(body(shelves, "http://a/hot").await.is_some(), "{number}");
+        }
+        assert!(body(shelves, "http://a/19").await.is_some());
+    }
+}
+
 /// Goal: what is being stored counts too, and leaves nothing when it is dropped. Method: writers that hold more than there is.
 #[tokio::test]
 async fn what_is_being_stored_is_part_of_the_memory() {

@@ -4,7 +4,6 @@
 //! head announced, it is abandoned: the client gets its answer all the same, which is why no error is ever returned here.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -53,10 +52,7 @@ impl Writer {
 
     fn abandon(&mut self) {
         if let Some(answer) = self.answer.take() {
-            self.shelves.give_back(answer.body.capacity());
-            let tally = &self.shelves.tallies.abandoned;
-            // Relaxed: a count for the scrape.
-            tally.fetch_add(1, Ordering::Relaxed);
+            self.shelves.abandon(answer.body.capacity());
         }
     }
 }
@@ -108,7 +104,7 @@ impl HandleMiss for Writer {
             body,
             used: false,
         };
-        self.shelves.end(self.url, &self.filling, Some(entry));
+        self.shelves.store(self.url, &self.filling, entry);
         Ok(MissFinishType::Created(size))
     }
 }
@@ -130,6 +126,6 @@ impl Drop for Writer {
         if let Some(answer) = self.answer.take() {
             self.shelves.give_back(answer.body.capacity());
         }
-        self.shelves.end(self.url, &self.filling, None);
+        self.shelves.end(self.url, &self.filling);
     }
 }
