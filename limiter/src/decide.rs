@@ -1,8 +1,8 @@
 //! Decides over all limits of a request: every rate of every ask is charged, or none is.
 //!
 //! One ask goes straight to its table, which is all-or-nothing over its rates. For several, all are judged first and a
-//! refusal writes nothing. Then they are charged in order; if one refuses now, since another request came between,
-//! those before it are undone, last first.
+//! refusal writes nothing. Then they are charged in order, each from the state that was judged; where that is another by
+//! now, since another request came between, it is judged anew, and if it refuses, those before it are undone, last first.
 //!
 //! # Guarantee
 //! No rate ever admits more than it has room for, under any interleaving: a charge is one compare-and-swap from a state
@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use crate::cost::Cost;
 use crate::decision::{MAX_ASKS, Outcome, Verdict};
 use crate::key::KeyHash;
-use crate::limit::{Limit, Receipt};
+use crate::limit::{Glance, Limit, Receipt};
 use crate::reservation::Reservation;
 use crate::time::Timestamp;
 
@@ -59,7 +59,8 @@ pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
 /// There is a reservation exactly if the verdict admits.
 #[must_use]
 pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation>) {
-    let (verdict, made) = charge_all(asks, now);
+    let mut made = Made::new();
+    let verdict = charge_all(asks, now, &mut made);
     let admitted = verdict.outcome() == Outcome::Admitted;
     (
         verdict,
@@ -79,49 +80,81 @@ pub fn spend(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
 }
 
 /// Decides over any number of asks.
+#[inline(never)]
 fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    charge_all(asks, now).0
+    charge_all(asks, now, &mut Made::new())
 }
 
 /// What was charged, in the order of the asks.
 type Made<'a> = ArrayVec<(&'a Ask<'a>, Receipt), MAX_ASKS>;
 
-/// Charges all asks or none.
-fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp) -> (Verdict, Made<'a>) {
-    let mut made = Made::new();
-    let mut verdict = peek(asks, now);
-    if verdict.outcome() != Outcome::Admitted {
-        return (verdict, made);
+/// Charges all asks or none; what was charged goes to `made`.
+fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut Made<'a>) -> Verdict {
+    let mut glances = Glances::new();
+    look_at_all(asks, now, &mut glances);
+    if asks.len() > MAX_ASKS || glances.iter().any(Glance::refuses) {
+        return say(asks, &glances, now);
     }
-    for (index, ask) in asks.iter().enumerate() {
+    let mut decisions = Vec::with_capacity(asks.len());
+    for (ask, glance) in asks.iter().zip(&glances) {
+        if let Some((decision, receipt)) = ask.limit.charge_ready(glance, ask.key, ask.cost, now) {
+            made.push((ask, receipt));
+            decisions.push(decision);
+            continue;
+        }
         let (decision, receipt) = ask.limit.reserve(ask.key, ask.cost, now);
         let Some(receipt) = receipt else {
-            for (ask, receipt) in made.iter().rev() {
-                ask.limit.undo(ask.key, receipt, ask.cost, now);
+            for (ask, receipt) in made.drain(..).rev() {
+                ask.limit.undo(ask.key, &receipt, ask.cost, now);
             }
-            made.clear();
-            return (peek(asks, now).with_decision(index, decision), made);
+            let mut verdict = peek(asks, now);
+            verdict.replace(decisions.len(), decision);
+            return verdict;
         };
         made.push((ask, receipt));
-        verdict = verdict.with_decision(index, decision);
+        decisions.push(decision);
     }
-    (verdict, made)
+    Verdict::over(decisions)
 }
 
 /// The verdict that [`decide`] would give now. Charges nothing, so every standing is before the charge.
 #[must_use]
 pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    if let [ask] = asks {
-        return Verdict::over_one(ask.limit.peek(ask.key, ask.cost, now));
+    match asks {
+        [ask] => Verdict::over_one(ask.limit.peek(ask.key, ask.cost, now)),
+        asks => {
+            let mut glances = Glances::new();
+            look_at_all(asks, now, &mut glances);
+            say(asks, &glances, now)
+        }
     }
-    let asked = &asks[..asks.len().min(MAX_ASKS)];
+}
+
+/// What was seen of the first [`MAX_ASKS`] asks.
+type Glances = ArrayVec<Glance, MAX_ASKS>;
+
+fn look_at_all(asks: &[Ask<'_>], now: Timestamp, glances: &mut Glances) {
+    let asked = asks.iter().take(MAX_ASKS);
     // All of them first: their misses overlap.
-    asked.iter().for_each(|ask| ask.limit.prefetch(ask.key));
-    let mut verdict = Verdict::over(
-        asked
-            .iter()
-            .map(|ask| ask.limit.peek(ask.key, ask.joint_cost(asks), now)),
-    );
+    asked.clone().for_each(|ask| ask.limit.prefetch(ask.key));
+    for ask in asked {
+        let joint = ask.joint_cost(asks);
+        glances.push(ask.limit.look(ask.key, joint, now));
+        if joint != ask.cost
+            && let Some(glance) = glances.last_mut()
+        {
+            glance.forget_charge();
+        }
+    }
+}
+
+/// The verdict over what was seen.
+fn say(asks: &[Ask<'_>], glances: &[Glance], now: Timestamp) -> Verdict {
+    let mut decisions = Vec::with_capacity(glances.len());
+    for (ask, glance) in asks.iter().zip(glances) {
+        decisions.push(ask.limit.say(glance, now));
+    }
+    let mut verdict = Verdict::over(decisions);
     if asks.len() > MAX_ASKS {
         verdict.refuse_surplus();
     }

@@ -129,6 +129,13 @@ pub(crate) struct Finding {
     pub(crate) words: [Word; MAX_RATES],
 }
 
+impl Finding {
+    /// Whether some rate has no room.
+    pub(crate) fn refuses(&self) -> bool {
+        self.refusing != Refusing::default()
+    }
+}
+
 /// One limit's answer.
 #[derive(Clone)]
 pub struct Decision(Evidence);
@@ -340,7 +347,7 @@ pub struct Verdict {
 #[derive(Clone, Debug)]
 enum Decisions {
     One(Decision),
-    Several(Box<ArrayVec<Decision, MAX_ASKS>>),
+    Several(Vec<Decision>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,16 +366,16 @@ impl Verdict {
         }
     }
 
-    /// The verdict over these decisions, at most [`MAX_ASKS`].
-    pub(crate) fn over(decisions: impl Iterator<Item = Decision>) -> Self {
+    /// The verdict over these decisions.
+    pub(crate) fn over(decisions: Vec<Decision>) -> Self {
         Self {
-            decisions: Decisions::Several(Box::new(decisions.take(MAX_ASKS).collect())),
+            decisions: Decisions::Several(decisions),
             surplus: Surplus::None,
         }
     }
 
-    /// The verdict with another decision about the ask at `index`.
-    pub(crate) fn with_decision(mut self, index: usize, other: Decision) -> Self {
+    /// Replaces the decision about the ask at `index`.
+    pub(crate) fn replace(&mut self, index: usize, other: Decision) {
         let place = match &mut self.decisions {
             Decisions::One(decision) => Some(decision),
             Decisions::Several(decisions) => decisions.get_mut(index),
@@ -376,7 +383,6 @@ impl Verdict {
         if let Some(decision) = place {
             *decision = other;
         }
-        self
     }
 
     /// Refuses for good: there are more asks than can be charged together.
@@ -394,9 +400,19 @@ impl Verdict {
                 Judgement::Refused { rate } => Outcome::Refused { ask: 0, rate },
             };
         }
-        match self.refusal() {
-            None => Outcome::Admitted,
-            Some((ask, rate, _)) => Outcome::Refused { ask, rate },
+        let asks = self.decisions().iter().enumerate();
+        let mut refused = asks.filter_map(|(ask, decision)| match decision.outcome() {
+            Judgement::Admitted => None,
+            Judgement::Refused { rate } => Some(Outcome::Refused { ask, rate }),
+        });
+        // Waits are worked out only where there are several to compare.
+        match (self.surplus, refused.next(), refused.next()) {
+            (Surplus::None, None, _) => Outcome::Admitted,
+            (Surplus::None, Some(only), None) => only,
+            _ => match self.refusal() {
+                Some((ask, rate, _)) => Outcome::Refused { ask, rate },
+                None => Outcome::Admitted,
+            },
         }
     }
 

@@ -24,10 +24,12 @@ mod inspect;
 mod occupied;
 #[cfg(feature = "mmap")]
 mod survive;
+mod together;
 
 pub use occupied::{Occupant, Occupied};
 #[cfg(feature = "mmap")]
 pub use survive::Meaning;
+pub(crate) use together::Glance;
 
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]
@@ -203,11 +205,7 @@ impl Limit {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        let finding = with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            refused(&table.peek(key, &judges), &judges, cost)
-        }, logs => return Decision::of_log(logs.peek(key, self.rates(), cost, now)));
-        self.decision(finding, now)
+        self.say(&self.look(key, cost, now), now)
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
@@ -256,26 +254,15 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
-        // All meters of a limit are of one algorithm; so said, the compiler provides for no other under one rate and two. Under more it
-        // tells them apart all the same.
-        let judges = std::array::from_fn(|rate| {
-            let meter = match rate {
-                0 => first,
-                _ => self.meters[rate].sliding().unwrap_or(first),
-            };
-            Judge::Sliding(meter.at(now))
-        });
+        let judges = self.sliding_judges(first, now);
         let finding = match table.charge_known(key, &judges, cost) {
             Some((Changed::Written(words), seat)) => {
                 self.counters.forward(key, seat.counted(), cost, now);
                 admitted(&State::Own(words), &judges, cost)
             }
-            Some((Changed::Left(words, refusing), _)) => Finding {
-                asked: Asked::Wanted(cost),
-                counted: Counted::Alone,
-                refusing,
-                words: padded(&words),
-            },
+            Some((Changed::Left(words, refusing), _)) => {
+                in_slot(Asked::Wanted(cost), refusing, &words)
+            }
             // Newcomers take the long way, so that the short one has to carry nothing for it.
             None => return self.charge_otherwise(key, cost, now),
         };
@@ -309,44 +296,6 @@ impl Limit {
         }
     }
 
-    fn reserve_log(
-        &self,
-        logs: &LogTable,
-        key: KeyHash,
-        cost: Cost,
-        now: Timestamp,
-    ) -> (Decision, Option<Receipt>) {
-        match logs.charge(key, self.rates(), cost, now) {
-            exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
-            exact::Charged::Admitted(answer, receipt) => {
-                self.counters.forward(key, answer.counted(), cost, now);
-                (Decision::of_log(answer), Some(Receipt::Log(receipt)))
-            }
-        }
-    }
-
-    /// As [`charge`](Self::charge), for a charge that may have to be undone.
-    pub(crate) fn reserve(
-        &self,
-        key: KeyHash,
-        cost: Cost,
-        now: Timestamp,
-    ) -> (Decision, Option<Receipt>) {
-        let made = now;
-        let (finding, receipt) = with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            match table.charge(key, &judges, cost) {
-                Charged::Refused(state) => (refused(&state, &judges, cost), None),
-                Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat.counted(), cost, now);
-                    let left = state.left();
-                    (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
-                }
-            }
-        }, logs => return self.reserve_log(logs, key, cost, now));
-        (self.decision(finding, now), receipt)
-    }
-
     /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
     /// same periods.
     #[inline(always)]
@@ -356,6 +305,23 @@ impl Limit {
             self.align(&mut judges, now);
         }
         judges
+    }
+
+    /// The rates at `now` of a limit whose first meter is this one. All meters of a limit are of one algorithm; so said, the compiler
+    /// provides for no other under one rate and two. Under more it tells them apart all the same.
+    #[inline(always)]
+    fn sliding_judges<const K: usize>(
+        &self,
+        first: sliding_window::Meter,
+        now: Timestamp,
+    ) -> [Judge; K] {
+        std::array::from_fn(|rate| {
+            let meter = match rate {
+                0 => first,
+                _ => self.meters[rate].sliding().unwrap_or(first),
+            };
+            Judge::Sliding(meter.at(now))
+        })
     }
 
     /// The judges of all rates; behind the last, the last again.
@@ -423,13 +389,14 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
     }
 }
 
-/// What these words say when nothing is asked.
-fn looked_at<const K: usize>(words: [Word; K]) -> Finding {
+/// What was found in a slot of the key's own.
+#[inline(always)]
+fn in_slot<const K: usize>(asked: Asked, refusing: Refusing, words: &[Word; K]) -> Finding {
     Finding {
-        asked: Asked::Nothing,
+        asked,
         counted: Counted::Alone,
-        refusing: Refusing::default(),
-        words: padded(&words),
+        refusing,
+        words: padded(words),
     }
 }
 

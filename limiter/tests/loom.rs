@@ -65,6 +65,27 @@ fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {
     });
 }
 
+/// Goal: as above for a charge that was judged together with another and is made where the key was seen then. Method: the old key is
+/// asked for together with a limit that is in nobody's way.
+#[test]
+fn a_claim_and_a_charge_where_the_old_key_was_seen_do_not_lose_each_other() {
+    explore(|| {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
+        let other = Limit::with_buckets(rates(&[(9, 10)]), 1);
+        let both_admit = |number, now| {
+            decide(&[ask(&limit, number), ask(&other, 1)], now).outcome() == Outcome::Admitted
+        };
+        assert!(both_admit(1, after(0)) && admits(&limit, 2, after(0)));
+        let now = after(2 * PERIOD_MILLIS);
+        assert!(admits(&limit, 2, now));
+        let theirs = Arc::clone(&limit);
+        let (newcomer, old) = both(move || admits(&theirs, 3, now), || both_admit(1, now));
+        assert!(newcomer || old);
+        assert!(!admits(&limit, 1, now) && !admits(&limit, 3, now) && !admits(&limit, 2, now));
+        assert_eq!(left(&other, 1, now), if old { 8 } else { 9 });
+    });
+}
+
 /// Goal: invariant 1 while a claim fails. Method: a key that owes nothing comes back twice at once while a newcomer
 /// with another lock wants its slot.
 ///
@@ -157,17 +178,23 @@ fn a_charge_and_an_undo_do_not_lose_each_other() {
     });
 }
 
-/// Goal: all rates of a limit or none. Method: two requests of a known key, the second rate has room for one.
+/// Goal: all rates of a limit or none. Method: two requests of a known key, the second rate has room for one; alone, and each together
+/// with a limit that is in nobody's way.
 #[test]
 fn two_rates_of_a_known_key_are_charged_together() {
-    explore(|| {
+    two_rates_are_charged_together(|limit| admits(limit, 1, after(0)));
+    two_rates_are_charged_together(|limit| {
+        let own = Limit::with_buckets(rates(&[(1, 10)]), 1);
+        decide(&[ask(limit, 1), ask(&own, 1)], after(0)).outcome() == Outcome::Admitted
+    });
+}
+
+fn two_rates_are_charged_together(admits: fn(&Limit) -> bool) {
+    explore(move || {
         let limit = Arc::new(Limit::with_buckets(rates(&[(3, 10), (2, 20)]), 1));
-        assert!(admits(&limit, 1, after(0)));
+        assert!(admits(&limit));
         let theirs = Arc::clone(&limit);
-        let (one, other) = both(
-            move || admits(&theirs, 1, after(0)),
-            || admits(&limit, 1, after(0)),
-        );
+        let (one, other) = both(move || admits(&theirs), || admits(&limit));
         assert!(one != other);
         let remaining: Vec<u32> = peek(&limit, 1, after(0))
             .standings()

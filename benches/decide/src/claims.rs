@@ -21,6 +21,7 @@ pub fn judged(rows: &[Row<'_>], bytes: &Bytes) -> Vec<Claim> {
         many().filter(move |row| {
             row.load.clients == clients
                 && row.threads == Threads::One
+                && row.load.limits == 1
                 && row.rates == 1
                 && row.is_even()
         })

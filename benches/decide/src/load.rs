@@ -17,7 +17,9 @@ pub struct Load {
     pub spread: Spread,
     /// Whether a decision may overlap with the one before.
     pub pace: Pace,
-    /// Numbers of rates that the limit may have.
+    /// Limits that are decided together, each with keys of its own.
+    pub limits: usize,
+    /// Numbers of rates that a limit may have.
     pub rates: &'static [usize],
     /// How often everybody has a turn.
     pub rounds: usize,
@@ -49,6 +51,7 @@ const ROW: Load = Load {
     clients: 1,
     spread: Spread::Even,
     pace: Pace::OneAtATime,
+    limits: 1,
     rates: &[1, 2, 3],
     rounds: 9,
     slice: Duration::from_millis(10),
@@ -63,7 +66,7 @@ const MILLION: Load = Load {
 };
 
 /// The rows of the tables.
-pub const ROWS: [Load; 6] = [
+pub const ROWS: [Load; 7] = [
     // Often, since two cores at one line have slow seconds and fast ones.
     Load {
         name: HOT,
@@ -71,7 +74,7 @@ pub const ROWS: [Load; 6] = [
         ..ROW
     },
     Load {
-        name: "hot, back to back",
+        name: "hot back to back",
         pace: Pace::BackToBack,
         ..ROW
     },
@@ -87,6 +90,12 @@ pub const ROWS: [Load; 6] = [
     Load {
         name: "zipf",
         spread: Spread::Zipf,
+        ..MILLION
+    },
+    Load {
+        name: "1M in 3 limits",
+        limits: 3,
+        rates: &[1],
         ..MILLION
     },
     // To make these tables takes longer than to ask them.

@@ -1,9 +1,9 @@
 //! What does one decision cost, beside every peer and beside the floor of the machine?
 //!
 //! For one hot client, a thousand, a million and ten million, and for a million of whom few come often (Zipf); from one thread
-//! and from two; admitted and refused; under one, two and three rates. All that stand in one row of the table take turns, slice
-//! by slice, and what is compared was measured within the same second: on a shared machine two minutes differ more than two
-//! limiters do, which is why this is not a series of benches that run one after the other.
+//! and from two; admitted and refused; under one, two and three rates, and under three limits at once. All that stand in one row
+//! of the table take turns, slice by slice, and what is compared was measured within the same second: on a shared machine two
+//! minutes differ more than two limiters do, which is why this is not a series of benches that run one after the other.
 //!
 //! ```sh
 //! cargo run --release                       # all rows (about a quarter of an hour)
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use load::{Answer, Load, ROWS, Threads};
 use measure::{Figures, measure};
-use peer::{PEERS, Peer};
+use peer::{Brief, PEERS, Peer};
 use table::Row;
 
 fn main() -> ExitCode {
@@ -111,11 +111,17 @@ impl Command {
 
 /// Every peer that can, under one load; the same peers for one thread and for two.
 fn ask_all(load: &Load, answer: Answer, rates: usize) -> [(Threads, Figures); 2] {
+    let brief = Brief {
+        clients: load.clients,
+        answer,
+        limits: load.limits,
+        rates,
+    };
     let peers: Vec<Option<Box<dyn Peer>>> = PEERS
         .iter()
         .map(|kind| {
-            let able = load.clients <= kind.most_clients;
-            able.then(|| peer::warm(kind, load.clients, answer, rates))
+            let able = load.clients <= kind.most_clients && load.limits <= kind.most_limits;
+            able.then(|| peer::warm(kind, brief))
         })
         .collect();
     measure(&peers, load)

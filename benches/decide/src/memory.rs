@@ -4,7 +4,7 @@ use std::error::Error;
 use std::process::Command;
 
 use crate::load::Answer;
-use crate::peer::{OURS, PEERS, warm};
+use crate::peer::{Brief, OURS, PEERS, warm};
 
 /// The word on the command line that makes this process hold keys.
 pub const HOLD: &str = "--hold";
@@ -42,9 +42,15 @@ pub fn hold(peer: &str, rates: usize) -> Result<(), Box<dyn Error>> {
         .find(|kind| kind.name == peer)
         .ok_or("no such peer")?;
     // What everybody loads once is not the limiter's.
-    drop(warm(kind, 1, Answer::Admit, rates));
+    let brief = |clients| Brief {
+        clients,
+        answer: Answer::Admit,
+        limits: 1,
+        rates,
+    };
+    drop(warm(kind, brief(1)));
     let before = resident()?;
-    let held = warm(kind, KEYS, Answer::Admit, rates);
+    let held = warm(kind, brief(KEYS));
     println!("{}", resident()?.saturating_sub(before));
     drop(held);
     Ok(())

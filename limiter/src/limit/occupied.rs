@@ -6,12 +6,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::decision::{Decision, Standings};
+use crate::decision::{Asked, Decision, Refusing, Standings};
 use crate::exact;
 use crate::key::KeyHash;
 use crate::time::Timestamp;
 
-use super::{AnyTable, Limit, looked_at, with_table};
+use super::{AnyTable, Limit, in_slot, with_table};
 
 /// Most keys that [`Limit::top`] gives.
 const MOST_TOP: usize = 1024;
@@ -76,7 +76,7 @@ impl Iterator for Occupied<'_> {
                     let of = used + u64::from(judge.standing(*word, None).remaining);
                     fullness = fullness.max((1000 * used).checked_div(of).unwrap_or(0));
                 }
-                let decision = limit.decision(looked_at(words), now);
+                let decision = limit.decision(in_slot(Asked::Nothing, Refusing::default(), &words), now);
                 let charged = judges[0].charged(words[0]);
                 return Some(Occupant { key, decision, fullness, charged });
             }

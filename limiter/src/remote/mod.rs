@@ -15,7 +15,7 @@ pub use state::{Entry, RateState, RemoteState, Told};
 pub use terms::{Begins, Debt, RateTerms, Span, Terms};
 
 use crate::algorithm::{Meter, Policy};
-use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
+use crate::decision::{Asked, Counted, Decision, Finding, MAX_ASKS, Refusing, Verdict};
 use crate::exact::Answer;
 use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
@@ -49,10 +49,12 @@ impl Verdict {
     /// The verdict over these decisions, the first [`MAX_ASKS`](crate::MAX_ASKS) of them, in the order of the asks.
     #[must_use]
     pub fn of(decisions: impl IntoIterator<Item = Decision>) -> Self {
-        let mut decisions = decisions.into_iter();
+        let mut decisions = decisions.into_iter().take(MAX_ASKS);
         match (decisions.next(), decisions.next()) {
             (Some(only), None) => Self::over_one(only),
-            (first, second) => Self::over(first.into_iter().chain(second).chain(decisions)),
+            (first, second) => {
+                Self::over(first.into_iter().chain(second).chain(decisions).collect())
+            }
         }
     }
 }

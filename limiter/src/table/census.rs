@@ -4,13 +4,13 @@ use crate::algorithm::{Judge, Word};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
+use super::Table;
 use super::ages::Ages;
 use super::layout::Bucket;
 use super::lock::settled_owner;
 use super::single::Weigh;
 use super::spell::{Overflow, Spell};
 use super::tag::Owner;
-use super::{Place, Table};
 
 /// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
 const SAMPLE: usize = 131_072;
@@ -171,11 +171,7 @@ impl<const K: usize> Table<K> {
     }
 
     fn is_live<W: Weigh>(&self, home: usize, slot: usize, judges: &[W; K]) -> bool {
-        let place = Place {
-            bucket: self.memory.bucket(home),
-            home,
-            slot,
-        };
+        let place = self.place(home, slot);
         // A slot may change hands meanwhile: a census is an estimate.
         settled_owner(place.tag()) != Owner::Nobody
             && judges

@@ -18,6 +18,14 @@ pub(crate) enum Changed<const K: usize> {
     Left([Word; K], Refusing),
 }
 
+/// A key that has a slot, as it was seen before a charge.
+pub(crate) struct Seen<const K: usize> {
+    pub(crate) words: [Word; K],
+    /// The words after the charge, or the rates that refuse it.
+    pub(crate) next: Result<[Word; K], Refusing>,
+    pub(crate) seat: Seat,
+}
+
 impl<const K: usize> Changed<K> {
     /// The same of a charge whose key has this seat.
     #[inline(always)]
@@ -41,7 +49,7 @@ impl<const K: usize> Table<K> {
     ) -> Option<Changed<K>> {
         // Lock-free: another round means that another thread changed the first word. Nothing was written till then
         // (invariant 3), so all words are judged anew.
-        let (mut seen, mut next) = loop {
+        let (seen, next) = loop {
             let seen = place.read(tag)?;
             // Judged as a whole first: a refusal writes nothing.
             match change.apply_all(judges, &seen) {
@@ -50,7 +58,20 @@ impl<const K: usize> Table<K> {
                 Ok(_) => {}
             }
         };
-        for rate in 1..K {
+        Self::change_others(place, tag, judges, change, (seen, next), 1)
+    }
+
+    /// Changes the words of the rates from this one on, once those before were changed; as [`change_known`](Self::change_known).
+    #[inline(always)]
+    fn change_others(
+        place: Place<'_, K>,
+        tag: Tag,
+        judges: &[Judge; K],
+        change: Change<'_, K>,
+        (mut seen, mut next): ([Word; K], [Word; K]),
+        from: usize,
+    ) -> Option<Changed<K>> {
+        for rate in from..K {
             // Lock-free: another round means that another thread changed this word.
             while swap(place.state(rate), seen[rate], next[rate]).is_err() {
                 // Invariant 4: whoever finds another key's tag has nothing left to undo.
@@ -72,6 +93,51 @@ impl<const K: usize> Table<K> {
             }
         }
         Some(Changed::Written(next))
+    }
+
+    /// What `key` used, what it will have used with `cost`, if that fits, and in which slot; `None` if it has none, or none for sure.
+    /// Writes nothing.
+    #[inline(always)]
+    pub(crate) fn see(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Option<Seen<K>> {
+        let tag = Tag::of(key);
+        let Found::At(place) = self.find(tag, self.memory.homes(tag)) else {
+            return None;
+        };
+        let words = place.read(tag)?;
+        let next = Change::Charge(cost).apply_all(judges, &words);
+        Some(Seen {
+            words,
+            next,
+            seat: place.seat(),
+        })
+    }
+
+    /// Makes a charge of `cost` that was judged when the key was [seen](Self::see), some time ago: from these words to those. The words
+    /// that it left; `None` when the key's are others by now, or the slot is not its own any more, and nothing of the charge remains.
+    #[inline(always)]
+    pub(crate) fn charge_seen(
+        &self,
+        key: KeyHash,
+        seat: Seat,
+        [seen, next]: [[Word; K]; 2],
+        judges: impl FnOnce() -> [Judge; K],
+        cost: Cost,
+    ) -> Option<[Word; K]> {
+        let Seat::Slot { bucket, slot } = seat else {
+            return None;
+        };
+        let place = self.place(bucket, slot);
+        let swap = |rate: usize| swap(place.state(rate), seen[rate], next[rate]);
+        // However long ago it was: invariant 2.
+        swap(0).ok()?;
+        let Some(rate) = (1..K).find(|rate| swap(*rate).is_err()) else {
+            return Some(next);
+        };
+        let change = Change::Charge(cost);
+        match Self::change_others(place, Tag::of(key), &judges(), change, (seen, next), rate)? {
+            Changed::Written(words) => Some(words),
+            Changed::Left(..) => None,
+        }
     }
 
     /// Takes `cost` of a charge that another table made back, if the key has a slot here.
@@ -180,11 +246,7 @@ impl<const K: usize> Table<K> {
     ) {
         match seat {
             Seat::Slot { bucket: home, slot } => {
-                let place = Place {
-                    bucket: self.memory.bucket(home),
-                    home,
-                    slot,
-                };
+                let place = self.place(home, slot);
                 let charges = made.left.map(|[left, _]| made.charge(left, cost));
                 undo(place, Tag::of(key), judges, &charges);
             }

@@ -62,7 +62,7 @@ use crate::time::Timestamp;
 pub use ages::Ages;
 use census::Counts;
 pub use census::{Occupancy, Tallies};
-pub(crate) use known::Changed;
+pub(crate) use known::{Changed, Seen};
 use layout::{Bucket, Memory};
 pub use spell::Overflow;
 use tag::Tag;
@@ -343,6 +343,16 @@ impl<const K: usize> Table<K> {
         self.memory.bucket(self.memory.homes(tag)[0]).ahead(near);
     }
 
+    /// The slot `slot` of the bucket `home`.
+    #[inline(always)]
+    fn place(&self, home: usize, slot: usize) -> Place<'_, K> {
+        Place {
+            bucket: self.memory.bucket(home),
+            home,
+            slot,
+        }
+    }
+
     /// Looks for the slot of `tag`.
     #[inline(always)]
     fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
@@ -360,12 +370,7 @@ impl<const K: usize> Table<K> {
             }),
             None => match self.find_further(tag, homes) {
                 Further::At { home, slot } => {
-                    let home = homes[usize::from(home)];
-                    Found::At(Place {
-                        bucket: self.memory.bucket(home),
-                        home,
-                        slot: slot.into(),
-                    })
+                    Found::At(self.place(homes[usize::from(home)], slot.into()))
                 }
                 Further::Nowhere if glance.hides => Found::Hidden,
                 Further::Nowhere => Found::Nowhere,

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::known::revise;
 use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
-use super::{Change, Found, Place, Seat, Table};
+use super::{Change, Found, Seat, Table};
 
 /// Which of the old rates one with the period `wanted` goes on from: the one with its period, else the next longer, else
 /// the longest.
@@ -138,11 +138,7 @@ impl<const K: usize> Table<K> {
 
     /// Whose slot it is and what it counts; `None` if it is nobody's.
     pub(super) fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
-        let place = Place {
-            bucket: self.memory.bucket(home),
-            home,
-            slot,
-        };
+        let place = self.place(home, slot);
         // Another round means that the slot went to another key: rare, and never twice within two windows.
         loop {
             let Owner::Key(tag) = settled_owner(place.tag()) else {

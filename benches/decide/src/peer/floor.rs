@@ -1,62 +1,84 @@
 //! The floor under every table of this size: one atomic addition to a line of 64 bytes. Once by itself, once with the hash and the
 //! clock that `sluicegate` pays for too: with these no limiter charges an exact counter for less, unless it fetches it ahead. To
-//! refuse takes no addition.
+//! refuse takes no addition. Of several limits each has its line.
 
 use std::sync::atomic::Ordering;
 
 use sluicegate_limiter::Region;
 
 use super::sluicegate::{self, Preparation};
-use super::{Brief, Limiter, Moment, hashed};
+use super::{Brief, Limiter, Moment, Peer, hashed};
 use crate::load::Answer;
 
-/// As many lines as the limiter's table takes for so many clients, in memory of the same kind.
-pub struct Floor {
-    words: Region,
+/// By itself.
+pub fn alone(brief: Brief) -> Box<dyn Peer> {
+    match brief.limits {
+        1 => Box::new(Floor::<1>::new(brief)),
+        _ => Box::new(Floor::<3>::new(brief)),
+    }
+}
+
+/// With hash and clock.
+pub fn as_used(brief: Brief) -> Box<dyn Peer> {
+    match brief.limits {
+        1 => Box::new(FloorAsUsed::<1>::new(brief)),
+        _ => Box::new(FloorAsUsed::<3>::new(brief)),
+    }
+}
+
+/// As many lines as the limiter's tables take for so many clients, in memory of the same kind.
+struct Floor<const LIMITS: usize> {
+    tables: [Region; LIMITS],
     answer: Answer,
 }
 
 /// Words of a line.
 const LINE: usize = 8;
 
-impl Floor {
-    pub fn new(brief: Brief) -> Self {
-        let words = Region::owned(sluicegate::bytes(brief) / 8);
-        for word in words.iter().step_by(LINE) {
-            word.store(1, Ordering::Relaxed);
-        }
+impl<const LIMITS: usize> Floor<LIMITS> {
+    fn new(brief: Brief) -> Self {
+        let tables = sluicegate::bytes::<LIMITS>(brief).map(|bytes| {
+            let words = Region::owned(bytes / 8);
+            for word in words.iter().step_by(LINE) {
+                word.store(1, Ordering::Relaxed);
+            }
+            words
+        });
         Self {
-            words,
+            tables,
             answer: brief.answer,
         }
     }
 
-    /// Adds to the line of this hash; true admits.
+    /// Adds to the lines of these hashes; true admits.
     #[inline]
-    fn add(&self, hash: u64) -> bool {
-        let lines = self.words.len() / LINE;
-        let line = ((u128::from(hash) * lines as u128) >> 64) as usize;
-        // Relaxed: nothing is published.
-        let added = self.words[line * LINE].fetch_add(1, Ordering::Relaxed) > 0;
+    fn add(&self, hashes: [u64; LIMITS]) -> bool {
+        let mut added = true;
+        for (words, hash) in self.tables.iter().zip(hashes) {
+            let lines = words.len() / LINE;
+            let line = ((u128::from(hash) * lines as u128) >> 64) as usize;
+            // Relaxed: nothing is published.
+            added &= words[line * LINE].fetch_add(1, Ordering::Relaxed) > 0;
+        }
         added == (self.answer == Answer::Admit)
     }
 }
 
-impl Limiter for Floor {
+impl<const LIMITS: usize> Limiter for Floor<LIMITS> {
     #[inline]
     fn admits(&self, client: u32, _: Moment) -> bool {
-        self.add(hashed(client))
+        self.add(super::keys(client).map(hashed))
     }
 }
 
 /// The same as one would use it.
-pub struct FloorAsUsed {
-    floor: Floor,
+struct FloorAsUsed<const LIMITS: usize> {
+    floor: Floor<LIMITS>,
     preparation: Preparation,
 }
 
-impl FloorAsUsed {
-    pub fn new(brief: Brief) -> Self {
+impl<const LIMITS: usize> FloorAsUsed<LIMITS> {
+    fn new(brief: Brief) -> Self {
         Self {
             floor: Floor::new(brief),
             preparation: Preparation::new(),
@@ -64,11 +86,11 @@ impl FloorAsUsed {
     }
 }
 
-impl Limiter for FloorAsUsed {
+impl<const LIMITS: usize> Limiter for FloorAsUsed<LIMITS> {
     #[inline]
     fn admits(&self, client: u32, _: Moment) -> bool {
-        let key = self.preparation.key(client);
+        let keys = super::keys(client).map(|key| self.preparation.key(key));
         self.preparation.read_clock();
-        self.floor.add(key.bits())
+        self.floor.add(keys.map(|key| key.bits()))
     }
 }

@@ -19,8 +19,6 @@ use std::hint::black_box;
 
 use crate::load::{Answer, Pace};
 
-pub use floor::{Floor, FloorAsUsed};
-
 /// A limiter under test.
 pub trait Limiter: Send + Sync {
     /// Decides about one request of this client; true admits.
@@ -107,18 +105,26 @@ fn hashed(client: u32) -> u64 {
     bits ^ (bits >> 32)
 }
 
+/// What a client is called in each of several limits: as many keys each, and no two alike.
+#[inline]
+fn keys<const LIMITS: usize>(client: u32) -> [u32; LIMITS] {
+    std::array::from_fn(|limit| client ^ limit as u32)
+}
+
 /// What a limiter is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief {
     pub clients: u32,
     pub answer: Answer,
+    pub limits: usize,
+    /// Of each limit.
     pub rates: usize,
 }
 
 impl Brief {
-    /// What each rate answers: of several only the last refuses.
+    /// What each rate of each limit answers: of several only the last refuses.
     pub fn answers(self) -> impl Iterator<Item = Answer> {
-        let others = std::iter::repeat_n(Answer::Admit, self.rates - 1);
+        let others = std::iter::repeat_n(Answer::Admit, self.limits * self.rates - 1);
         others.chain([self.answer])
     }
 }
@@ -129,6 +135,8 @@ pub struct Kind {
     pub name: &'static str,
     /// What it takes beyond this is not worth the wait.
     pub most_clients: u32,
+    /// Limits that it can be asked about at once.
+    pub most_limits: usize,
     pub make: fn(Brief) -> Box<dyn Peer>,
 }
 
@@ -146,17 +154,16 @@ pub const SKETCH: usize = 8;
 /// All of them, in the order of the columns.
 pub const PEERS: [Kind; 11] = [
     kind("nothing", |brief| Box::new(nothing::Nothing::new(brief))),
-    kind("floor", |brief| Box::new(Floor::new(brief))),
-    kind("floor, as used", |brief| Box::new(FloorAsUsed::new(brief))),
-    kind("decide()", |brief| {
-        Box::new(sluicegate::Decision::new(brief))
-    }),
-    kind("Sluicegate", |brief| {
-        Box::new(sluicegate::Sluicegate::new(brief))
-    }),
+    kind("floor", floor::alone),
+    kind("floor, as used", floor::as_used),
+    kind("decide()", sluicegate::alone),
+    kind("Sluicegate", sluicegate::as_used),
     kind("governor", governor::default),
     kind("governor, fastest", governor::fastest),
-    kind("DashMap", |brief| Box::new(dashmap::Map::new(brief))),
+    Kind {
+        most_limits: 1,
+        ..kind("DashMap", |brief| Box::new(dashmap::Map::new(brief)))
+    },
     kind("pingora-limits", |brief| {
         Box::new(pingora_limits::Sketches::new(brief))
     }),
@@ -178,19 +185,15 @@ const fn kind(name: &'static str, make: fn(Brief) -> Box<dyn Peer>) -> Kind {
     Kind {
         name,
         most_clients: u32::MAX,
+        most_limits: usize::MAX,
         make,
     }
 }
 
 /// Makes a limiter that knows all clients, and checks that it answers as it should.
-pub fn warm(kind: &Kind, clients: u32, answer: Answer, rates: usize) -> Box<dyn Peer> {
-    let brief = Brief {
-        clients,
-        answer,
-        rates,
-    };
+pub fn warm(kind: &Kind, brief: Brief) -> Box<dyn Peer> {
     let peer = (kind.make)(brief);
-    let all: Vec<u32> = (0..clients).collect();
+    let all: Vec<u32> = (0..brief.clients).collect();
     let ask = |clients: &[u32]| {
         peer.decide(Turn {
             clients,
@@ -202,10 +205,10 @@ pub fn warm(kind: &Kind, clients: u32, answer: Answer, rates: usize) -> Box<dyn 
     for clients in all.chunks(4096) {
         ask(clients);
     }
-    let admits = ask(&[clients / 2]) == 1;
+    let admits = ask(&[brief.clients / 2]) == 1;
     assert_eq!(
         admits,
-        answer == Answer::Admit,
+        brief.answer == Answer::Admit,
         "{} does not answer as the bench says",
         kind.name
     );

@@ -10,53 +10,73 @@ use sluicegate_limiter::{
     Rates, Seed, Timestamp, decide,
 };
 
-use super::{Brief, Limiter, Moment, hashed};
+use super::{Brief, Limiter, Moment, Peer, hashed, keys};
 use crate::load::Answer;
 
-/// A limit that admits always, or never, and has as many keys as there are clients.
-pub fn limit(brief: Brief) -> Limit {
-    Limit::new(policy(brief), capacity(brief))
+/// Given the time and the hash.
+pub fn alone(brief: Brief) -> Box<dyn Peer> {
+    match brief.limits {
+        1 => Box::new(Decision::<1>::new(brief)),
+        _ => Box::new(Decision::<3>::new(brief)),
+    }
 }
 
-/// What it takes.
-pub fn bytes(brief: Brief) -> usize {
-    Limit::bytes_for(&policy(brief), capacity(brief)) as usize
+/// As one uses it.
+pub fn as_used(brief: Brief) -> Box<dyn Peer> {
+    match brief.limits {
+        1 => Box::new(Sluicegate::<1>::new(brief)),
+        _ => Box::new(Sluicegate::<3>::new(brief)),
+    }
 }
 
-fn policy(brief: Brief) -> Policy {
-    // A million in a second or a little more, or one in a month.
-    let rates = brief.answers().zip(1..).map(|(answer, seconds)| {
-        let (count, period) = match answer {
-            Answer::Admit => (MAX_COUNT, seconds),
-            Answer::Refuse => (1, MAX_PERIOD),
-        };
-        let period = Period::from_secs(period).expect("within the limiter's range");
-        Rate::new(count, period).expect("within the limiter's range")
-    });
-    Rates::new(rates).expect("their periods differ").into()
+/// What each limit takes.
+pub fn bytes<const LIMITS: usize>(brief: Brief) -> [usize; LIMITS] {
+    policies(brief).map(|policy| Limit::bytes_for(&policy, capacity(brief)) as usize)
+}
+
+/// Limits that admit always, or of which the last never does, and that have as many keys as there are clients.
+fn limits<const LIMITS: usize>(brief: Brief) -> [Limit; LIMITS] {
+    policies(brief).map(|policy| Limit::new(policy, capacity(brief)))
+}
+
+fn policies<const LIMITS: usize>(brief: Brief) -> [Policy; LIMITS] {
+    let mut answers = brief.answers();
+    std::array::from_fn(|_| {
+        // A million in a second or a little more, or one in a month.
+        let rates = answers.by_ref().take(brief.rates).zip(1..);
+        let rates = rates.map(|(answer, seconds)| {
+            let (count, period) = match answer {
+                Answer::Admit => (MAX_COUNT, seconds),
+                Answer::Refuse => (1, MAX_PERIOD),
+            };
+            let period = Period::from_secs(period).expect("within the limiter's range");
+            Rate::new(count, period).expect("within the limiter's range")
+        });
+        Rates::new(rates).expect("their periods differ").into()
+    })
 }
 
 fn capacity(brief: Brief) -> Capacity {
     Capacity::new(u64::from(brief.clients)).expect("within the limiter's range")
 }
 
-/// Given the time and the hash.
-pub struct Decision {
-    limit: Limit,
+struct Decision<const LIMITS: usize> {
+    limits: [Limit; LIMITS],
 }
 
-impl Decision {
-    pub fn new(brief: Brief) -> Self {
+impl<const LIMITS: usize> Decision<LIMITS> {
+    fn new(brief: Brief) -> Self {
         Self {
-            limit: limit(brief),
+            limits: limits(brief),
         }
     }
 }
 
-impl Limiter for Decision {
+impl<const LIMITS: usize> Limiter for Decision<LIMITS> {
     #[inline]
     fn admits(&self, client: u32, moment: Moment) -> bool {
-        ask(&self.limit, KeyHash::from_bits(hashed(client)), moment)
+        let keys = keys(client).map(|key| KeyHash::from_bits(hashed(key)));
+        ask(&self.limits, keys, moment)
     }
 }
 
@@ -85,34 +105,43 @@ impl Preparation {
     }
 }
 
-/// As one uses it.
-pub struct Sluicegate {
-    limit: Limit,
+struct Sluicegate<const LIMITS: usize> {
+    limits: [Limit; LIMITS],
     preparation: Preparation,
 }
 
-impl Sluicegate {
-    pub fn new(brief: Brief) -> Self {
+impl<const LIMITS: usize> Sluicegate<LIMITS> {
+    fn new(brief: Brief) -> Self {
         Self {
-            limit: limit(brief),
+            limits: limits(brief),
             preparation: Preparation::new(),
         }
     }
 }
 
-impl Limiter for Sluicegate {
+impl<const LIMITS: usize> Limiter for Sluicegate<LIMITS> {
     #[inline]
     fn admits(&self, client: u32, moment: Moment) -> bool {
-        let key = self.preparation.key(client);
-        self.limit.prefetch(key);
+        let keys = keys(client).map(|key| self.preparation.key(key));
+        for (limit, key) in self.limits.iter().zip(keys) {
+            limit.prefetch(key);
+        }
         self.preparation.read_clock();
-        ask(&self.limit, key, moment)
+        ask(&self.limits, keys, moment)
     }
 }
 
 #[inline]
-fn ask(limit: &Limit, key: KeyHash, moment: Moment) -> bool {
-    let cost = Cost::ONE;
+fn ask<const LIMITS: usize>(
+    limits: &[Limit; LIMITS],
+    keys: [KeyHash; LIMITS],
+    moment: Moment,
+) -> bool {
     let now = Timestamp::from_nanos(1_800_000_000_000_000_000 + moment.0);
-    decide(&[Ask { limit, key, cost }], now).outcome() == Outcome::Admitted
+    let asks: [_; LIMITS] = std::array::from_fn(|at| Ask {
+        limit: &limits[at],
+        key: keys[at],
+        cost: Cost::ONE,
+    });
+    decide(&asks, now).outcome() == Outcome::Admitted
 }

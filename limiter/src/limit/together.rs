@@ -1,0 +1,183 @@
+//! Decides over a limit together with others: looks at what a key may use, and charges it once all of them were looked at.
+//!
+//! A known key is judged where it is seen. To charge it is then a compare-and-swap of the words that were judged, at the slot where they
+//! were; only if they are others by now is the key looked for and judged again.
+
+use crate::algorithm::{Word, sliding_window};
+use crate::cost::Cost;
+use crate::decision::{Asked, Counted, Decision, Finding, Refusing};
+use crate::exact::{self, Answer, LogTable};
+use crate::key::KeyHash;
+use crate::rate::MAX_RATES;
+use crate::table::{Charged, Seat, Seen, Table};
+use crate::time::Timestamp;
+
+use super::{AnyTable, Limit, Receipt, admitted, in_slot, padded, refused, with_table};
+
+/// What a look at a key found.
+pub(crate) enum Glance {
+    /// Its words; and its charge, if the cost fits and it has a slot.
+    Words(Finding, Option<Ready>),
+    /// What its log says.
+    Log(Answer),
+}
+
+/// A charge that was judged and not made.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready {
+    seat: Seat,
+    /// The words after it; behind the last rate they mean nothing.
+    next: [Word; MAX_RATES],
+}
+
+impl Glance {
+    /// Of a key that has a slot.
+    #[inline(always)]
+    fn of<const K: usize>(seen: &Seen<K>, cost: Cost) -> Self {
+        let (refusing, ready) = match &seen.next {
+            Ok(next) => {
+                let (seat, next) = (seen.seat, padded(next));
+                (Refusing::default(), Some(Ready { seat, next }))
+            }
+            Err(refusing) => (*refusing, None),
+        };
+        let finding = in_slot(Asked::Wanted(cost), refusing, &seen.words);
+        Self::Words(finding, ready)
+    }
+
+    /// Whether some rate has no room.
+    pub(crate) fn refuses(&self) -> bool {
+        match self {
+            Self::Words(finding, _) => finding.refuses(),
+            Self::Log(answer) => answer.refusing().is_some(),
+        }
+    }
+
+    /// Has it judged again before it is charged: other asks take from the same counter.
+    pub(crate) fn forget_charge(&mut self) {
+        if let Self::Words(_, ready) = self {
+            *ready = None;
+        }
+    }
+}
+
+impl Limit {
+    /// Looks at what `key` would be told if it asked for `cost` now. Writes nothing.
+    #[inline(always)]
+    pub(crate) fn look(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Glance {
+        match self.meters[0].sliding() {
+            // As in `charge`.
+            Some(first) => with_table!(
+                &self.counters.table,
+                table => self.look_sliding(table, first, key, cost, now),
+                logs => Glance::Log(logs.peek(key, self.rates(), cost, now)),
+            ),
+            None => self.look_otherwise(key, cost, now),
+        }
+    }
+
+    #[inline(never)]
+    fn look_sliding<const K: usize>(
+        &self,
+        table: &Table<K>,
+        first: sliding_window::Meter,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Glance {
+        match table.see(key, &self.sliding_judges(first, now), cost) {
+            Some(seen) => Glance::of(&seen, cost),
+            None => self.look_otherwise(key, cost, now),
+        }
+    }
+
+    #[inline(never)]
+    fn look_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Glance {
+        with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            match table.see(key, &judges, cost) {
+                Some(seen) => Glance::of(&seen, cost),
+                None => Glance::Words(refused(&table.peek(key, &judges), &judges, cost), None),
+            }
+        }, logs => Glance::Log(logs.peek(key, self.rates(), cost, now)))
+    }
+
+    /// What a look at a key says.
+    #[inline(always)]
+    pub(crate) fn say(&self, glance: &Glance, now: Timestamp) -> Decision {
+        match glance {
+            Glance::Words(finding, _) => self.decision(*finding, now),
+            Glance::Log(answer) => Decision::of_log(answer.clone()),
+        }
+    }
+
+    /// Makes the charge that a look at `key` has judged; it can be undone. `None` when there is none, or not any more, and nothing of it
+    /// remains.
+    #[inline(always)]
+    pub(crate) fn charge_ready(
+        &self,
+        glance: &Glance,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<(Decision, Receipt)> {
+        let Glance::Words(seen, Some(Ready { seat, next })) = glance else {
+            return None;
+        };
+        let words = with_table!(&self.counters.table, table => {
+            let words = [&seen.words, next].map(|words| std::array::from_fn(|rate| words[rate]));
+            padded(&table.charge_seen(key, *seat, words, || self.judges(now), cost)?)
+        }, _logs => return None);
+        self.counters.forward(key, Counted::Alone, cost, now);
+        let finding = Finding {
+            asked: Asked::Taken(cost),
+            counted: Counted::Alone,
+            refusing: Refusing::default(),
+            words,
+        };
+        let receipt = Receipt::Words {
+            seat: *seat,
+            left: words.map(|word| [word; 2]),
+            made: now,
+        };
+        Some((self.decision(finding, now), receipt))
+    }
+
+    /// Takes `cost` from all rates of a key, or from none; it may have to be undone.
+    #[inline(never)]
+    pub(crate) fn reserve(
+        &self,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> (Decision, Option<Receipt>) {
+        let (finding, receipt) = with_table!(&self.counters.table, table => {
+            let judges = self.judges(now);
+            match table.charge(key, &judges, cost) {
+                Charged::Refused(state) => (refused(&state, &judges, cost), None),
+                Charged::Admitted(state, seat) => {
+                    self.counters.forward(key, seat.counted(), cost, now);
+                    let (left, made) = (state.left(), now);
+                    (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
+                }
+            }
+        }, logs => return self.reserve_log(logs, key, cost, now));
+        (self.decision(finding, now), receipt)
+    }
+
+    fn reserve_log(
+        &self,
+        logs: &LogTable,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> (Decision, Option<Receipt>) {
+        match logs.charge(key, self.rates(), cost, now) {
+            exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
+            exact::Charged::Admitted(answer, receipt) => {
+                self.counters.forward(key, answer.counted(), cost, now);
+                (Decision::of_log(answer), Some(Receipt::Log(receipt)))
+            }
+        }
+    }
+}
