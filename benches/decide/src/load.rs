@@ -66,7 +66,7 @@ const MILLION: Load = Load {
 };
 
 /// The rows of the tables.
-pub const ROWS: [Load; 7] = [
+pub const ROWS: [Load; 8] = [
     // Often, since two cores at one line have slow seconds and fast ones.
     Load {
         name: HOT,
@@ -76,6 +76,12 @@ pub const ROWS: [Load; 7] = [
     Load {
         name: "hot back to back",
         pace: Pace::BackToBack,
+        ..ROW
+    },
+    Load {
+        name: "hot in 3 limits",
+        limits: 3,
+        rates: &[1],
         ..ROW
     },
     Load {
