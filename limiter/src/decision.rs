@@ -328,7 +328,7 @@ pub enum Outcome {
     Admitted,
     /// Some rate has not; nothing was charged.
     Refused {
-        /// Index of the ask that has to wait longest.
+        /// Index of the ask that has to wait longest; [`MAX_ASKS`], which has no decision, where there were more than that.
         ask: usize,
         /// Index of its rate that has to wait longest.
         rate: usize,
@@ -429,7 +429,7 @@ impl Verdict {
         self.decisions().iter().map(Decision::remaining).min()
     }
 
-    /// One decision an ask, in the order of the asks.
+    /// One decision an ask, of the first [`MAX_ASKS`], in the order of the asks.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
         match &self.decisions {

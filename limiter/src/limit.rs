@@ -14,7 +14,7 @@ use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
 use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, in_one_order};
 use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
@@ -48,6 +48,8 @@ pub(crate) struct Counters {
     moved: AtomicBool,
     /// Holds the newer table, never the other way round: a chain of edits keeps no old table alive.
     successor: OnceLock<Limit>,
+    /// Whether the successor has all that these count.
+    copied: AtomicBool,
     /// Held by an edit from its decision to its end; requests never take it.
     edits: Mutex<()>,
 }
@@ -438,6 +440,7 @@ impl Counters {
             table,
             moved: AtomicBool::new(false),
             successor: OnceLock::new(),
+            copied: AtomicBool::new(false),
             edits: Mutex::new(()),
         }
     }
@@ -445,8 +448,19 @@ impl Counters {
     /// The counters that took over from these.
     #[inline(always)]
     fn successor(&self) -> Option<&Limit> {
+        in_one_order();
         // SeqCst: see `edit`. One load of a line that is written once in its life.
         if self.moved.load(Ordering::SeqCst) {
+            self.successor.get()
+        } else {
+            None
+        }
+    }
+
+    /// The counters that took over from these and have all that these counted.
+    fn heir(&self) -> Option<&Limit> {
+        // Acquire: pairs with the end of the copy.
+        if self.copied.load(Ordering::Acquire) {
             self.successor.get()
         } else {
             None

@@ -24,6 +24,13 @@ pub(crate) fn pause(turn: &mut u32) {
     }
 }
 
+/// Between two SeqCst accesses, which loom takes for weaker ones: says to it that they are in one order with those of other threads.
+#[inline(always)]
+pub(crate) fn in_one_order() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}
+
 /// Lets loom run another thread.
 #[cfg(loom)]
 pub(crate) fn pause(turn: &mut u32) {

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use common::{START, admits, after, capacity, cost, key, left, limit, peek, rates};
-use sluicegate_limiter::{Ask, Counted, Limit, Outcome, decide};
+use common::{START, admits, after, capacity, cost, key, left, limit, peek, rates, take};
+use sluicegate_limiter::{Algorithm, Ask, Counted, Limit, Outcome, Policy, decide};
 
 /// Goal: numbers change, counts do not. Method: raise and lower the count; both handles see all charges.
 #[test]
@@ -206,5 +206,24 @@ fn charges_that_race_with_edits_are_counted_at_least_once() {
             used >= passed.load(Ordering::Relaxed),
             "key {number}: {used} counted, {passed:?} passed"
         );
+    }
+}
+
+/// Goal: a smaller burst frees nobody, and keys of different tiers keep their slots from one another. Method: a burst of a hundred hours is
+/// used up, then made smaller, by an edit and by another handle, under which a bucket of newcomers comes.
+#[test]
+fn a_debt_of_a_larger_burst_stays_a_debt() {
+    let policy = |count, burst| {
+        let algorithm = Algorithm::Gcra { burst: Some(burst) };
+        Policy::new(algorithm, rates(&[(count, 3600)])).expect("a policy")
+    };
+    for (count, burst) in [(10, 500), (10, 10), (10, 1), (1000, 1000)] {
+        let limit = Limit::with_buckets(policy(10, 1000), 1);
+        (0..1000).for_each(|_| assert!(admits(&limit, 1, START)));
+        let other = limit.judged_by(policy(count, burst)).expect("one kind");
+        (2..20).for_each(|number| drop(take(&other, number, START)));
+        let edited = limit.edited(policy(count, burst), limit.capacity(), START);
+        assert_eq!(left(&limit, 1, START), 0);
+        assert_eq!(left(&edited, 1, START), 0, "{count} per 1h, burst {burst}");
     }
 }

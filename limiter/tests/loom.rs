@@ -12,7 +12,7 @@ mod penalty;
 
 use std::sync::Arc;
 
-use common::{admits, after, ask, left, peek, rates};
+use common::{admits, after, ask, capacity, left, peek, rates};
 use loom::thread;
 use sluicegate_limiter::{
     Algorithm, Counted, Entry, Limit, Outcome, Policy, RateState, RemoteState, decide,
@@ -37,10 +37,10 @@ fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Runs both at once; what each says.
-fn both<T: Send + 'static>(
+fn both<T: Send + 'static, U>(
     one: impl FnOnce() -> T + Send + 'static,
-    other: impl FnOnce() -> T,
-) -> (T, T) {
+    other: impl FnOnce() -> U,
+) -> (T, U) {
     let thread = thread::spawn(one);
     let here = other();
     (thread.join().expect("the other thread ends"), here)
@@ -148,6 +148,34 @@ fn two_newcomers_of_one_key_share_a_slot() {
         );
         assert!(one != other);
         assert_eq!(limit.occupancy(after(0)).live, 1);
+    });
+}
+
+/// Goal: no charge is lost while a table takes over from another, and what is taken back meanwhile is taken back once at most. Method: an
+/// edit of the capacity beside a charge, and beside the release of one of two charges.
+#[test]
+fn an_edit_of_the_structure_loses_no_charge() {
+    let edited = |limit: &Limit| limit.edited(rates(&[(3, 10)]), capacity(2), after(0));
+    explore(move || {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(3, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let theirs = Arc::clone(&limit);
+        let (admitted, next) = both(move || admits(&theirs, 1, after(0)), || edited(&limit));
+        assert!(admitted && left(&next, 1, after(0)) <= 1);
+    });
+    explore(move || {
+        let limit = Arc::new(Limit::with_buckets(rates(&[(3, 10)]), 1));
+        assert!(admits(&limit, 1, after(0)));
+        let (_, reservation) = reserve(&[ask(&limit, 1)], after(0));
+        let reservation = reservation.expect("there is room");
+        let release = move || reservation.release(after(0));
+        // A charge in the new table alone is no less than the others.
+        let ((), next) = both(release, || {
+            let next = edited(&limit);
+            assert!(admits(&next, 1, after(0)));
+            next
+        });
+        assert!(left(&next, 1, after(0)) <= 1);
     });
 }
 

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use sluicegate_limiter::{KeyHash, Limit, Policy, Rates, Timestamp};
+use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Timestamp};
 use toml::de::{DeTable, DeValue};
 
 use super::field::{Field, describe, quoted};
@@ -345,6 +345,16 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
             format!("write one rate for each of {}", shown.join(", ")),
         ));
     }
+    if refills_differ(about.policy, &rates) {
+        return Err(Mistake::with_advice(
+            format!(
+                "{} refills a bucket that takes several intervals to fill at another pace than the limit's rates, \
+                 and both share counters",
+                quoted(written)
+            ),
+            "write refill = \"greedy\" in the limit, or a `burst` of no more than any count",
+        ));
+    }
     let policy = Policy::new(about.policy.algorithm().clone(), rates)
         .map_err(|error| Mistake::with_advice(error.to_string(), "write other counts"))?;
     if let CostRules::Fixed(cost) = about.cost {
@@ -363,6 +373,21 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
         }
     }
     Ok(Tier::Rates(policy))
+}
+
+/// Whether a bucket that is not full after one interval is full sooner by these rates than by the limit's own, or later. Whoever looks for
+/// room by the faster ones would take counters that still owe by the slower.
+fn refills_differ(policy: &Policy, rates: &Rates) -> bool {
+    let Algorithm::TokenBucket {
+        burst: Some(burst),
+        refill: Refill::Interval,
+    } = policy.algorithm()
+    else {
+        return false;
+    };
+    let counts = policy.rates().iter().zip(rates.iter());
+    let mut counts = counts.map(|(own, other)| (own.count(), other.count()));
+    counts.any(|(own, other)| own != other && *burst > own.min(other))
 }
 
 /// What the column of a part is called.

@@ -27,9 +27,10 @@
 //! charge is lower by its cost at first, and the two come closer only while the lower one is zero.
 //!
 //! # Limits
-//! A full debt drains within 62 days ([`MAX_FILL`]); forced charges stop at twice that. A moment further ahead than both
-//! and a day is one from the round before: a clock that steps back further forgets, one that steps back less delays by no
-//! more than the step. A key that was silent for 397 days less that may find an old debt as if it were new.
+//! A full debt drains within 62 days ([`MAX_FILL`]); forced charges stop at twice what is full. A moment further ahead than
+//! that and 31 days is one from the round before. So much may be owed beyond what a rate allows, since it was made under a
+//! larger burst, before an edit or in another tier. A clock that steps back further forgets, one that steps back less delays
+//! by no more than the step. A key that was silent for 397 days less all that may find an old debt as if it were new.
 
 use std::time::Duration;
 
@@ -45,14 +46,15 @@ pub(crate) const MAX_FILL: u64 = 2 * MAX_PERIOD as u64 * MILLIS_PER_SECOND;
 
 const MILLIS_PER_SECOND: u64 = 1_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+/// Longest time that may be owed beyond twice what a rate allows: the longest period.
+const BEYOND_MILLIS: i64 = MAX_PERIOD as i64 * MILLIS_PER_SECOND as i64;
 const TICK_BITS: u32 = 20;
 const MILLI_BITS: u32 = 35;
 const ROUND: i64 = 1 << MILLI_BITS;
 const GENERATIONS: u64 = 511;
 
 const _: () = assert!(MAX_COUNT < 1 << TICK_BITS);
-const _: () = assert!(2 * MAX_FILL as i64 + DAY_MILLIS < ROUND / 2);
+const _: () = assert!(2 * MAX_FILL as i64 + BEYOND_MILLIS < ROUND / 2);
 
 /// How much may be owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +162,7 @@ impl Judge {
 
     /// Milliseconds ahead of now at which a moment is taken for one from the round before.
     fn horizon(&self) -> i64 {
-        2 * (self.most() / self.count()) + DAY_MILLIS
+        2 * (self.most() / self.count()) + BEYOND_MILLIS
     }
 
     /// What is owed, in ticks.

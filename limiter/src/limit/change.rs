@@ -99,6 +99,8 @@ impl Limit {
 
     /// Takes `cost` of a charge back, here and where it was taken over to.
     pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+        // Asked first: see `edit`.
+        let heir = self.counters.heir();
         match (receipt, &self.counters.table) {
             (Receipt::Log(receipt), AnyTable::Log(logs)) => {
                 logs.release(&mut receipt.clone(), cost);
@@ -110,7 +112,7 @@ impl Limit {
             // A table gives receipts of its own kind.
             (Receipt::Log(_), _) => {}
         }
-        if let Some(next) = self.counters.successor() {
+        if let Some(next) = heir {
             next.undo_taken_over(self, key, receipt, cost, now);
         }
     }
@@ -124,6 +126,7 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) {
+        let heir = self.counters.heir();
         let Some(receipt) = self.told(from, key, receipt, cost, now) else {
             return;
         };
@@ -137,7 +140,7 @@ impl Limit {
             }, _logs => {}),
             (Receipt::Log(_), _) => {}
         }
-        if let Some(next) = self.counters.successor() {
+        if let Some(next) = heir {
             next.undo_taken_over(self, key, &receipt, cost, now);
         }
     }

@@ -12,10 +12,13 @@
 //! copied, or the look comes after the publishing, and the charge is forwarded. Both may happen: charges that race with
 //! an edit of the structure may count twice, never not at all. Edits of one limit take turns.
 //!
+//! A charge is taken back in the new table too if the copy was complete before it was taken back in the old one: only then was it
+//! copied or forwarded for sure.
+//!
 //! # Limits
 //! A request that still holds the old limit when the new one is in use does not see what was charged only there: for
 //! the time of such a request, both limits' rooms count apart. A request that is refused by another limit after all,
-//! during an edit, may stay charged in the new table.
+//! or whose charge is taken back, during an edit, may stay charged in the new table.
 
 use std::sync::{Arc, PoisonError};
 
@@ -24,7 +27,7 @@ use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, in_one_order};
 use crate::table::{Change, Charged, Tallies};
 use crate::time::Timestamp;
 
@@ -36,9 +39,9 @@ impl Limit {
     /// With the same periods and the same capacity the counters are shared, so that both limits see all charges.
     /// Otherwise a new table is filled from the old one, which takes about half a second for a million keys and does
     /// not hold up requests; a rate with a new period goes on from the counts of the next longer old period, or the
-    /// longest, and errs towards refusing for up to two of its periods. Logs are judged anew by the moments that they
-    /// keep; `exact::told` says what goes from them to other algorithms and back. Editing a limit that was replaced edits its
-    /// replacement.
+    /// longest, and errs towards refusing for up to two of its periods, but knows nothing older than was counted. Logs are
+    /// judged anew by the moments that they keep; `exact::told` says what goes from them to other algorithms and back.
+    /// Editing a limit that was replaced edits its replacement.
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
         self.edited_with(policy.into(), capacity, now, |policy, before| {
@@ -103,7 +106,10 @@ impl Limit {
             let next = latest.counters.successor.get_or_init(|| next).clone();
             // SeqCst: see above; after the successor is set, so that who sees the flag finds it.
             latest.counters.moved.store(true, Ordering::SeqCst);
+            in_one_order();
             latest.copy_into(&next, now);
+            // Release: who finds this set finds in the new table what the old one had.
+            latest.counters.copied.store(true, Ordering::Release);
             return next;
         }
     }

@@ -95,6 +95,13 @@ impl<const K: usize> Table<K> {
         let Ok(fresh) = change.apply_all(judges, &inherited) else {
             return self.refuse_newcomer(tag, homes, judges, change);
         };
+        // A window that others have begun in overflow is not the key's own: what it inherits counts from now on, as it did there.
+        let fresh = match change {
+            Change::Charge(cost) | Change::Force(cost) => {
+                std::array::from_fn(|rate| judges[rate].force_shared(inherited[rate], cost))
+            }
+            Change::Absorb(_) | Change::Adopt(_) => fresh,
+        };
         for vacancy in self.vacancies_of_both(tag, homes, judges).iter().flatten() {
             let fresh =
                 std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));

@@ -1,0 +1,118 @@
+//! C3 over time: a table too small for its keys lets nobody pass who would be refused with a counter of his own.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{START, admits, after, capacity, cost, key, peek, rates};
+use proptest::prelude::*;
+use sluicegate_limiter::{
+    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, Reservation, reserve,
+};
+
+/// A request of one of 24 keys, after a while; it may be given back when another comes.
+#[derive(Clone, Debug)]
+struct Step {
+    wait: Duration,
+    key: u64,
+    units: u32,
+    /// Which of the charges that were made is given back, counted round and round.
+    release: Option<usize>,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let wait = prop_oneof![
+        12 => Just(0_u64),
+        4 => 1..1_500_u64,
+        1 => 1_000..30_000_u64,
+    ];
+    let release = proptest::option::weighted(0.3, any::<usize>());
+    (wait, 0..24_u64, 1..3_u32, release).prop_map(|(wait, key, units, release)| Step {
+        wait: Duration::from_millis(wait),
+        key,
+        units,
+        release,
+    })
+}
+
+/// All but windows from the first request, which begin at other moments where a key was counted with others.
+fn any_algorithm() -> impl Strategy<Value = Algorithm> {
+    prop_oneof![
+        Just(Algorithm::SlidingWindow),
+        Just(Algorithm::Exact),
+        Just(Algorithm::FixedWindow(Alignment::Epoch)),
+        (proptest::option::of(5..20_u32), any::<bool>()).prop_map(|(burst, greedy)| {
+            let refill = if greedy {
+                Refill::Greedy
+            } else {
+                Refill::Interval
+            };
+            Algorithm::TokenBucket { burst, refill }
+        }),
+        (3..20_u32).prop_map(|burst| Algorithm::Gcra { burst: Some(burst) }),
+        (3..20_u32).prop_map(|queue| Algorithm::LeakyBucket {
+            queue,
+            max_wait: Duration::from_secs(3)
+        }),
+    ]
+}
+
+/// Goal: whoever gets a slot after others were counted together begins a window of his own. Method: a full table, one key in overflow; as
+/// that one's window ends and slots come free, another asks for the first time, and again a moment later.
+#[test]
+fn a_window_that_others_began_is_not_inherited() {
+    let algorithm = Algorithm::FixedWindow(Alignment::FirstRequest);
+    let policy = Policy::new(algorithm, rates(&[(5, 10)])).expect("a policy");
+    let limit = Limit::with_buckets(policy, 1);
+    assert!((0..7).all(|number| admits(&limit, number, after(0))));
+    assert!(admits(&limit, 100, after(1_000)));
+    assert_eq!(
+        peek(&limit, 100, after(1_000)).counted(),
+        Counted::InOverflow
+    );
+    let passed = |millis| {
+        (0..20)
+            .filter(|_| admits(&limit, 200, after(millis)))
+            .count()
+    };
+    // What the one in overflow has used counts for everybody who was not seen there.
+    assert_eq!((passed(10_900), passed(11_000)), (4, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Goal: overflow never under-counts, nor does whoever gets a slot after it. Method: a table of a bucket or two beside one with room;
+    /// what the first admits the second must admit too, and both are given the same back, at once or late.
+    #[test]
+    fn nobody_passes_who_would_be_refused_with_a_counter_of_his_own(
+        algorithm in any_algorithm(),
+        rate_count in 1..4_usize,
+        buckets in 1..3_usize,
+        steps in proptest::collection::vec(any_step(), 1_500),
+    ) {
+        let numbers = &[(5, 2), (9, 7), (12, 20)][..rate_count];
+        let policy = Policy::new(algorithm, rates(numbers)).expect("a policy");
+        let crowded = Limit::with_buckets(policy.clone(), buckets);
+        let roomy = Limit::new(policy, capacity(2_000));
+        let mut made: Vec<[Reservation; 2]> = Vec::new();
+        let mut now = START;
+        for step in steps {
+            now = now.saturating_add(step.wait);
+            let taken = [&crowded, &roomy].map(|limit| {
+                let (key, cost) = (key(step.key), cost(step.units));
+                move || reserve(&[Ask { limit, key, cost }], now)
+            });
+            let (verdict, reservation) = taken[0]();
+            if let Some(reservation) = reservation {
+                let (own, of_own) = taken[1]();
+                prop_assert_eq!(own.outcome(), Outcome::Admitted, "{:?}", verdict);
+                made.extend(of_own.map(|of_own| [reservation, of_own]));
+            }
+            if let Some(at) = step.release.filter(|_| !made.is_empty()) {
+                let given_back = made.swap_remove(at % made.len());
+                given_back.into_iter().for_each(|one| one.release(now));
+            }
+        }
+    }
+}
