@@ -3,7 +3,7 @@
 //! A known key is judged where it is seen. To charge it is then a compare-and-swap of the words that were judged, at the slot where they
 //! were; only if they are others by now is the key looked for and judged again.
 
-use crate::algorithm::{Word, sliding_window};
+use crate::algorithm::Word;
 use crate::cost::Cost;
 use crate::decision::{Asked, Counted, Decision, Finding, Refusing};
 use crate::exact::{self, Answer, LogTable};
@@ -63,43 +63,28 @@ impl Glance {
 
 impl Limit {
     /// Looks at what `key` would be told if it asked for `cost` now. Writes nothing.
-    #[inline(always)]
     pub(crate) fn look(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Glance {
-        match self.meters[0].sliding() {
-            // As in `charge`.
-            Some(first) => with_table!(
-                &self.counters.table,
-                table => self.look_sliding(table, first, key, cost, now),
-                logs => Glance::Log(logs.peek(key, self.rates(), cost, now)),
-            ),
-            None => self.look_otherwise(key, cost, now),
-        }
+        with_table!(&self.counters.table, table => {
+            // As in `charge`: what most limits use is compiled for itself.
+            let seen = match self.meters[0].sliding() {
+                Some(first) => table.see(key, &self.sliding_judges(first, now), cost),
+                None => table.see(key, &self.judges(now), cost),
+            };
+            seen.map_or_else(|| self.look_further(table, key, cost, now), |seen| Glance::of(&seen, cost))
+        }, logs => Glance::Log(logs.peek(key, self.rates(), cost, now)))
     }
 
+    /// Looks at a key that has no slot, or none for sure.
     #[inline(never)]
-    fn look_sliding<const K: usize>(
+    fn look_further<const K: usize>(
         &self,
         table: &Table<K>,
-        first: sliding_window::Meter,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
     ) -> Glance {
-        match table.see(key, &self.sliding_judges(first, now), cost) {
-            Some(seen) => Glance::of(&seen, cost),
-            None => self.look_otherwise(key, cost, now),
-        }
-    }
-
-    #[inline(never)]
-    fn look_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Glance {
-        with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            match table.see(key, &judges, cost) {
-                Some(seen) => Glance::of(&seen, cost),
-                None => Glance::Words(refused(&table.peek(key, &judges), &judges, cost), None),
-            }
-        }, logs => Glance::Log(logs.peek(key, self.rates(), cost, now)))
+        let judges = self.judges(now);
+        Glance::Words(refused(&table.peek(key, &judges), &judges, cost), None)
     }
 
     /// What a look at a key says.

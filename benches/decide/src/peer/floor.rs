@@ -7,27 +7,11 @@ use std::sync::atomic::Ordering;
 use sluicegate_limiter::Region;
 
 use super::sluicegate::{self, Preparation};
-use super::{Brief, Limiter, Moment, Peer, hashed};
+use super::{Brief, Limiter, Moment, hashed};
 use crate::load::Answer;
 
-/// By itself.
-pub fn alone(brief: Brief) -> Box<dyn Peer> {
-    match brief.limits {
-        1 => Box::new(Floor::<1>::new(brief)),
-        _ => Box::new(Floor::<3>::new(brief)),
-    }
-}
-
-/// With hash and clock.
-pub fn as_used(brief: Brief) -> Box<dyn Peer> {
-    match brief.limits {
-        1 => Box::new(FloorAsUsed::<1>::new(brief)),
-        _ => Box::new(FloorAsUsed::<3>::new(brief)),
-    }
-}
-
 /// As many lines as the limiter's tables take for so many clients, in memory of the same kind.
-struct Floor<const LIMITS: usize> {
+pub struct Floor<const LIMITS: usize> {
     tables: [Region; LIMITS],
     answer: Answer,
 }
@@ -36,7 +20,7 @@ struct Floor<const LIMITS: usize> {
 const LINE: usize = 8;
 
 impl<const LIMITS: usize> Floor<LIMITS> {
-    fn new(brief: Brief) -> Self {
+    pub fn new(brief: Brief) -> Self {
         let tables = sluicegate::bytes::<LIMITS>(brief).map(|bytes| {
             let words = Region::owned(bytes / 8);
             for word in words.iter().step_by(LINE) {
@@ -72,13 +56,13 @@ impl<const LIMITS: usize> Limiter for Floor<LIMITS> {
 }
 
 /// The same as one would use it.
-struct FloorAsUsed<const LIMITS: usize> {
+pub struct FloorAsUsed<const LIMITS: usize> {
     floor: Floor<LIMITS>,
     preparation: Preparation,
 }
 
 impl<const LIMITS: usize> FloorAsUsed<LIMITS> {
-    fn new(brief: Brief) -> Self {
+    pub fn new(brief: Brief) -> Self {
         Self {
             floor: Floor::new(brief),
             preparation: Preparation::new(),

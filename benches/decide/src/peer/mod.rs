@@ -18,6 +18,8 @@ mod throttlecrab;
 use std::hint::black_box;
 
 use crate::load::{Answer, Pace};
+use floor::{Floor, FloorAsUsed};
+use sluicegate::{Decision, Sluicegate};
 
 /// A limiter under test.
 pub trait Limiter: Send + Sync {
@@ -151,13 +153,23 @@ pub const FASTEST_GOVERNOR: usize = 6;
 /// Keeps no client apart from the others: nothing is claimed beside it.
 pub const SKETCH: usize = 8;
 
+/// A peer that is compiled for the number of its limits: one, or three.
+macro_rules! of_limits {
+    ($peer:ident, $brief:expr) => {
+        match $brief.limits {
+            1 => Box::new($peer::<1>::new($brief)) as Box<dyn Peer>,
+            _ => Box::new($peer::<3>::new($brief)),
+        }
+    };
+}
+
 /// All of them, in the order of the columns.
 pub const PEERS: [Kind; 11] = [
     kind("nothing", |brief| Box::new(nothing::Nothing::new(brief))),
-    kind("floor", floor::alone),
-    kind("floor, as used", floor::as_used),
-    kind("decide()", sluicegate::alone),
-    kind("Sluicegate", sluicegate::as_used),
+    kind("floor", |brief| of_limits!(Floor, brief)),
+    kind("floor, as used", |brief| of_limits!(FloorAsUsed, brief)),
+    kind("decide()", |brief| of_limits!(Decision, brief)),
+    kind("Sluicegate", |brief| of_limits!(Sluicegate, brief)),
     kind("governor", governor::default),
     kind("governor, fastest", governor::fastest),
     Kind {

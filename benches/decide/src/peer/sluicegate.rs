@@ -10,24 +10,8 @@ use sluicegate_limiter::{
     Rates, Seed, Timestamp, decide,
 };
 
-use super::{Brief, Limiter, Moment, Peer, hashed, keys};
+use super::{Brief, Limiter, Moment, hashed, keys};
 use crate::load::Answer;
-
-/// Given the time and the hash.
-pub fn alone(brief: Brief) -> Box<dyn Peer> {
-    match brief.limits {
-        1 => Box::new(Decision::<1>::new(brief)),
-        _ => Box::new(Decision::<3>::new(brief)),
-    }
-}
-
-/// As one uses it.
-pub fn as_used(brief: Brief) -> Box<dyn Peer> {
-    match brief.limits {
-        1 => Box::new(Sluicegate::<1>::new(brief)),
-        _ => Box::new(Sluicegate::<3>::new(brief)),
-    }
-}
 
 /// What each limit takes.
 pub fn bytes<const LIMITS: usize>(brief: Brief) -> [usize; LIMITS] {
@@ -60,12 +44,13 @@ fn capacity(brief: Brief) -> Capacity {
     Capacity::new(u64::from(brief.clients)).expect("within the limiter's range")
 }
 
-struct Decision<const LIMITS: usize> {
+/// Given the time and the hash.
+pub struct Decision<const LIMITS: usize> {
     limits: [Limit; LIMITS],
 }
 
 impl<const LIMITS: usize> Decision<LIMITS> {
-    fn new(brief: Brief) -> Self {
+    pub fn new(brief: Brief) -> Self {
         Self {
             limits: limits(brief),
         }
@@ -105,13 +90,14 @@ impl Preparation {
     }
 }
 
-struct Sluicegate<const LIMITS: usize> {
+/// As one uses it.
+pub struct Sluicegate<const LIMITS: usize> {
     limits: [Limit; LIMITS],
     preparation: Preparation,
 }
 
 impl<const LIMITS: usize> Sluicegate<LIMITS> {
-    fn new(brief: Brief) -> Self {
+    pub fn new(brief: Brief) -> Self {
         Self {
             limits: limits(brief),
             preparation: Preparation::new(),
