@@ -2,9 +2,9 @@
 //!
 //! One key in seven lies in the other half of its first bucket or in its second one (`table::layout`). Asked for together
 //! with the line where a search begins, those lines are there when the search comes to them. And who knows a key before it
-//! is decided over can have its line brought meanwhile ([`Limit::prefetch`](crate::Limit::prefetch)). In the rows of a million
-//! keys under one rate (docs/benchmarks.md), all in one build profile, to admit takes 1.11 to 1.20 times the floor with the
-//! hints and, in one run, 1.37 without; as used, clock and hash included, 1.04 to 1.17 and 1.42. To load the lines instead
+//! is decided over can have its line brought meanwhile ([`Limit::prefetch`](crate::Limit::prefetch)). Side by side, when they
+//! came, to admit among a million keys under one rate took 1.11 to 1.20 times the floor with the hints and 1.37 without; as
+//! used, clock and hash included, 1.04 to 1.17 and 1.42 (docs/benchmarks.md has the rows of now). To load the lines instead
 //! gains nothing, since a decision waits for its loads. That is what one of the two pieces of `unsafe` in this crate is for.
 //!
 //! # Limits
