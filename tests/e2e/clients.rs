@@ -33,9 +33,9 @@ async fn an_idle_connection_is_closed_after_its_time() {
     // Goal: `keepalive_timeout`. Method: one request, then silence; the gateway must close, neither at once nor never.
     let gateway = Gateway::start(&format!("[server]\nkeepalive_timeout = \"1s\"\n{RESPOND}")).await;
     let mut raw = gateway.raw().await;
+    let started = Instant::now();
     raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
     raw.read_response().await;
-    let started = Instant::now();
     assert_eq!(raw.read_to_end().await, b"");
     assert!(
         started.elapsed() > Duration::from_millis(800),

@@ -2,8 +2,8 @@
 //!
 //! One binary, so that it links once. A test starts what it needs through [`harness`], states its goal and its method in its
 //! first comment, and waits only with deadlines: nothing here sleeps so that something may have happened meanwhile.
-//! Limits under test use a period of an hour wherever the passing of time is not the subject, so that no window can end
-//! between two requests.
+//! Limits under test use a period of an hour wherever the passing of time is not the subject. Their windows end with the hour of
+//! the clock, so a test whose gateway would start in the last minute of one waits for the next.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -19,7 +19,7 @@ async fn a_thousand_misses_at_once_are_one_request_to_the_origin() {
     // Goal: requests for the same are collapsed. Method: 1,000 connections ask at once, and the origin takes its time.
     let origin = Origin::answering(|_| {
         let answer = with(&[("Cache-Control", "max-age=60")]).body("x".repeat(10_000));
-        Reply::After(Duration::from_millis(500), Box::new(answer.into()))
+        Reply::After(Duration::from_secs(3), Box::new(answer.into()))
     });
     let gateway = Gateway::before(&origin, &storing("")).await;
     let answers = crowd(&gateway, 1_000).await;

@@ -5,7 +5,7 @@ use super::*;
 
 /// What `[store]` says where it is to be lost.
 fn short(redis: &Redis) -> String {
-    format!("{}\ntimeout = \"200ms\"", at(redis))
+    format!("{}\ntimeout = \"1s\"", at(redis))
 }
 
 /// Waits until every gateway knows of all.

@@ -1,6 +1,7 @@
 //! Waiting with a deadline: the only way a test lets time pass.
 
-use std::time::{Duration, Instant};
+use std::cell::Cell;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How long anything that ought to happen may take on a loaded machine. A Sentinel that was kept from running for two seconds does
 /// nothing for thirty.
@@ -29,5 +30,24 @@ pub async fn within<T>(
             "not within {patience:?}: {what}"
         );
         tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The last seconds of an hour, in which no test begins.
+const HOURS_END: u64 = 60;
+
+thread_local! {
+    /// Whether this test, which has a thread of its own, has begun.
+    static BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits for the next hour where this one ends soon and the test only begins: windows of an hour end with the hour of the clock.
+pub async fn clear_of_the_hours_end() {
+    if BEGUN.replace(true) {
+        return;
+    }
+    let left = 3_600 - UNIX_EPOCH.elapsed().unwrap().as_secs() % 3_600;
+    if left <= HOURS_END {
+        tokio::time::sleep(Duration::from_secs(left)).await;
     }
 }

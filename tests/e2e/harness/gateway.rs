@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::client::{Client, Request, Response, get, post};
-use super::eventually::{eventually, within};
+use super::eventually::{clear_of_the_hours_end, eventually, within};
 use super::h2c::H2cClient;
 use super::metrics::Metrics;
 use super::origin::Origin;
@@ -157,6 +157,7 @@ impl Gateway {
     }
 
     pub(super) async fn start_with(setup: Setup) -> Self {
+        clear_of_the_hours_end().await;
         for attempt in 1.. {
             let mut gateway = Self::spawn(setup.clone());
             if gateway.becomes_ready().await {
@@ -172,6 +173,7 @@ impl Gateway {
 
     /// As [`Self::start`], at the moment when its listener is open: nothing answers yet.
     pub async fn as_it_opens(rules: &str) -> (Self, TcpStream) {
+        clear_of_the_hours_end().await;
         let setup = Setup::new().rules(rules);
         for attempt in 1.. {
             let mut gateway = Self::spawn(setup.clone());
