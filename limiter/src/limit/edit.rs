@@ -52,6 +52,9 @@ impl Limit {
     /// A handle of the same counters that judges them by another policy, for keys that may do more or less than the others: what one
     /// handle charges, all see. `None` where the counters mean nothing to the policy: another algorithm or other periods, or logs that
     /// are too short for its counts.
+    ///
+    /// Where a token bucket refills at intervals and its burst is more than a count, the counts should be the same: by the handle that
+    /// refills faster a key may be free, and its slot another's, that still owes by its own.
     #[must_use]
     pub fn judged_by(&self, policy: impl Into<Policy>) -> Option<Self> {
         let policy = policy.into();
