@@ -16,8 +16,8 @@
 --     remember, a hash: "spilled" if a forced charge pushed out what still counted.
 --   "#node" in a hash: the number of that node's last push, and the second when it was made.
 --   What cannot be read counts as unused and is written over; it takes who may write here to make it so. What lies more than
---   a day ahead of now is from a clock that stepped back, and counts as unused too. A key of another type is somebody else's:
---   the answer names it, and nothing is written.
+--   a day ahead of now, or of a debt more than the horizon that the call names, is from a clock that stepped back, and counts as unused
+--   too. A key of another type is somebody else's: the answer names it, and nothing is written.
 --   A key expires when it owes nothing, a second later. No charge lets it expire earlier than one before it: generations and
 --   numbers of pushes are remembered for as long as what they are about.
 --
