@@ -82,8 +82,8 @@ pub enum Judgement {
 pub enum Counted {
     /// In a slot of its own, or it would get one.
     Alone,
-    /// Together with other newcomers, since every slot it could use belongs to a key that still owes: the capacity is
-    /// too small.
+    /// Together with other new keys, since every slot it could use belongs to a key that still owes: the capacity is
+    /// too small. A refusal by what new keys share is of this kind even where a slot is free by now.
     InOverflow,
 }
 

@@ -415,6 +415,7 @@ fn padded<const K: usize>(words: &[Word; K]) -> [Word; MAX_RATES] {
 fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];
     let mut refusing = Refusing::default();
+    let mut counted = state.counted();
     for (rate, judge) in judges.iter().enumerate() {
         let (word, sooner) = match state {
             State::Own(words) => (words[rate], words[rate]),
@@ -424,11 +425,17 @@ fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) ->
         if !judge.fits(word, cost) {
             words[rate] = sooner;
             refusing.add(rate);
+            if let State::Shared(..) = state
+                && judge.fits(Word::UNUSED, cost)
+            {
+                // An empty slot would admit the cost: the refusal is due to what new keys share.
+                counted = Counted::InOverflow;
+            }
         }
     }
     Finding {
         asked: Asked::Wanted(cost),
-        counted: state.counted(),
+        counted,
         refusing,
         words,
     }

@@ -72,6 +72,14 @@ impl Reservation {
         self.settle_each(now, |_| Due::Nothing);
     }
 
+    /// Gives everything back that still counts of a request that was held back and never went. Of a leaky bucket that is the whole cost,
+    /// provided that it leaves before its turn, and that the requests behind it move up.
+    pub fn withdraw(self, now: Timestamp) {
+        for part in &self.0 {
+            part.limit.withdraw(part.key, &part.receipt, part.cost, now);
+        }
+    }
+
     /// As [`settle`](Self::settle), with a word of its own for each ask, by its index: limits of one request may count by
     /// different outcomes.
     pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Due) -> Settlement {

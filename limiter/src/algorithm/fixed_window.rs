@@ -126,6 +126,12 @@ impl Judge {
         }
     }
 
+    /// Whether the window of the latest charge begins more than a window ahead.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(crate) fn is_ahead(&self, word: Word) -> bool {
+        Begun::of(word, self.now).is_some_and(|begun| begun.start > millis(self.now) + self.length)
+    }
+
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
         self.has_room(self.begun(word).count, cost)
     }

@@ -220,6 +220,20 @@ impl Judge {
         with_judge!(self, judge => judge.owes(word))
     }
 
+    /// The word as found in a file: unused if it lies further ahead than a window, which no charge leaves there, and a debt no larger than
+    /// forced charges make it.
+    #[cfg(any(test, feature = "mmap"))]
+    #[must_use]
+    pub(crate) fn believed(&self, word: Word) -> Word {
+        match self {
+            Self::Sliding(judge) if judge.is_ahead(word) => Word::UNUSED,
+            Self::Window(judge) if judge.is_ahead(word) => Word::UNUSED,
+            Self::Interval(judge) => judge.believed(word),
+            Self::Drain(judge) => judge.believed(word),
+            Self::Sliding(_) | Self::Window(_) => word,
+        }
+    }
+
     /// When the latest charge was made, to the second; `None` if the word does not tell. A window knows when it began,
     /// and a debt when it ends.
     pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {

@@ -297,6 +297,14 @@ impl Judge {
         })
     }
 
+    /// Whether the latest charge lies more than a window ahead.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(crate) fn is_ahead(&self, word: Word) -> bool {
+        word.snapshot().is_some_and(|snapshot| {
+            self.second_of(snapshot.stamp) > self.second + self.period_secs()
+        })
+    }
+
     /// The second of the latest charge.
     pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
         let second = self.second_of(word.snapshot()?.stamp);

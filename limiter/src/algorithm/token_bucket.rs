@@ -70,6 +70,23 @@ impl Judge {
         (u64::from(missing) - refilled.min(u64::from(missing))) as u32
     }
 
+    /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than forced charges take.
+    #[cfg(any(test, feature = "mmap"))]
+    pub(crate) fn believed(&self, word: Word) -> Word {
+        match Begun::of(word, self.now) {
+            None => word,
+            Some(Begun { start, .. }) if start > self.start + self.period() => Word::UNUSED,
+            Some(Begun { start, count }) => {
+                let missing = self.refilled(count, start);
+                if missing <= self.burst.saturating_mul(2) {
+                    return word;
+                }
+                let (start, count) = (start.max(self.start), self.burst.saturating_mul(2));
+                Begun { start, count }.word()
+            }
+        }
+    }
+
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
         self.has_room(self.begun(word).count, cost)
     }

@@ -31,6 +31,7 @@
 //! of *signposts*, one bit of 64 for a key that was seated in its second bucket. A signpost is put up before the key is
 //! seated and never taken down while the table is in use: those who are misled look at both.
 
+mod administer;
 mod edit;
 mod occupied;
 mod rules;
@@ -234,15 +235,21 @@ impl Bans {
 
     /// Bans a key that exceeded its limit, unless it is banned already.
     pub fn strike(&self, key: KeyHash, now: Timestamp) -> Struck {
+        self.begin(key, now, |sentence| sentence.struck(&self.rules, now))
+    }
+
+    /// Begins the ban that `next` makes of what is remembered of a key, unless it makes none.
+    fn begin(
+        &self,
+        key: KeyHash,
+        now: Timestamp,
+        next: impl Fn(Sentence) -> Option<Sentence>,
+    ) -> Struck {
         let at = self.docket.table.address(key);
         // Another round means that another thread seated this key, or had its turn taken away.
         let word = loop {
-            let struck = |word| {
-                Sentence::of(word, mark(at))
-                    .struck(&self.rules, now)
-                    .map(Sentence::word)
-            };
-            match self.docket.table.change_word(at, struck) {
+            let change = |word| next(Sentence::of(word, mark(at))).map(Sentence::word);
+            match self.docket.table.change_word(at, change) {
                 Known::Written(word, _) => break word,
                 Known::Left(word) => {
                     if let Some(banned) = self.standing_by(word, at, now) {
@@ -251,7 +258,7 @@ impl Bans {
                 }
                 Known::Nowhere => {
                     let none = Sentence::none(mark(at));
-                    let first = none.struck(&self.rules, now).unwrap_or(none).word();
+                    let first = next(none).unwrap_or(none).word();
                     match self.seat(at, first, now) {
                         Claimed::Seated(word, _) => break word,
                         Claimed::Lost(_) => {}

@@ -143,6 +143,30 @@ impl Sentence {
     }
 }
 
+impl Sentence {
+    /// The sentence of a ban that an operator begins: it lasts `length` from now, at the lowest level whose bans last as long, or the
+    /// highest. `None` when that is so already.
+    #[must_use]
+    pub(super) fn decreed(
+        self,
+        rules: &BanRules,
+        length: Duration,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let wanted = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let top = rules.top().max(1);
+        let fits = |level: &u8| rules.millis(*level) >= wanted;
+        let level = (1..=top).find(fits).unwrap_or(top);
+        let end = millis(now).saturating_add(wanted.min(rules.millis(level)));
+        let decreed = Self {
+            end: end.min(LAST_END),
+            level: level.max(self.level(rules, now)),
+            mark: self.mark,
+        };
+        (decreed != self).then_some(decreed)
+    }
+}
+
 /// What must be remembered at a moment.
 pub(super) struct Remembering<'r> {
     pub(super) rules: &'r BanRules,

@@ -64,6 +64,11 @@ impl LogTable {
         }
     }
 
+    /// Counts a refusal by a log that new keys share.
+    pub(crate) fn count_refusal(&self) {
+        self.counts.refused_in_overflow();
+    }
+
     /// How long ago the keys that owe were charged; of a large table a sample is looked at.
     #[must_use]
     pub fn ages(&self, rates: &Rates, now: Timestamp) -> Ages {

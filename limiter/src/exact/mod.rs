@@ -206,10 +206,15 @@ impl LogTable {
                 wait(log, seen, &mut patience);
                 continue;
             }
-            let answer = log.view(seen).answer(rates, Asked::Wanted(cost), moment);
+            let view = log.view(seen);
+            let answer = view.answer(rates, Asked::Wanted(cost), moment);
+            let empty_admits = || view.emptied().fits(rates, cost, moment);
             if log.is(seen) {
                 return match slot {
                     Some(_) => answer,
+                    None if answer.refusing().is_some() && empty_admits() => {
+                        answer.with_counted(Counted::InOverflow)
+                    }
                     None => answer.with_counted(self.prospect(tag, homes, rates, moment)),
                 };
             }

@@ -129,10 +129,12 @@ impl LogTable {
             }
             let answer = change.refusal(&view, rates, moment);
             if answer.refusing().is_some() && log.is(seen) {
-                let counted = self.prospect(tag, homes, rates, moment);
-                if counted == Counted::InOverflow {
-                    self.counts.refused_in_overflow();
-                }
+                let counted = if change.fits(&view.emptied(), rates, moment) {
+                    // An empty slot would take the change: the refusal is due to what new keys share.
+                    Counted::InOverflow
+                } else {
+                    self.prospect(tag, homes, rates, moment)
+                };
                 return Some(Applied::Refused(answer.with_counted(counted)));
             }
         }
@@ -260,17 +262,14 @@ impl LogTable {
         let applied = self.change_shared(log, rates, change, moment)?;
         // Invariant 4: pairs with the fence of a claim.
         fence(Ordering::SeqCst);
-        match &applied {
-            Applied::Refused(_) => self.counts.refused_in_overflow(),
-            Applied::Made { at, .. } => {
-                if self.find(tag, homes).is_some() {
-                    if let Change::Charge(cost) | Change::Force(cost) = change {
-                        self.remove_from(log, None, *at, *cost);
-                    }
-                    return None;
+        if let Applied::Made { at, .. } = &applied {
+            if self.find(tag, homes).is_some() {
+                if let Change::Charge(cost) | Change::Force(cost) = change {
+                    self.remove_from(log, None, *at, *cost);
                 }
-                self.counts.admitted_in_overflow();
+                return None;
             }
+            self.counts.admitted_in_overflow();
         }
         Some(applied)
     }

@@ -19,13 +19,18 @@
 //! So what was admitted and answered counts, always. After a loss of power words may be of different ages: a log may then
 //! count what it counted at some earlier moment. No pattern of words makes a table panic or wait for ever.
 
+use crate::rate::Period;
 use crate::sync::AtomicU64;
+use crate::time::Timestamp;
 
 use super::LogTable;
+use super::change::Inherited;
+use super::control::Spill;
+use super::judge::{Moment, millis};
 use super::layout::Shape;
 
 #[cfg(feature = "mmap")]
-use super::{Memory, shape_for};
+use super::{Memory, judge::longest, shape_for};
 #[cfg(feature = "mmap")]
 use crate::{
     capacity::Capacity,
@@ -37,6 +42,32 @@ use crate::{
 };
 
 impl Shape {
+    /// Drops the entries that lie more than a `period` ahead of `now`, as in a damaged file, and puts the others in order; how many logs
+    /// that concerned. For who is alone with the words, after [`heal`](Self::heal).
+    fn drop_ahead(self, words: &[AtomicU64], period: Period, now: Timestamp) -> u64 {
+        let last = Moment::new(now).rounded_up().saturating_add(millis(period));
+        let mut dropped = 0;
+        for log in self.logs(words) {
+            let seen = log.control();
+            let view = log.view(seen);
+            let entries = || (0..view.len()).map(|age| view.entry(age));
+            if entries().is_sorted_by(|later, earlier| later >= earlier)
+                && view.latest().is_none_or(|latest| latest <= last)
+            {
+                continue;
+            }
+            let mut kept: Vec<u64> = entries().filter(|entry| *entry <= last).collect();
+            kept.sort_unstable_by(|one, other| other.cmp(one));
+            let kept = Inherited::of(kept.into_iter(), Spill::None, view.size());
+            // Alone, nobody comes between.
+            let _ = log
+                .take(seen, kept.latest(), 0)
+                .and_then(|tenure| tenure.fill(&kept));
+            dropped += 1;
+        }
+        dropped
+    }
+
     /// Takes every log in the words of a table out of the hands that it is in. For who is alone with them.
     fn heal(self, words: &[AtomicU64]) {
         for log in self.logs(words) {
@@ -84,10 +115,18 @@ impl LogTable {
     }
 
     /// Finishes what killed processes have left in the words of a table for `capacity` keys. For who is alone with them.
-    pub(crate) fn heal(words: &[AtomicU64], capacity: Capacity) {
-        if let Some(shape) = Shape::found(words.len(), Memory::buckets_for(capacity)) {
-            shape.heal(words);
-        }
+    /// What lies more than the longest period ahead of `now` is dropped; how many logs that concerned.
+    pub(crate) fn heal(
+        words: &[AtomicU64],
+        capacity: Capacity,
+        rates: &Rates,
+        now: Timestamp,
+    ) -> u64 {
+        let Some(shape) = Shape::found(words.len(), Memory::buckets_for(capacity)) else {
+            return 0;
+        };
+        shape.heal(words);
+        shape.drop_ahead(words, longest(rates), now)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Changes what a key used by other ways than a decision: undo, force, set, reset.
 
-use crate::algorithm::{Judge, Word};
+use crate::algorithm::{Algorithm, Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::exact;
@@ -95,6 +95,24 @@ impl Limit {
         });
         self.counters.forward(key, counted, cost, now);
         receipt
+    }
+
+    /// Takes a charge back whose request never went: it waited in the queue of a leaky bucket. What a queue holds drains in order, and
+    /// nothing of a request drains before its turn, so all of its cost still counts, however long it waited.
+    pub(crate) fn withdraw(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+        let queued = matches!(self.policy.algorithm(), Algorithm::LeakyBucket { .. });
+        match receipt {
+            Receipt::Words { seat, left, .. } if queued => {
+                let (seat, left) = (*seat, *left);
+                let receipt = Receipt::Words {
+                    seat,
+                    left,
+                    made: now,
+                };
+                self.undo(key, &receipt, cost, now);
+            }
+            _ => self.undo(key, receipt, cost, now),
+        }
     }
 
     /// Takes `cost` of a charge back, here and where it was taken over to.

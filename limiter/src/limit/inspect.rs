@@ -5,6 +5,7 @@
 //! of them this tells since when, [`Limit::tallies`] how many decisions it was, and [`Limit::occupancy`] in how many
 //! buckets.
 
+use crate::decision::{Counted, Decision, Judgement};
 use crate::table::{Ages, Overflow};
 use crate::time::Timestamp;
 
@@ -16,6 +17,24 @@ impl Limit {
     #[must_use]
     pub fn overflow(&self, now: Timestamp) -> Option<Overflow> {
         self.tallies().overflow.filter(|spell| now < spell.until)
+    }
+
+    /// Adds a decision of this limit to [`Tallies::refused_in_overflow`](crate::Tallies) if it refuses by a counter that new keys share.
+    /// For each refusal that is enforced, whether it was peeked at or came from [`decide`](crate::decide) or [`reserve`](crate::reserve).
+    pub fn count_refusal(&self, decision: &Decision) {
+        let refuses = decision.outcome() != Judgement::Admitted;
+        if refuses && decision.counted() == Counted::InOverflow {
+            self.count_refusal_in_overflow();
+        }
+    }
+
+    /// As [`count_refusal`](Self::count_refusal), for a decision that is known to refuse by a counter that new keys share.
+    pub fn count_refusal_in_overflow(&self) {
+        with_table!(
+            &self.counters.table,
+            table => table.count_refusal(),
+            logs => logs.count_refusal(),
+        );
     }
 
     /// How long ago the keys that owe something were last charged; `None` for algorithms whose states do not tell. Those

@@ -71,14 +71,24 @@ impl AnyTable {
         }
     }
 
-    /// Finishes what killed processes have left in the words of a table for `policy`.
-    fn heal(policy: &Policy, capacity: Capacity, words: &[AtomicU64]) {
+    /// Finishes what killed processes have left in the words of a table for `policy`, and drops what lies further ahead of `now` than a
+    /// window; how many states that concerned.
+    fn heal(policy: &Policy, capacity: Capacity, words: &[AtomicU64], now: Timestamp) -> u64 {
+        fn heal<const K: usize>(policy: &Policy, words: &[AtomicU64], now: Timestamp) -> u64 {
+            Table::<K>::heal(words);
+            let mut meters = policy.meters();
+            if let Some((zone, unit)) = policy.calendar() {
+                let shape = zone.window(unit, now);
+                meters = meters.map(|meter| meter.in_window(shape));
+            }
+            Table::<K>::drop_ahead(words, &std::array::from_fn(|rate| meters[rate].at(now)))
+        }
         match (policy.algorithm(), policy.rates().len()) {
-            (Algorithm::Exact, _) => LogTable::heal(words, capacity),
-            (_, 1) => Table::<1>::heal(words),
-            (_, 2) => Table::<2>::heal(words),
-            (_, 3) => Table::<3>::heal(words),
-            _ => Table::<4>::heal(words),
+            (Algorithm::Exact, _) => LogTable::heal(words, capacity, policy.rates(), now),
+            (_, 1) => heal::<1>(policy, words, now),
+            (_, 2) => heal::<2>(policy, words, now),
+            (_, 3) => heal::<3>(policy, words, now),
+            _ => heal::<4>(policy, words, now),
         }
     }
 }
@@ -101,17 +111,20 @@ impl Limit {
     ) -> Result<(Self, Adopted), StateError> {
         let policy = policy.into();
         let identity = meaning.identity(&policy, capacity);
-        let heal = |region: &Region| AnyTable::heal(&policy, capacity, region);
+        let mut found = Tallies::default();
+        let heal = |region: &Region| {
+            found.dropped = AnyTable::heal(&policy, capacity, region, now);
+        };
         // One turn for all: who starts at the same time finds the file of before, or the one that took its place.
         let mut turn = place.into().turn()?;
         let (region, mut adopted) = turn.region(&identity, now, heal)?;
-        let mut table = AnyTable::within(&policy, capacity, region, Tallies::default());
-        if let AnyTable::Log(found) = &table
-            && !found.suits(policy.rates())
+        let mut table = AnyTable::within(&policy, capacity, region, found);
+        if let AnyTable::Log(logs) = &table
+            && !logs.suits(policy.rates())
         {
             let fitting = turn.replace(&identity, now, |region| {
-                let fitting = LogTable::within(region, capacity, Tallies::default());
-                found.copy_into(&fitting, policy.rates(), now);
+                let fitting = LogTable::within(region, capacity, found);
+                logs.copy_into(&fitting, policy.rates(), now);
                 fitting
             })?;
             (table, adopted) = (AnyTable::Log(fitting), Adopted::Continued);

@@ -19,6 +19,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -31,10 +32,43 @@ pub(super) struct Mapping {
     offset: usize,
     count: usize,
     kind: Kind,
+    _huge: Option<HugeShare>,
 }
 
 /// A huge page of x86-64, and of ARM with pages of 4 KB. A mapping that is not shorter gets them, smaller ones could not.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// A mapping of this size and more is on huge pages, whatever the others take.
+const ALWAYS_HUGE: usize = 32 << 20;
+/// Bytes of smaller mappings that may be on huge pages together: a page of 2 MB is granted for the first key that touches it, so a
+/// thousand tables of 8 MB would take 8 GB for a few keys each.
+const HUGE_BUDGET: usize = 256 << 20;
+
+/// Bytes of the mappings that count towards [`HUGE_BUDGET`]. The standard library's atomic in loom's models too: nothing but page sizes
+/// depends on it.
+static HUGE_BYTES: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+/// A part of the budget of huge pages, returned when dropped.
+struct HugeShare(usize);
+
+impl HugeShare {
+    /// Room for a mapping of so many bytes, if there is some.
+    fn take(bytes: usize) -> Option<Self> {
+        // Relaxed, both: a number that publishes nothing.
+        HUGE_BYTES
+            .fetch_update(Relaxed, Relaxed, |taken| {
+                taken.checked_add(bytes).filter(|sum| *sum <= HUGE_BUDGET)
+            })
+            .ok()
+            .map(|_| Self(bytes))
+    }
+}
+
+impl Drop for HugeShare {
+    fn drop(&mut self) {
+        HUGE_BYTES.fetch_sub(self.0, Relaxed);
+    }
+}
 
 enum Kind {
     Anonymous,
@@ -80,21 +114,30 @@ impl Mapping {
         if file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let raw = MmapOptions::new().len(bytes).populate().map_raw(&*file)?;
+        let raw = MmapOptions::new().len(bytes).map_raw(&*file)?;
         Ok(Self::new(raw, offset, count, Kind::File(file)))
     }
 
     fn new(raw: MmapRaw, offset: usize, count: usize, kind: Kind) -> Self {
+        let share = match raw.len() {
+            HUGE_PAGE..ALWAYS_HUGE => HugeShare::take(raw.len()),
+            _ => None,
+        };
         // Advice: a system without huge pages is slower, not wrong. It helps a file in `/dev/shm` where the system lets it.
         #[cfg(all(target_os = "linux", not(miri)))]
         if raw.len() >= HUGE_PAGE {
-            let _ = raw.advise(memmap2::Advice::HugePage);
+            let _ = raw.advise(if share.is_some() || raw.len() >= ALWAYS_HUGE {
+                memmap2::Advice::HugePage
+            } else {
+                memmap2::Advice::NoHugePage
+            });
         }
         Self {
             raw,
             offset,
             count,
             kind,
+            _huge: share,
         }
     }
 
@@ -156,6 +199,18 @@ mod tests {
                 .iter()
                 .all(|word| word.load(Ordering::Relaxed) == 2)
         );
+    }
+
+    /// Goal: many small tables do not all take huge pages. Method: shares until the budget is used up, and after one is returned.
+    #[test]
+    fn huge_pages_of_small_mappings_have_a_budget() {
+        // Other tests take small shares meanwhile.
+        let most = HUGE_BUDGET / (8 << 20);
+        let mut shares: Vec<_> = std::iter::from_fn(|| HugeShare::take(8 << 20)).collect();
+        assert!((most / 2..=most).contains(&shares.len()));
+        shares.clear();
+        assert!(HugeShare::take(8 << 20).is_some());
+        assert!(HugeShare::take(usize::MAX).is_none());
     }
 
     /// Goal: a file is never mapped beyond its end. Method: lengths around the one that is asked for.

@@ -6,8 +6,7 @@
 //! # Invariants
 //! 1. *Fixed.* A region neither grows, nor moves, nor shrinks while it lives.
 //! 2. *Aligned.* Its first word begins a pair of cache lines ([`ALIGNMENT`]); a file's data begins a page.
-//! 3. *There.* Every page was touched before the region is handed out: a page that is granted at its first write would
-//!    be granted in the middle of a flood.
+//! 3. *Taken when used.* A page takes memory from its first write on, so a table that few keys use takes little.
 //!
 //! # Concurrency
 //! Words are only ever read and written as atomics, by any number of threads, and of processes where the region is a
@@ -16,7 +15,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 
 #[cfg(feature = "mmap")]
 mod files;
@@ -39,8 +38,6 @@ use map::Mapping;
 
 /// Bytes that the first word of a region is aligned to: two cache lines, which the prefetcher of x86 fetches together.
 pub const ALIGNMENT: usize = 128;
-/// Words between two that are touched: no page is smaller than 4096 bytes.
-const STRIDE: usize = 4096 / size_of::<u64>();
 
 /// Words for counters, in memory of this process or in a file.
 pub struct Region(Words);
@@ -54,11 +51,12 @@ type Words = Heap;
 impl Region {
     /// `words` words of this process alone, at least one, all zero.
     ///
-    /// With feature `mmap` they lie on huge pages where the system has them: on small ones a decision among a million keys
-    /// takes a quarter longer, among ten million twice as long. Memory of 2 MB and more is whole huge pages then.
+    /// With feature `mmap` they lie on huge pages where the system has them, since on small ones a decision among a million keys takes a
+    /// quarter longer, among ten million twice as long; but of many tables of less than 32 MB only the first 256 MB do, since one key may
+    /// take a huge page. Memory of 2 MB and more is whole huge pages then.
     #[must_use]
     pub fn owned(words: usize) -> Self {
-        Self::touched(Words::owned(words.max(1)))
+        Self(Words::owned(words.max(1)))
     }
 
     /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
@@ -68,7 +66,6 @@ impl Region {
         offset: usize,
         words: usize,
     ) -> std::io::Result<Self> {
-        // Invariant 3 is the mapping's here: what others count in already must not be written to.
         Ok(Self(Mapping::file(file.into(), offset, words)?))
     }
 
@@ -83,17 +80,6 @@ impl Region {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.len() * size_of::<u64>()
-    }
-
-    /// Invariant 3, for memory that nobody else sees yet.
-    fn touched(words: Words) -> Self {
-        let region = Self(words);
-        for word in region.iter().step_by(STRIDE) {
-            // The compiler may turn zeroes into an allocation of pages that are not there yet. It cannot know what is
-            // written here. Relaxed: the region is not shared yet.
-            word.store(std::hint::black_box(0), Ordering::Relaxed);
-        }
-        region
     }
 }
 
@@ -118,6 +104,7 @@ impl fmt::Debug for Region {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::Ordering;
 
     /// Goal: invariant 2, and that new memory counts nothing. Method: sizes around a cache line and a page.
     #[test]

@@ -36,10 +36,13 @@ pub struct Occupancy {
 pub struct Tallies {
     /// Newcomers admitted while every slot they could use owed something.
     pub admitted_in_overflow: u64,
-    /// Newcomers refused then.
+    /// Refusals by what new keys share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal): only the caller knows
+    /// whether a refusal that it has peeked at is enforced.
     pub refused_in_overflow: u64,
     /// Slots taken over from a key that owed nothing any more.
     pub slots_reused: u64,
+    /// States that were found further than a window ahead when the counters were opened, as in a damaged file, and dropped.
+    pub dropped: u64,
     /// The latest time through which newcomers were counted together; it goes on until its end is past.
     pub overflow: Option<Overflow>,
 }
@@ -50,6 +53,7 @@ pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
     slots_reused: AtomicU64,
+    dropped: u64,
     spell: Spell,
 }
 
@@ -59,6 +63,7 @@ impl Counts {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
             slots_reused: AtomicU64::new(before.slots_reused),
+            dropped: before.dropped,
             spell: Spell::after(before.overflow),
         }
     }
@@ -85,6 +90,7 @@ impl Counts {
             admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
             refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
             slots_reused: self.slots_reused.load(Ordering::Relaxed),
+            dropped: self.dropped,
             overflow: self.spell.latest(),
         }
     }
@@ -93,6 +99,11 @@ impl Counts {
 impl<const K: usize> Table<K> {
     pub(crate) fn tallies(&self) -> Tallies {
         self.counts.tallies()
+    }
+
+    /// Counts a refusal by overflow words.
+    pub(crate) fn count_refusal(&self) {
+        self.counts.refused_in_overflow();
     }
 
     /// How full the table is at the judges' moment.

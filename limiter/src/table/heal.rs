@@ -14,6 +14,7 @@
 //! So a live key's count is never too small. After a loss of power words may be of different ages; each is a state that
 //! some moment knew, and no pattern of words makes a table panic or wait for ever.
 
+use crate::algorithm::{Judge, Word};
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(all(test, not(loom)))]
@@ -44,6 +45,33 @@ impl<const K: usize> Table<K> {
     }
 }
 
+impl<const K: usize> Table<K> {
+    /// Drops what lies further ahead than a charge could have left it, as in a damaged file; how many keys and overflow words that
+    /// concerned. For who is alone with the words.
+    pub(crate) fn drop_ahead(words: &[AtomicU64], judges: &[Judge; K]) -> u64 {
+        // Relaxed: nobody else uses the words.
+        let believe = |rate: usize, word: &AtomicU64| {
+            let found = Word::from_bits(word.load(Ordering::Relaxed));
+            let believed = judges[rate].believed(found);
+            word.store(believed.bits(), Ordering::Relaxed);
+            u64::from(believed != found)
+        };
+        let mut dropped = 0;
+        for bucket in Bucket::<K>::all(words) {
+            dropped += (0..K)
+                .map(|rate| believe(rate, bucket.overflow(rate)))
+                .sum::<u64>();
+            for slot in 0..Bucket::<K>::SLOTS {
+                let changed: u64 = (0..K)
+                    .map(|rate| believe(rate, bucket.state(slot, rate)))
+                    .sum();
+                dropped += changed.min(1);
+            }
+        }
+        dropped
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 impl<const K: usize> Table<K> {
     /// Overwrites all words with any bits; the first slot of each bucket belongs to one of `keys` then.
@@ -65,7 +93,7 @@ impl<const K: usize> Table<K> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::algorithm::{Judge, Policy};
+    use crate::algorithm::Policy;
     use crate::cost::Cost;
     use crate::key::Seed;
     use crate::rate::{Period, Rate, Rates};

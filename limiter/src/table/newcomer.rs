@@ -60,14 +60,11 @@ impl<const K: usize> Table<K> {
         }
         let state = self.unseated(tag, homes, judges);
         // The rows may have changed since; a refusal must be one by the state that it shows.
-        let State::Shared(rows, counted) = state else {
+        let State::Shared(rows, _) = state else {
             return None;
         };
         if change.apply_all(judges, &lighter(&rows, judges)).is_ok() {
             return None;
-        }
-        if counted == Counted::InOverflow {
-            self.counts.refused_in_overflow();
         }
         Some(Charged::Refused(state))
     }

@@ -26,7 +26,7 @@ fn a_flood_resets_nobody() {
     let now = after(4_000);
     assert!((0..500).all(|number| !admits(&table, &rates, number, now)));
     let (tallies, occupancy) = (table.tallies(), table.occupancy(&rates, now));
-    assert!(tallies.admitted_in_overflow > 0 && tallies.refused_in_overflow > 0);
+    assert!(tallies.admitted_in_overflow > 0);
     assert_eq!(tallies.slots_reused, 0);
     assert!(occupancy.live == occupancy.slots && occupancy.in_overflow > 0);
     assert!((1..=occupancy.buckets).contains(&occupancy.overflowing));

@@ -22,7 +22,6 @@ use crate::region::Region;
 use crate::time::Timestamp;
 
 use super::adopt::recognise;
-use super::directory::reserve;
 use super::error::{Adopted, StateError};
 use super::identity::{HEADER_BYTES, Identity};
 
@@ -152,8 +151,8 @@ impl AnonymousFiles {
             bytes: u64::MAX,
         })?;
         let file = make(name).map_err(fail("make"))?;
-        // Now, and not at the first write to each page, which would be in the middle of a flood.
-        reserve(&file, bytes).map_err(fail("reserve"))?;
+        // Pages take memory from their first write on: there is no disk that could be full.
+        file.set_len(bytes).map_err(fail("size"))?;
         file.write_all_at(identity.header(&self.seed, now).bytes(), 0)
             .map_err(fail("write"))?;
         seal(&file).map_err(fail("seal"))?;
