@@ -33,6 +33,7 @@ pub mod snapshot;
 pub mod state;
 pub mod store;
 mod supervisor;
+pub mod telephony;
 
 pub mod acme;
 pub mod admin;
