@@ -43,5 +43,8 @@ COPY --from=build --chown=nonroot:nonroot /state /var/lib/sluicegate
 EXPOSE 8080 9180
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
     CMD ["/usr/local/bin/sluicegate", "ping", "--config", "/etc/sluicegate/gateway.toml"]
+# SIGTERM drains for up to [server] shutdown_timeout, 30 s by default; Docker sends SIGKILL after 10 s unless the container is run with
+# --stop-timeout 45 (stop_grace_period in Compose).
+STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/sluicegate"]
 CMD ["run", "--config", "/etc/sluicegate/gateway.toml"]
