@@ -73,6 +73,11 @@ pub const KEY_VALUE_BYTES: usize = 8 * 1024;
 /// Pingora's buffer for what is sent to the origin again has 64 KiB, and a frame of HTTP/2 brings up to 16 KiB more than asked for.
 pub const BODY_KEY_BYTES: usize = 32 * 1024;
 
+/// Bytes of a telephone number, as it is written in a request.
+///
+/// E.164 has 15 digits, of which the widest take four bytes each, and people write marks between them. A longer text is no number.
+pub const TELEPHONE_BYTES: usize = 256;
+
 /// Steps of a JSON pointer in a key, which is how deep a parser may recurse along it. A pointer with more is an error.
 pub const POINTER_STEPS: usize = 16;
 
@@ -108,25 +113,44 @@ pub const POOL_SERVERS: usize = 512;
 /// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
 pub const MAX_TRIES: u8 = 6;
 
-/// Looks of one request for a connection of an origin with `max_connections`, where the ones before found none; then it gets 503, as if
-/// its server were full. Each follows a pause, or a sign that something changed, so they take no time from others.
-pub const CONNECTION_LOOKS: u16 = 256;
-
-/// Pauses between such looks at one server, until it counts as full: 31 ms in all. One is enough where a connection was just on its way
-/// from one request to the next; more are for those that many look for at the same time.
-pub const CONNECTION_PAUSES: u32 = 5;
-
-/// The first of these pauses; each is twice as long as the one before.
-pub const CONNECTION_PAUSE: Duration = Duration::from_millis(1);
-
 /// Connections of clients at the same time where `max_connections` is not set, as far as half of the files that may be open are more.
 ///
 /// A connection that idles takes some kilobytes, so these fit beside the counters into a small machine. At the bound further ones are
 /// closed at once.
 pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
 
+/// Passes of one request through this gateway: a second is two of its listeners one behind the other, a third is a loop, which is
+/// answered with 508.
+pub const OWN_PASSES: usize = 2;
+
+/// Passes of one request through gateways like this one, whichever they are: more tiers than anybody has. Then it is answered with 508.
+pub const ALL_PASSES: usize = 8;
+
+/// Lines about strangers in the process log, a minute: enough to see what goes on, too few to fill a disk. What is left out is counted,
+/// and told with the next.
+pub const NOTICES: u32 = 10;
+
 /// Descriptors that are not for connections: listeners, log, counters, store, and a reload that opens files beside those in use.
 pub const OTHER_FILES: u64 = 128;
+
+/// Descriptors that a thread of requests has for itself: what it waits with, and its sockets of the listeners.
+pub const FILES_OF_THREAD: u64 = 8;
+
+/// Descriptors without which the process does not start, beside those of its threads: standard streams, listeners, log, counters, watches
+/// of files, and some connections. With fewer it says so, and ends.
+pub const FEWEST_FILES: u64 = 64;
+
+/// Requests of one client on their way to origins where `max_origin_requests_per_client` is not set, as far as a quarter of all is more.
+///
+/// Each may take a port towards an origin, of which there are some 28,000 for each address of a server: so one client takes a sixteenth of
+/// what one server gets at most ([`SERVER_REQUESTS`]). And each holds up to 440 KiB of an answer that its client does not read, 440 MiB in
+/// all.
+pub const REQUESTS_OF_CLIENT: u32 = 1024;
+
+/// Requests that one server gets at the same time where its origin has no `circuit`: with connections that idle, or that were just closed,
+/// they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503. Over HTTP/2,
+/// where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
+pub const SERVER_REQUESTS: u32 = 16 * 1024;
 
 /// Clients whose connections are counted apart from others', for `max_connections_per_client`: 2 MB. Beyond it newcomers are counted
 /// together, which errs towards refusing.
@@ -220,6 +244,13 @@ pub const OVERRIDE_TIERS: usize = 64;
 /// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
 pub const WAITERS: usize = 4096;
 
+/// Those of one limit: half of all, so that a limit by which many wait leaves room for others. At the bound, as above.
+pub const WAITERS_OF_LIMIT: usize = WAITERS / 2;
+
+/// Those of one client, an address or an IPv6 /64: more than an office behind one address has, and eight such clients are needed to take
+/// everything. At the bound, as above.
+pub const WAITERS_OF_CLIENT: usize = WAITERS / 8;
+
 /// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
 /// and with every waiter there may be it makes 16,000 looks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
@@ -291,6 +322,18 @@ pub const PROXY_HEADER: usize = 4 * 1024;
 
 /// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
 pub const LOGGED_SUBJECT: usize = 512;
+
+/// Bytes of an answer of the admin listener that the command line reads.
+pub const ADMIN_ANSWER: u64 = 64 * 1024;
+
+/// Bytes of the body of a request to the admin listener.
+pub const ADMIN_BODY: usize = 4 * 1024;
+
+/// Bytes of each value of a key that an access line has; the rest is cut.
+pub const LOGGED_KEY_VALUE: usize = 128;
+
+/// Bytes of the reason of a failure that are kept, for the access log, the process log and `/origins`; the rest is cut.
+pub const FAILURE_REASON: usize = 256;
 
 /// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for askers with and without
 /// a name. At the bound the one that was marked longest ago is looked up again.
@@ -370,3 +413,7 @@ pub const OTLP_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long the end of the process waits for a collector that takes the last spans.
 pub const LAST_SPANS: Duration = Duration::from_secs(1);
+
+/// Peers that send `X-Forwarded-For`, are not trusted, and are named in the process log: 17 bytes each. Balancers in front of one gateway
+/// are a few; beyond the bound the metric alone tells of more.
+pub const UNTRUSTED_PEERS: usize = 32;

@@ -38,7 +38,7 @@ pub enum Following {
 pub fn framing(read: &[u8]) -> Framing {
     match Head::find(read) {
         Head::Partial => Framing::Partial,
-        Head::Malformed => Framing::Malformed,
+        Head::Malformed(_) => Framing::Malformed,
         Head::Whole { bytes, body, .. } => Framing::Whole {
             head: bytes,
             body: match body {

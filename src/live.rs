@@ -15,14 +15,15 @@ use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp};
 
 use crate::acme::Acme;
-use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, Finding, Judged, KeySeed, OverflowNews};
 use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, MemoryPlan};
 use crate::gateway::Waiting;
-use crate::listener::{Admittance, Certificates, OpenFiles};
+use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests};
+use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -34,6 +35,8 @@ pub struct Live {
     pub seed: KeySeed,
     /// Where their counters live.
     pub home: Home,
+    /// What it calls itself to origins.
+    pub hop: HopName,
     /// Access log and metrics.
     pub recorder: Recorder,
     /// The certificates that come at run time.
@@ -47,6 +50,8 @@ pub struct Live {
     file: PathBuf,
     /// Connections of clients.
     pub admittance: Admittance,
+    /// Requests on their way to origins.
+    pub origin_requests: Arc<OriginRequests>,
     /// Requests that are held back.
     pub waiting: Waiting,
     /// What ordered certificates have to do with requests.
@@ -110,6 +115,7 @@ impl Live {
             keepalive: rules.server.keepalive_timeout,
             state_dir: rules.server.state_dir.clone(),
         };
+        let threads = rules.server.threads;
         let cache = Cache::of_the_process(&rules.cache);
         let mut files = vec![file.to_owned()];
         files.extend(rules.files());
@@ -118,6 +124,7 @@ impl Live {
             store.start();
         }
         Self {
+            hop: HopName::new(seed.tag([&b"CDN-Loop"[..]])),
             seed,
             home,
             recorder,
@@ -126,7 +133,8 @@ impl Live {
             version_at_start: Version::of(&files),
             cache,
             file: file.to_owned(),
-            admittance: Admittance::new(open_files),
+            admittance: Admittance::new(open_files, threads),
+            origin_requests: Arc::new(OriginRequests::new(open_files)),
             waiting: Waiting::default(),
             acme: Acme::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -176,13 +184,23 @@ impl Live {
         files
     }
 
-    /// Says, once a limit, that its newcomers share counters (contract C3): in the log now, in metric and status as long as it lasts.
+    /// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
+    /// in metric and status as long as it lasts. To be called once for each request that limits were asked about.
     pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged) {
         let asked = judged.asked(limits);
-        for (active, decision) in asked.zip(judged.verdict.decisions()) {
-            if decision.counted() == Counted::InOverflow
-                && active.announce_overflow() == OverflowNews::First
-            {
+        let in_verdict = asked
+            .zip(judged.verdict.decisions())
+            .filter(|(_, decision)| decision.counted() == Counted::InOverflow)
+            .inspect(|(active, decision)| active.limit.count_refusal(decision))
+            .map(|(active, _)| active);
+        let notes = judged.beside.iter().flat_map(|beside| &beside.notes);
+        let beside = notes
+            .filter(|note| note.finding == Finding::OverflowRefused)
+            .filter_map(|note| limits.get(usize::from(note.limit)))
+            .map(|active| &**active)
+            .inspect(|active| active.limit.count_refusal_in_overflow());
+        for active in in_verdict.chain(beside) {
+            if active.announce_overflow() == OverflowNews::First {
                 warn!(
                     "limit {}: more clients owe something than its capacity of {} holds; newcomers share counters and may be \
                      refused for each other; set a larger capacity, /status says which",
@@ -210,6 +228,9 @@ impl Live {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
                     warn!("{warnings}");
+                }
+                if let Some(warning) = MemoryPlan::of(&rules).warning() {
+                    warn!("{warning}");
                 }
                 self.swap(rules);
             }

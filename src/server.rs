@@ -3,6 +3,7 @@
 mod activation;
 mod drain;
 mod opening;
+mod room;
 mod signals;
 mod sockets;
 pub mod upgrade;
@@ -25,16 +26,19 @@ use tokio::sync::{Notify, watch};
 
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};
+use self::room::log_room;
+pub use self::room::shortage;
 use self::signals::{Asked, Signals, Successors};
 use self::sockets::Sockets;
 use self::upgrade::{Claim, Inherited, Succession, Takeover};
 use crate::acme::Renewals;
 use crate::admission::KeySeed;
 use crate::bounds;
+use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
-use crate::listener::{AdminDesk, ConnectionCaps, Intake, OpenFiles};
+use crate::listener::{AdminDesk, FileShares, Intake, OpenFiles};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 #[cfg(feature = "otlp")]
@@ -59,6 +63,8 @@ pub enum StartError {
     Signals(std::io::Error),
     /// There is no path at which a running gateway could be asked.
     NoUpgradeSocket,
+    /// So many files must be open at the same time, and may not.
+    FewFiles(u64),
     /// The gateway at this path does not hand over.
     Takeover(PathBuf, std::io::Error),
 }
@@ -82,6 +88,11 @@ impl std::fmt::Display for StartError {
                 write!(f, "a socket of the service manager cannot be used: {cause}")
             }
             Self::Signals(cause) => write!(f, "signals cannot be heard: {cause}"),
+            Self::FewFiles(fewest) => write!(
+                f,
+                "{} files may be open, and the process needs {fewest}: raise the limit (LimitNOFILE={fewest}, ulimit -n {fewest}, or more)",
+                OpenFiles::raise().now
+            ),
             Self::NoUpgradeSocket => f.write_str(NO_UPGRADE_SOCKET),
             Self::Takeover(path, cause) => write!(
                 f,
@@ -104,6 +115,10 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 /// # Errors
 /// When it cannot start; a gateway that it was to succeed then goes on. The process ends by itself, so there is no other return.
 pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartError> {
+    // Before anything is opened: what fails later for want of a file is hard to understand.
+    OpenFiles::raise()
+        .suffice(rules.server.threads)
+        .map_err(StartError::FewFiles)?;
     let log = AccessLog::start(&rules.log.access).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
     serve(file, rules, Recorder::new(metrics, log), begin, |_| {})
@@ -152,7 +167,7 @@ pub fn serve(
     let rules = &snapshot.rules;
 
     let reload = Arc::new(Notify::new());
-    let mut server = Server::new_with_opt_and_conf(None, configuration(rules));
+    let mut server = Server::new_with_opt_and_conf(None, configuration(rules, files));
     let conf = Arc::clone(&server.configuration);
     let mut opening = Opening::of(&sockets);
     for listener in &rules.listeners {
@@ -216,7 +231,17 @@ pub fn serve(
         info!("listening on {}", listener.address);
     }
     info!("admin on {}", rules.admin.address);
-    tell_room(files, live.admittance.caps(&rules.server.defence));
+    log_room(
+        files,
+        rules,
+        live.admittance.caps(&rules.server.defence),
+        live.origin_requests.caps(rules),
+    );
+    let memory = MemoryPlan::of(rules);
+    info!("memory: {memory}");
+    if let Some(warning) = memory.warning() {
+        warn!("{warning}");
+    }
     // The server runs for ever: kept here, the first configuration's tables and connections would never go.
     drop(snapshot);
     server.run(RunArgs {
@@ -249,20 +274,6 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<Legacy>) -> Lasting<'_> {
             Lasting::Upgrades(legacy)
         }
         (None, None) => Lasting::Process,
-    }
-}
-
-/// Says how many connections there is room for, and where the operator asks for more than there is.
-fn tell_room(files: OpenFiles, caps: ConnectionCaps) {
-    let OpenFiles { before, now } = files;
-    let (all, of_client) = (caps.all.get(), caps.of_client.get());
-    info!(
-        "{now} files may be open ({before} before); at most {all} connections, {of_client} of one client"
-    );
-    if u64::from(all).saturating_add(bounds::OTHER_FILES) > now {
-        warn!(
-            "max_connections = {all} is more than {now} open files allow: raise the limit of open files (LimitNOFILE), or lower it"
-        );
     }
 }
 
@@ -307,17 +318,17 @@ impl Start {
 }
 
 /// What Pingora is told of the process.
-fn configuration(rules: &Rules) -> ServerConf {
+fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
     ServerConf {
         threads: rules.server.threads,
         // Measured: one runtime a thread without stealing costs 5–10 % less CPU a request.
         work_stealing: false,
-        upstream_keepalive_pool_size: bounds::ORIGIN_IDLE_CONNECTIONS,
+        upstream_keepalive_pool_size: FileShares::of(files, rules).idle_of_pool(rules),
         // Pingora's own timers are fired for all threads by one, and what they share is locked and fetched at each wait for an origin. A
         // timer of tokio's belongs to the thread that waits.
         fast_timeout_to_tokio_threshold_seconds: Some(0),
-        // Looks for a connection are tries too, to Pingora. What is a try to us has its own bound.
-        max_retries: usize::from(bounds::MAX_TRIES) + usize::from(bounds::CONNECTION_LOOKS),
+        // Looks for a connection are tries too, to Pingora. Those end with `pending_timeout`; what is a try to us has its own bound.
+        max_retries: usize::MAX,
         // The drain below ends the process earlier, as soon as nothing is in flight.
         grace_period_seconds: Some(bounds::LONGEST_DRAIN.as_secs()),
         graceful_shutdown_timeout_seconds: Some(1),

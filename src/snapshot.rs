@@ -3,6 +3,8 @@
 //! A request takes it once and keeps it to its end, so it never sees half a reload. Compiling carries over what must survive one:
 //! the counters of limits whose key is unchanged, and pools whose rules are, with their health.
 
+mod named_fields;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
-use crate::client::{Effect, Lists};
+use crate::client::{Effect, FieldPolicy, Lists};
 use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, Name, RedirectRules, RefusalRules, RouteAction,
@@ -51,6 +53,8 @@ pub struct Snapshot {
     pub stores: bool,
     /// The request fields, other than `Host`, that a refusal may depend on.
     fields: Vec<HeaderName>,
+    /// The request fields that may pass.
+    pub field_policy: FieldPolicy,
     /// The request fields that only the gateway may write: marks of limits.
     pub marks: Vec<HeaderName>,
 }
@@ -73,6 +77,8 @@ pub struct ActiveRoute {
     pub reads_token: bool,
     /// Whether a limit counts by what is in the body, which is then read before the decision.
     pub reads_body: bool,
+    /// Whether a key of its limits is in the query, with which frameworks merge the parameters of a body.
+    pub compares_body: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
     /// How its answers are stored; `None`: not at all.
@@ -172,6 +178,12 @@ impl Snapshot {
             compiled_at: now,
             fields: fields_read(&rules),
             marks: marks(&rules),
+            field_policy: FieldPolicy::compile(
+                &rules.client,
+                rules.server.defence.override_fields,
+                rules.server.defence.underscores,
+                named_fields::of(&rules),
+            ),
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
             routes,
             limits,
@@ -358,6 +370,7 @@ fn compile_route(
         || reads(|source| matches!(source, ValueSource::PathParameter(_)));
     let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
     let reads_body = reads(ValueSource::is_in_body);
+    let compares_body = reads(|source| matches!(source, ValueSource::Query(_)));
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
@@ -368,6 +381,7 @@ fn compile_route(
         reads_parameters,
         reads_token,
         reads_body,
+        compares_body,
         policy: limits
             .are_together()
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))

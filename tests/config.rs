@@ -226,6 +226,7 @@ fn every_key_occurs_in_the_reference() {
         "html_file",
         "hash_key",
         "max_connections",
+        "max_origin_requests",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))

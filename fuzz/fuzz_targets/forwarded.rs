@@ -39,6 +39,7 @@ fn run(bytes: &[u8]) -> Option<()> {
     let rules = ClientRules {
         trusted_proxies: trusted,
         forwarded,
+        trusted_headers: Vec::new(),
         request_id: None,
         lists: ListUse::default(),
     };

@@ -1,6 +1,8 @@
 //! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
 
-use crate::listener::{ConnectionCaps, ConnectionTallies, Crowd};
+use crate::listener::{
+    ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies,
+};
 use crate::record::exposition::Family;
 
 /// Connections of clients, as an operator sees them.
@@ -10,11 +12,21 @@ pub struct ConnectionsView {
     pub tallies: ConnectionTallies,
     /// How many there may be.
     pub caps: ConnectionCaps,
+    /// What was counted of requests on their way to origins.
+    pub requests: RequestTallies,
+    /// How many of those there may be.
+    pub request_caps: RequestCaps,
 }
 
 /// Nothing where nobody can connect.
 pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
-    let Some(ConnectionsView { tallies, caps }) = view else {
+    let Some(ConnectionsView {
+        tallies,
+        caps,
+        requests,
+        request_caps,
+    }) = view
+    else {
         return Vec::new();
     };
     let mut refused = Family::counter(
@@ -31,6 +43,21 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
     for (crowd, cap) in Crowd::ALL.iter().zip([caps.all, caps.of_client]) {
         most.push(&[("cap", crowd.as_str())], u64::from(cap.get()));
     }
+    let mut requests_refused = Family::counter(
+        "sluicegate_origin_requests_refused_total",
+        "Requests that were answered with 503 since as many were on their way to origins as may be, by the cap that they met.",
+    );
+    for (cap, count) in RequestCap::ALL.iter().zip(requests.refused) {
+        requests_refused.push(&[("cap", cap.as_str())], count);
+    }
+    let mut most_requests = Family::gauge(
+        "sluicegate_origin_requests_max",
+        "Requests that may be on their way to origins, by cap.",
+    );
+    let caps = [request_caps.all, request_caps.of_client.get().into()];
+    for (cap, most) in RequestCap::ALL.iter().zip(caps) {
+        most_requests.push(&[("cap", cap.as_str())], most);
+    }
     vec![
         Family::gauge(
             "sluicegate_connections",
@@ -39,5 +66,12 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
         .series(&[], tallies.open),
         most,
         refused,
+        Family::gauge(
+            "sluicegate_origin_requests",
+            "Files that requests on their way to origins may need.",
+        )
+        .series(&[], requests.open),
+        most_requests,
+        requests_refused,
     ]
 }

@@ -3,20 +3,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use log::info;
+use log::{info, warn};
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
+use super::keys::{Change, KeyError, KeyResult, KeyView, Which};
 use super::origins::Order;
 use super::view::{
     AcmeView, AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView,
     OriginView, PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
 };
 use crate::acme::Outcome;
-use crate::admission::{ActiveBans, ActiveLimit};
+use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
 use crate::cache::purge::Purge;
 use crate::clock;
+use crate::config::MemoryPlan;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::{Pool, Server, TryOutcome};
 use crate::record::Recorder;
@@ -59,11 +61,17 @@ impl AdminView for Live {
         }
     }
 
+    fn memory(&self) -> Option<MemoryPlan> {
+        Some(MemoryPlan::of(&self.snapshot().rules))
+    }
+
     fn connections(&self) -> Option<ConnectionsView> {
-        let rules = &self.snapshot().rules.server.defence;
+        let rules = &self.snapshot().rules;
         Some(ConnectionsView {
             tallies: self.admittance.tallies(),
-            caps: self.admittance.caps(rules),
+            caps: self.admittance.caps(&rules.server.defence),
+            requests: self.origin_requests.tallies(),
+            request_caps: self.origin_requests.caps(rules),
         })
     }
 
@@ -101,7 +109,38 @@ impl AdminView for Live {
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
         let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
         let bans = &active.bans.as_ref()?.bans;
-        Some(bans.lift(key, clock::now()))
+        let lifted = bans.lift(key, clock::now());
+        // What the key has used would ban it again with its next request.
+        let named = NamedKey::of_hash(key);
+        let clear = active.set_key(&named, None, clock::now());
+        if let Some(Err(why)) = wait_for(clear) {
+            warn!(
+                "limit {limit}: the counters of a key whose ban is lifted stay in the store: {why}"
+            );
+        }
+        Some(lifted)
+    }
+
+    fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult {
+        // Its own handle, as above.
+        let active = self.snapshot().limits.get(limit).map(Arc::clone);
+        let active = active.ok_or(KeyError::NoLimit)?;
+        let named = match which {
+            Which::Hash(key) => NamedKey::of_hash(*key),
+            Which::Values(values) => active
+                .name_key(values, &self.seed)
+                .map_err(KeyError::BadValues)?,
+        };
+        let now = clock::now();
+        let was_banned = is_banned(&active, named.key, now);
+        self.change_key(&active, &named, *change, now)?;
+        let now = clock::now();
+        Ok(KeyView {
+            key: named.key,
+            state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
+            now,
+            was_banned,
+        })
     }
 
     fn state(&self) -> Option<Condition> {
@@ -179,6 +218,62 @@ impl AdminView for Live {
     }
 }
 
+impl Live {
+    fn change_key(
+        &self,
+        active: &ActiveLimit,
+        named: &NamedKey,
+        change: Change,
+        now: Timestamp,
+    ) -> Result<(), KeyError> {
+        let bans = active.bans.as_ref().map(|active| &active.bans);
+        match change {
+            Change::Look => return Ok(()),
+            Change::Ban(length) => {
+                let bans = bans.ok_or(KeyError::NoBan)?;
+                let max = bans.rules().max();
+                if length > max {
+                    return Err(KeyError::LongBan(max));
+                }
+                let begun = bans.ban(named.key, length, now).banned();
+                return begun.map(drop).ok_or(KeyError::NoRoom);
+            }
+            Change::Clear | Change::Use(_) => {}
+        }
+        if active.is_shared() && !active.reaches_store(named) {
+            return Err(match named.is_by_values() {
+                false => KeyError::NeedsValues,
+                true => KeyError::Store("it was not reached yet".to_owned()),
+            });
+        }
+        if change == Change::Clear
+            && let Some(bans) = bans
+        {
+            bans.lift(named.key, now);
+        }
+        let set = active.set_key(named, change.used(), now);
+        wait_for(set)
+            .ok_or_else(no_runtime)?
+            .map(drop)
+            .map_err(KeyError::Store)
+    }
+}
+
+fn no_runtime() -> KeyError {
+    KeyError::Store("it cannot be asked here".to_owned())
+}
+
+fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
+    let bans = active.bans.as_ref();
+    bans.is_some_and(|active| active.bans.standing(key, now).is_some())
+}
+
+/// Waits for what may take a call of the store, on a thread that is made for waiting; `None` on a thread that belongs to no runtime.
+fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    Some(runtime.block_on(work))
+}
+
 impl From<ReloadReport> for ReloadView {
     fn from(report: ReloadReport) -> Self {
         Self {
@@ -225,6 +320,8 @@ fn show(pool: &Pool) -> OriginView {
         retries_not_granted: pool.budget.exhausted(),
         pending: queue.map_or(0, |queue| queue.waiting()),
         refused: queue.map_or(0, |queue| queue.refused()),
+        failures: pool.failures.totals(),
+        last_error: pool.failures.latest(),
     }
 }
 
@@ -241,5 +338,7 @@ fn show_server(server: &Server, now: Timestamp) -> ServerView {
         ejections: standing.ejections(),
         health_changes: standing.health_changes(),
         last_failure: standing.last_failure(),
+        failures: standing.failure_log.totals(),
+        last_error: standing.failure_log.latest(),
     }
 }

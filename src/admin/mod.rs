@@ -4,9 +4,10 @@
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
 //! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
-//! reads, but for the pardon of who is banned, the purge of what is stored, and the drain of a server.
+//! reads, but for the pardon of who is banned, changes of a key, the purge of what is stored, and the drain of a server.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER,
@@ -26,6 +27,7 @@ mod debts;
 mod exchanged;
 mod gateway;
 mod health;
+pub mod keys;
 mod metrics;
 mod origins;
 mod status;
@@ -36,6 +38,7 @@ pub mod view;
 
 use crate::cache::purge::Purge;
 use bans::Pardon;
+use keys::KeyRequest;
 use origins::Instruction;
 use token::Access;
 use top::Question;
@@ -65,6 +68,16 @@ enum Errand {
     Look(Question),
     Pardon(Pardon),
     Purge(Purge),
+    Key(KeyRequest),
+}
+
+/// Who asks, and what came behind the head.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    /// The other end of the connection.
+    pub peer: Option<SocketAddr>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl Walk {
@@ -75,6 +88,7 @@ impl Walk {
             Errand::Look(question) => question.page(view),
             Errand::Pardon(pardon) => pardon.page(view),
             Errand::Purge(purge) => cache::page(purge, view),
+            Errand::Key(request) => request.page(view),
         };
         dressed(page, &self.method)
     }
@@ -90,9 +104,9 @@ impl Walk {
 
 /// What becomes of `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
 #[must_use]
-pub fn answer(request: &Parts, view: &dyn AdminView) -> Answer {
+pub fn answer(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Answer {
     let method = &request.method;
-    match page(request, view) {
+    match page(request, sender, view) {
         Task::Show(page) => Answer::Ready(dressed(page, method)),
         Task::Walk(errand) => Answer::Walk(Walk {
             errand,
@@ -173,7 +187,7 @@ enum Task {
     Walk(Errand),
 }
 
-fn page(request: &Parts, view: &dyn AdminView) -> Task {
+fn page(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
     let path = request.uri.path();
     let open = matches!(path, "/healthz" | "/readyz");
     if !open
@@ -198,7 +212,7 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
         "/readyz" => |view| health::ready(view.readiness()),
         "/status" => |view| status::page(view),
         "/origins" => |view| origins::page(view),
-        _ => return walk(request, view),
+        _ => return walk(request, sender, view),
     };
     if is_reading(&request.method) {
         Task::Show(make(view))
@@ -207,7 +221,17 @@ fn page(request: &Parts, view: &dyn AdminView) -> Task {
     }
 }
 
-fn walk(request: &Parts, view: &dyn AdminView) -> Task {
+fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
+    if let Some(asked) = KeyRequest::of(request, sender) {
+        return match asked {
+            // What changes a key lets somebody in or keeps somebody out.
+            Ok(asked) if asked.is_change() && view.token().is_none() => {
+                Task::Show(keys::no_token())
+            }
+            Ok(asked) => Task::Walk(Errand::Key(asked)),
+            Err(page) => Task::Show(page),
+        };
+    }
     if let Some(asked) = Instruction::of(request.uri.path()) {
         return Task::Show(match asked {
             Ok(_) if request.method != Method::POST => origins::only_orders(),
@@ -242,6 +266,7 @@ fn walk(request: &Parts, view: &dyn AdminView) -> Task {
             let paths = concat!(
                 r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","#,
                 r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
+                r#""/limits/NAME/keys?value=VALUE","#,
                 r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
             );
             Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes()))

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::view::{AdminView, OriginView, ServerView};
 use super::{JSON, Page};
 use crate::config::rules::Role;
-use crate::origin::TryOutcome;
+use crate::origin::{FailureKind, LatestFailure, TryOutcome};
 use crate::record::exposition::Family;
 use crate::record::rfc3339;
 
@@ -39,6 +39,7 @@ pub(super) struct Origin {
     retries_not_granted: u64,
     pending: u32,
     refused: u64,
+    last_error: Option<LastError>,
 }
 
 #[derive(Serialize)]
@@ -51,12 +52,31 @@ struct Server {
     weight: u16,
     backup: bool,
     last_failure: Option<LastFailure>,
+    last_error: Option<LastError>,
 }
 
 #[derive(Serialize)]
 struct LastFailure {
     at: String,
     outcome: &'static str,
+}
+
+/// The latest failure with its cause, as the access log writes it.
+#[derive(Serialize)]
+struct LastError {
+    at: String,
+    failure: &'static str,
+    reason: String,
+}
+
+impl LastError {
+    fn of(latest: &LatestFailure) -> Self {
+        Self {
+            at: rfc3339::format(latest.at),
+            failure: latest.kind.as_str(),
+            reason: latest.reason.clone(),
+        }
+    }
 }
 
 impl Origin {
@@ -68,6 +88,7 @@ impl Origin {
             retries_not_granted: view.retries_not_granted,
             pending: view.pending,
             refused: view.refused,
+            last_error: view.last_error.as_ref().map(LastError::of),
         }
     }
 }
@@ -86,6 +107,7 @@ impl Server {
                 at: rfc3339::format(at),
                 outcome: outcome.as_str(),
             }),
+            last_error: view.last_error.as_ref().map(LastError::of),
         }
     }
 }
@@ -178,7 +200,7 @@ pub(super) fn no_token() -> Page {
 }
 
 /// What `/metrics` shows of origins.
-pub(super) fn families(origins: &[OriginView]) -> [Family; 10] {
+pub(super) fn families(origins: &[OriginView]) -> [Family; 11] {
     let each = |mut family: Family, value: fn(&ServerView) -> u64| {
         for origin in origins {
             for server in &origin.servers {
@@ -212,6 +234,7 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 10] {
         ),
         connections(origins),
         tries(origins),
+        failures(origins),
         each(
             Family::counter(
                 "sluicegate_origin_server_ejections_total",
@@ -299,6 +322,33 @@ fn tries(origins: &[OriginView]) -> Family {
     family
 }
 
+/// Kinds that never came have no series. `server` is empty where no server is to blame.
+fn failures(origins: &[OriginView]) -> Family {
+    let mut family = Family::counter(
+        "sluicegate_origin_failures_total",
+        "Failures of requests at an origin, by cause.",
+    );
+    let mut push = |origin: &str, server: &str, counts: &[u64]| {
+        for (kind, count) in FailureKind::ALL.into_iter().zip(counts) {
+            if *count > 0 {
+                let labels = [
+                    ("origin", origin),
+                    ("server", server),
+                    ("failure", kind.as_str()),
+                ];
+                family.push(&labels, *count);
+            }
+        }
+    };
+    for origin in origins {
+        push(&origin.name, "", &origin.failures);
+        for server in &origin.servers {
+            push(&origin.name, &server.address.to_string(), &server.failures);
+        }
+    }
+    family
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use std::sync::Arc;
@@ -324,6 +374,12 @@ pub(super) mod tests {
             ejections: 2,
             health_changes: 1,
             last_failure,
+            failures: FailureKind::ALL.map(|kind| u64::from(kind == FailureKind::Tls)),
+            last_error: last_failure.is_some().then(|| LatestFailure {
+                at: failed,
+                kind: FailureKind::TtfbTimeout,
+                reason: "no response head within 30s".to_owned(),
+            }),
         };
         vec![OriginView {
             name: Arc::from("app"),
@@ -335,6 +391,8 @@ pub(super) mod tests {
             retries_not_granted: 1,
             pending: 4,
             refused: 6,
+            failures: FailureKind::ALL.map(|kind| u64::from(kind == FailureKind::NoServer)),
+            last_error: None,
         }]
     }
 
@@ -346,15 +404,19 @@ pub(super) mod tests {
                 {
                     "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3,
                     "connections": 2, "weight": 1,
-                    "backup": false, "last_failure": null,
+                    "backup": false, "last_failure": null, "last_error": null,
                 },
                 {
                     "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3,
                     "connections": null, "weight": 1,
                     "backup": false, "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
+                    "last_error": {
+                        "at": "2026-11-21T07:10:38.000Z", "failure": "ttfb-timeout",
+                        "reason": "no response head within 30s",
+                    },
                 },
             ],
-            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6,
+            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6, "last_error": null,
         }])
     }
 

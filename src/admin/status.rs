@@ -13,6 +13,7 @@ use super::origins::Origin;
 use super::store::Store;
 use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView};
 use super::{Page, advice};
+use crate::config::MemoryPlan;
 use crate::record::access_log::Tallies;
 use crate::record::rfc3339;
 use crate::state::{Condition, Survival};
@@ -27,6 +28,7 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
         configuration: Configuration::of(view.configuration()),
         routes: view.routes(),
         requests_in_flight: view.recorder().metrics.requests_in_flight(),
+        memory: view.memory(),
         limits: view.limits().into_iter().map(Limit::of).collect(),
         state: view.state().map(State::of),
         store: view.store().map(Store::of),
@@ -52,6 +54,7 @@ struct Status {
     configuration: Configuration,
     routes: usize,
     requests_in_flight: u64,
+    memory: Option<MemoryPlan>,
     limits: Vec<Limit>,
     state: Option<State>,
     store: Option<Store>,

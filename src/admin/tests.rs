@@ -137,6 +137,10 @@ impl AdminView for Gateway {
         servers.pop()
     }
 
+    fn key(&self, _: &str, _: &keys::Which, _: &keys::Change) -> keys::KeyResult {
+        Err(keys::KeyError::NoLimit)
+    }
+
     fn routes(&self) -> usize {
         2
     }
@@ -227,7 +231,7 @@ fn send(
         request = request.header(AUTHORIZATION, value);
     }
     let (parts, ()) = request.body(()).expect("a request").into_parts();
-    let response = match answer(&parts, gateway) {
+    let response = match answer(&parts, &Sender::default(), gateway) {
         Answer::Ready(response) => response,
         Answer::Walk(walk) => walk.run(gateway),
     };
@@ -296,7 +300,7 @@ fn the_status_has_the_documented_shape() {
                 "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key" },
                 "pending_restart": ["server.threads"],
             },
-            "routes": 2, "requests_in_flight": 0,
+            "routes": 2, "requests_in_flight": 0, "memory": null,
             "limits": [{
                 "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
                 "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,
@@ -421,6 +425,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
                 "/limits/NAME/top",
                 "/limits/NAME/bans",
                 "/limits/NAME/bans/KEY",
+                "/limits/NAME/keys?value=VALUE",
                 "/cache/purge",
                 "/origins/NAME/servers/ADDRESS/drain",
                 "/origins/NAME/servers/ADDRESS/undrain"
@@ -529,7 +534,7 @@ fn a_second_walk_is_put_off() {
         .body(())
         .expect("a request")
         .into_parts();
-    let Answer::Walk(walk) = answer(&parts, &Gateway::new()) else {
+    let Answer::Walk(walk) = answer(&parts, &Sender::default(), &Gateway::new()) else {
         panic!("the top is read by a walk");
     };
     let response = walk.put_off();

@@ -15,12 +15,13 @@ use sluicegate_limiter::{
 use super::cache::CacheView;
 use super::certificates::CertificateView;
 pub use super::connections::ConnectionsView;
+use super::keys::{Change, KeyResult, Which};
 use super::origins::Order;
 use crate::acme::{Outcome, Standing};
 use crate::cache::purge::Purge;
 use crate::config::rules::{Name, Role, Weight};
-use crate::config::{Action, Share, algorithm_name};
-use crate::origin::{ServerState, TryOutcome};
+use crate::config::{Action, MemoryPlan, Share, algorithm_name};
+use crate::origin::{FailureKind, LatestFailure, ServerState, TryOutcome};
 use crate::record::Recorder;
 use crate::state::{Condition, Survival};
 use crate::store::{Debts, Exchanged, LinkView};
@@ -35,6 +36,10 @@ pub trait AdminView: Send + Sync {
     fn times(&self) -> Times;
     /// The configuration in use.
     fn configuration(&self) -> ConfigurationView;
+    /// The memory that the configuration may take; `None` before the first.
+    fn memory(&self) -> Option<MemoryPlan> {
+        None
+    }
     /// Every limit, sampled now.
     fn limits(&self) -> Vec<LimitView>;
     /// The limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
@@ -78,6 +83,11 @@ pub trait AdminView: Send + Sync {
     fn origins(&self) -> Vec<OriginView>;
     /// Carries out what the operator asks of a server; how it stands then. `None` where there is no such server.
     fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView>;
+    /// Names a key of a limit, and does to it what is asked; how it stands then.
+    ///
+    /// # Errors
+    /// Why that is not possible.
+    fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult;
     /// How many routes there are.
     fn routes(&self) -> usize;
     /// What requests are counted by.
@@ -322,10 +332,14 @@ pub struct OriginView {
     pub pending: u32,
     /// Requests that found none.
     pub refused: u64,
+    /// Failures that no server is to blame for, by [`FailureKind::ALL`].
+    pub failures: [u64; FailureKind::ALL.len()],
+    /// The latest of them.
+    pub last_error: Option<LatestFailure>,
 }
 
 /// A server of an origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
     /// Where it listens.
     pub address: SocketAddr,
@@ -347,4 +361,8 @@ pub struct ServerView {
     pub health_changes: u64,
     /// Its latest failure.
     pub last_failure: Option<(TryOutcome, Timestamp)>,
+    /// Failures by [`FailureKind::ALL`].
+    pub failures: [u64; FailureKind::ALL.len()],
+    /// The latest failure that was no answer, with its cause.
+    pub last_error: Option<LatestFailure>,
 }

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::gap::Why;
+use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;
 
@@ -40,6 +41,8 @@ pub enum BodyKind {
     Json,
     /// `application/x-www-form-urlencoded`.
     Form,
+    /// `multipart/form-data`.
+    Multipart,
 }
 
 /// The kind of a body with these fields.
@@ -65,6 +68,7 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
     match &*essence {
         _ if !in_utf8 => Err(Why::OtherType),
         "application/x-www-form-urlencoded" => Ok(BodyKind::Form),
+        "multipart/form-data" => Ok(BodyKind::Multipart),
         "application/json" => Ok(BodyKind::Json),
         other if other.starts_with("application/") && other.ends_with("+json") => {
             Ok(BodyKind::Json)
@@ -83,19 +87,24 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Why> {
     }
 }
 
-/// The bytes of a body of this kind.
-fn bytes<'a>(body: KnownBody<'a>, kind: BodyKind, headers: &HeaderMap) -> Result<&'a [u8], Why> {
+/// The bytes of a body, and its kind, which is one of these.
+fn bytes<'a>(
+    body: KnownBody<'a>,
+    kinds: &[BodyKind],
+    headers: &HeaderMap,
+) -> Result<(&'a [u8], BodyKind), Why> {
     match body {
         KnownBody::Whole([]) => return Err(Why::Absent),
         // The gateway reads the body wherever a key of the route asks for it.
         KnownBody::Unread => return Err(Why::Malformed),
         _ => {}
     }
-    if reading(headers)? != kind {
+    let kind = reading(headers)?;
+    if !kinds.contains(&kind) {
         return Err(Why::OtherType);
     }
     match body {
-        KnownBody::Whole(bytes) => Ok(bytes),
+        KnownBody::Whole(bytes) => Ok((bytes, kind)),
         KnownBody::TooLarge => Err(Why::TooLarge),
         KnownBody::OfOtherKind | KnownBody::Unread => Err(Why::OtherType),
     }
@@ -107,7 +116,40 @@ pub(super) fn form<'a>(
     headers: &HeaderMap,
     name: &str,
 ) -> Result<Value<'a>, Why> {
-    value::parameters(bytes(body, BodyKind::Form, headers)?, name.as_bytes())
+    match bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)? {
+        (bytes, BodyKind::Multipart) => multipart::find(bytes, headers, name),
+        (bytes, _) => value::parameters(bytes, name),
+    }
+}
+
+/// What a framework finds under `name` that looks into the body beside the query.
+///
+/// # Errors
+/// [`Why::Absent`] where it finds nothing, anything else where it may find something.
+pub(super) fn merged<'a>(
+    body: KnownBody<'a>,
+    headers: &HeaderMap,
+    name: &str,
+) -> Result<Value<'a>, Why> {
+    if matches!(body, KnownBody::Unread | KnownBody::Whole([])) {
+        return Err(Why::Absent);
+    }
+    match (reading(headers), body) {
+        (Ok(BodyKind::Json), KnownBody::Whole(text)) => value_at(text, &[Arc::from(name)]),
+        (Ok(BodyKind::Json), _) => Err(Why::Absent),
+        (Ok(_), _) => form(body, headers, name),
+        // A type that is not plain, and a form to some: of another charset, compressed, one of two.
+        (Err(why), _) if may_be_form(headers) => Err(why),
+        (Err(_), _) => Err(Why::Absent),
+    }
+}
+
+fn may_be_form(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
+    types.any(|field| {
+        let lower = field.as_bytes().to_ascii_lowercase();
+        lower.windows(4).any(|window| window == b"form")
+    })
 }
 
 /// The value that `pointer` leads to in JSON.
@@ -116,9 +158,13 @@ pub(super) fn json<'a>(
     headers: &HeaderMap,
     pointer: &Pointer,
 ) -> Result<Value<'a>, Why> {
-    let bytes = bytes(body, BodyKind::Json, headers)?;
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let found = Follow(&pointer.0)
+    let (bytes, _) = bytes(body, &[BodyKind::Json], headers)?;
+    value_at(bytes, &pointer.0)
+}
+
+fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, Why> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let found = Follow(steps)
         .deserialize(&mut deserializer)
         .and_then(|found| deserializer.end().map(|()| found))
         .map_err(|_| Why::Malformed)?;

@@ -96,22 +96,21 @@ pub(super) fn look(seats: &[Seat<'_>], now: Timestamp) -> ArrayVec<Decision, MAX
     woven(seats, &verdict, decisions)
 }
 
-/// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, and who decided.
+/// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, nothing where it would
+/// have let nobody pass, and who decided.
 pub(super) fn charge_in_shadow(
     seat: &Seat<'_>,
     pending: &mut Pending,
     now: Timestamp,
-) -> (Outcome, Vec<Note>) {
+) -> (Option<Verdict>, Vec<Note>) {
     let seats = Seats::from_iter([*seat]);
     let Ok(here) = judge(&seats, now) else {
-        // It would have let nobody pass.
-        return (Outcome::Refused { ask: 0, rate: 0 }, Vec::new());
+        return (None, Vec::new());
     };
-    let outcome = Verdict::of(here.decisions).outcome();
     if let Some(taken) = here.taken {
         Taken::from(taken).owe(&seats, pending, Voice::Heard);
     }
-    (outcome, here.notes)
+    (Some(Verdict::of(here.decisions)), here.notes)
 }
 
 impl Here {

@@ -5,10 +5,11 @@
 //! need not know why.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
-use sluicegate_limiter::{MAX_ASKS, Verdict};
+use sluicegate_limiter::{Counted, KeyHash, MAX_ASKS, Outcome, Verdict};
 
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
@@ -22,6 +23,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
     pub beside: Option<Box<Beside>>,
+    /// The key that the limit which refuses counts the request by; `None` where none refuses.
+    pub refused_key: Option<KeyHash>,
 }
 
 /// What a verdict alone does not say.
@@ -35,6 +38,8 @@ pub struct Beside {
     pub named: Vec<(u8, Name)>,
     /// What was found out about limits, at most a few for each limit of the route.
     pub notes: Vec<Note>,
+    /// The queues in which the request waits, at most one for each limit of the route.
+    pub queues: Vec<QueuePlace>,
     /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
     pub marks: Vec<Mark>,
 }
@@ -48,6 +53,21 @@ pub struct Mark {
     pub field: HeaderName,
     /// Its value: the limit's standing, as in `RateLimit`.
     pub value: HeaderValue,
+    /// Where the limit counts the key.
+    pub counted: Counted,
+}
+
+/// The place of a request in the queue of one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuePlace {
+    /// The limit.
+    pub limit: Name,
+    /// The key whose queue it is.
+    pub key: KeyHash,
+    /// How long until its turn, if nobody before it leaves.
+    pub delay: Duration,
+    /// How long after it the next one goes; `None` where other gateways may queue requests between the two.
+    pub spacing: Option<Duration>,
 }
 
 /// Something found out about a limit.
@@ -80,6 +100,8 @@ pub enum Finding {
     ShadowRatesRefused,
     /// It is decided in a store: who decided.
     Decided(Decider),
+    /// It let the request pass only because it marks or is in shadow: it had no room in a counter that new keys share.
+    OverflowRefused,
     /// Its overrides take the key out of it; nothing was asked.
     Unlimited,
     /// Its overrides block the key; nothing was asked of any limit.
@@ -93,6 +115,28 @@ impl Judged {
         Self {
             verdict,
             beside: None,
+            refused_key: None,
+        }
+    }
+
+    /// With the key of the limit that refuses, of those of the asks.
+    #[must_use]
+    pub(super) fn with_keys(mut self, key_of: impl FnOnce(usize) -> Option<KeyHash>) -> Self {
+        if let Outcome::Refused { ask, .. } = self.verdict.outcome() {
+            self.refused_key = key_of(ask);
+        }
+        self
+    }
+
+    /// The index on the route of the limit that refuses.
+    #[must_use]
+    pub fn refused_limit(&self) -> Option<usize> {
+        let Outcome::Refused { ask, .. } = self.verdict.outcome() else {
+            return None;
+        };
+        match &self.beside {
+            Some(beside) => beside.limit_of(ask),
+            None => Some(ask),
         }
     }
 
@@ -128,6 +172,12 @@ impl Judged {
                     limit: mark.limit,
                     finding: Finding::Marked,
                 });
+                if mark.counted == Counted::InOverflow {
+                    beside.notes.push(Note {
+                        limit: mark.limit,
+                        finding: Finding::OverflowRefused,
+                    });
+                }
                 beside.marks.push(mark);
             }
         }

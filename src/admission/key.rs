@@ -159,7 +159,7 @@ fn fill_in<'t>(
             }
             KeyPart::Host => hasher.part(facts.host.as_bytes()),
             KeyPart::Path => hasher.part(facts.path.as_bytes()),
-            KeyPart::Method => hasher.part(facts.method.as_str().as_bytes()),
+            KeyPart::Method => hasher.part(in_upper_case(facts.method).as_bytes()),
             KeyPart::Global => &mut *hasher,
             KeyPart::Value(part) => {
                 let found = normal_value(part, facts).map_err(|why| Lack {
@@ -171,6 +171,16 @@ fn fill_in<'t>(
         };
     }
     Ok(())
+}
+
+/// A method as routes compare it: without regard to case, since some origins take `post` for `POST`.
+pub(crate) fn in_upper_case(method: &Method) -> Cow<'_, str> {
+    let text = method.as_str();
+    if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        Cow::Owned(text.to_ascii_uppercase())
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// Hashes what stands for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen
@@ -300,6 +310,8 @@ mod tests {
         assert_ne!(hash("/a", Method::GET), hash("/a", Method::POST));
         assert_ne!(hash("/a", Method::GET), hash("/b", Method::GET));
         assert_eq!(hash("/a", Method::GET), hash("/a", Method::GET));
+        let lower = Method::from_bytes(b"get").expect("a method");
+        assert_eq!(hash("/a", Method::GET), hash("/a", lower));
     }
 
     /// Goal: `global` is one counter. Method: requests that differ in everything.

@@ -197,7 +197,7 @@ impl ActiveLimit {
     }
 
     /// Where it counts with other nodes; `None` where it counts by itself.
-    fn store(&self) -> Option<&Arc<Store>> {
+    pub(super) fn store(&self) -> Option<&Arc<Store>> {
         match &self.counts {
             Counts::Here => None,
             Counts::Exchanged(synced) => Some(synced.store()),

@@ -7,13 +7,19 @@
 //! A route whose limits are all plain is decided straight; `weighed` judges the others, and `barrier` has what stands before them:
 //! bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding takes a wait.
 
+mod alias;
 mod barrier;
 mod body;
+mod cookie;
+mod fold;
 mod gap;
 mod here;
+mod inspect;
 mod judged;
 mod key;
+mod key_values;
 mod limit;
+mod multipart;
 mod normal;
 mod overrides;
 mod pending;
@@ -37,9 +43,11 @@ use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp};
 pub use barrier::{Bar, Barred};
 pub use body::{BodyKind, KnownBody, reading as body_kind};
 pub use gap::{Gap, Gaps, Why};
-pub use judged::{Beside, Finding, Judged, Mark, Note};
-pub(crate) use key::normal_text;
+pub use inspect::{KeyState, NamedKey};
+pub use judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 pub use key::{KeySeed, RequestFacts, normal_value};
+pub(crate) use key::{in_upper_case, normal_text};
+pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::Found;
 pub use pending::Admitted;
@@ -84,6 +92,24 @@ impl Refused {
         }
     }
 
+    /// The index on the route of the limit that refuses.
+    #[must_use]
+    pub fn limit(&self) -> Option<usize> {
+        if let Some(barred) = self.barred() {
+            return Some(barred.limit.into());
+        }
+        self.judged()?.refused_limit()
+    }
+
+    /// The key that it counts the request by.
+    #[must_use]
+    pub fn key(&self) -> Option<KeyHash> {
+        match self.barred() {
+            Some(barred) => Some(barred.key),
+            None => self.judged()?.refused_key,
+        }
+    }
+
     /// What the client is told of instead of its standing.
     #[must_use]
     pub fn barred(&self) -> Option<&Barred> {
@@ -117,11 +143,13 @@ pub fn admit(
             .now_or_never()
             .unwrap_or(Admission::Unasked);
     }
-    let verdict = sluicegate_limiter::decide(&asks(limits, facts, seed, gaps), now);
+    let asks = asks(limits, facts, seed, gaps);
+    let verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(Admitted::settled(), Some(Judged::plain(verdict))),
         Outcome::Refused { .. } => {
-            Admission::Refused(Refused::ByLimit(Judged::plain(verdict), None))
+            let judged = Judged::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
+            Admission::Refused(Refused::ByLimit(judged, None))
         }
     }
 }
@@ -182,7 +210,10 @@ pub fn foresee_refusal(
     }
     let verdict = sluicegate_limiter::peek(&asks, now);
     let refused = matches!(verdict.outcome(), Outcome::Refused { .. });
-    refused.then(|| Refused::ByLimit(Judged::plain(verdict), None))
+    refused.then(|| {
+        let judged = Judged::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
+        Refused::ByLimit(judged, None)
+    })
 }
 
 /// What a request asks of limits that all of them are asked.

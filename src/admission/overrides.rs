@@ -111,6 +111,13 @@ impl Overrides {
         })
     }
 
+    /// The tier that a row gives this key, whose lowest bit the log does not have.
+    pub(super) fn of_row(&self, key: KeyHash) -> Option<&ActiveTier> {
+        let bits = key.bits();
+        let index = self.keys.get(&bits).or_else(|| self.keys.get(&(bits ^ 1)));
+        self.tier(*index?)
+    }
+
     /// The tier at `index`.
     pub(super) fn tier(&self, index: TierIndex) -> Option<&ActiveTier> {
         self.tiers.get(usize::from(index.0))

@@ -226,6 +226,7 @@ impl Charge {
         let dues: ArrayVec<Due, MAX_ASKS> = self.asked.iter().map(come_to).collect();
         let due = |ask: usize| dues.get(ask).copied().unwrap_or(Due::AsReserved);
         match self.made {
+            Made::Here(reservation) if stage == Stage::HeldBack => reservation.withdraw(now),
             Made::Here(reservation) => {
                 reservation.settle_each(now, due);
             }

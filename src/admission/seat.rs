@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp};
+use sluicegate_limiter::{
+    Ask, Counted, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict,
+};
 
 use super::barrier::Facing;
 use super::judged::{Finding, Mark, Note};
@@ -129,6 +131,7 @@ impl<'a> Seat<'a> {
             limit: self.limit,
             field: self.marks()?.clone(),
             value: self.active.items_for(self.tier).standing(decision),
+            counted: decision.counted(),
         })
     }
 
@@ -159,15 +162,15 @@ impl<'a> Seat<'a> {
         pending: &mut Pending,
         voice: Voice,
         now: Timestamp,
-    ) -> Outcome {
+    ) -> Verdict {
         if self.active.terms.is_none() && pending.is_under_way() {
-            return sluicegate_limiter::decide(&[ask], now).outcome();
+            return sluicegate_limiter::decide(&[ask], now);
         }
         let (verdict, reservation) = sluicegate_limiter::reserve(&[ask], now);
         if let Some(reservation) = reservation {
             pending.add(reservation, std::iter::once(self.owed()).collect(), voice);
         }
-        verdict.outcome()
+        verdict
     }
 
     /// Charges the limit if it is in shadow, and takes its permit.
@@ -184,18 +187,28 @@ impl<'a> Seat<'a> {
             Ok(permit) => permits.extend(permit),
             Err(_) => return vec![self.found(Finding::ShadowRefused)],
         }
-        let (outcome, mut notes) = match self.active.counts {
+        let (verdict, mut notes) = match self.active.counts {
             Counts::InStore(_) => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
             Counts::Exchanged(_) => here::charge_in_shadow(self, pending, now),
             Counts::Here => {
-                let outcome = self.charge_beside(self.ask, pending, Voice::Heard, now);
-                (outcome, Vec::new())
+                let verdict = self.charge_beside(self.ask, pending, Voice::Heard, now);
+                (Some(verdict), Vec::new())
             }
         };
-        notes.push(self.found(match outcome {
-            Outcome::Admitted => Finding::ShadowAdmitted,
-            Outcome::Refused { .. } => Finding::ShadowRefused,
+        // Without its store, a limit would let nobody pass.
+        let admits = verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
+        notes.push(self.found(match admits {
+            true => Finding::ShadowAdmitted,
+            false => Finding::ShadowRefused,
         }));
+        let decisions = verdict.iter().flat_map(|verdict| verdict.decisions());
+        notes.extend(
+            decisions
+                .filter(|decision| !admits && decision.counted() == Counted::InOverflow)
+                .map(|_| self.found(Finding::OverflowRefused)),
+        );
         notes
     }
 
@@ -205,8 +218,8 @@ impl<'a> Seat<'a> {
         pending: &mut Pending,
         now: Timestamp,
     ) -> Option<Note> {
-        let outcome = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
-        Some(self.found(by_rates(outcome)))
+        let verdict = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
+        Some(self.found(by_rates(verdict.outcome())))
     }
 
     /// As [`charge_shadow_rates`](Self::charge_shadow_rates), for a request that the limit itself refuses. What would be settled by

@@ -8,7 +8,7 @@
 //! Whoever stops waiting gives back what was charged here. Of the store's part [`store::reserve`] tells.
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Outcome, Timestamp, Verdict};
+use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Timestamp, Verdict};
 
 use super::barrier::Barred;
 use super::here::{self, TakenHere};
@@ -88,21 +88,21 @@ pub(super) async fn judge(seats: &Seats<'_>, now: Timestamp) -> Result<Said, Bar
     })
 }
 
-/// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, and who decided.
+/// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, nothing where it would
+/// have let nobody pass, and who decided.
 pub(super) async fn charge_in_shadow(
     seat: &Seat<'_>,
     pending: &mut Pending,
     now: Timestamp,
-) -> (Outcome, Vec<Note>) {
+) -> (Option<Verdict>, Vec<Note>) {
     let seats = Seats::from_iter([*seat]);
     let Ok(said) = judge(&seats, now).await else {
-        // It would have let nobody pass.
-        return (Outcome::Refused { ask: 0, rate: 0 }, Vec::new());
+        return (None, Vec::new());
     };
     if let Some(taken) = said.taken {
         taken.owe(&seats, pending, Voice::Heard);
     }
-    (said.verdict.outcome(), said.notes)
+    (Some(said.verdict), said.notes)
 }
 
 /// What [`judge`] would say of all `limits` of a route, which `asks` are about, if that is a refusal for which no store need be asked.
@@ -143,10 +143,12 @@ pub(super) fn foresee(limits: &RouteLimits, asks: &[Ask<'_>], now: Timestamp) ->
         notes,
         ..Beside::default()
     };
-    Some(Judged {
+    let judged = Judged {
         verdict: Verdict::of(decisions),
         beside: Some(Box::new(beside)),
-    })
+        refused_key: None,
+    };
+    Some(judged.with_keys(|ask| Some(asks.get(ask)?.key)))
 }
 
 impl Held {

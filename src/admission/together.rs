@@ -8,7 +8,9 @@
 //! again without it; each round exceeds one more mark, so there are at most as many rounds as limits, and one.
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, Judgement, MAX_ASKS, Permit, Reservation, Timestamp, Verdict};
+use sluicegate_limiter::{
+    Ask, Counted, Judgement, MAX_ASKS, Permit, Reservation, Timestamp, Verdict,
+};
 
 use super::barrier::{self, Barred};
 use super::here::{self, Here, TakenHere};
@@ -123,8 +125,10 @@ impl<'a> Together<'a> {
         let wait = self.said.verdict.retry_after().unwrap_or_default();
         let judged = self.seats.iter().zip(self.said.verdict.decisions());
         let refusing = judged.filter(|(seat, decision)| {
-            // Whoever exceeds a share of the limit may be far from the limit itself.
-            decision.outcome() != Judgement::Admitted && !self.said.fell_back(seat)
+            // Whoever exceeds a share of the limit, or meets what other keys used, may be far from the limit itself.
+            decision.outcome() != Judgement::Admitted
+                && decision.counted() == Counted::Alone
+                && !self.said.fell_back(seat)
         });
         let strikes = refusing.filter_map(|(seat, _)| seat.facing().strike(wait, now));
         strikes.max_by_key(|barred| barred.wait)

@@ -1,20 +1,20 @@
 //! Decides which value of a request a part of a key counts by.
 //!
-//! Two rules keep clients from choosing their counter. Whatever an origin may read as the same value is one value here: `%61` is
-//! `a`, in queries, paths and cookies, and quotes around a cookie are none. And a value that is there more than once is one only if
-//! all copies agree: origins differ in whether the first or the last counts, so neither may.
+//! Three rules keep clients from choosing their counter. Whatever an origin may read as the same value is one value here: `%61` is
+//! `a`, in queries, paths and cookies, and quotes around a cookie are none. A value that is there more than once is one only if all
+//! copies agree: origins differ in whether the first or the last counts, so neither may. And a name that an origin may take for the key's
+//! (`alias`) is a copy that does not agree.
 //!
 //! # Limits
 //! Of a value [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES) count.
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
-use http::header::COOKIE;
-
 use serde_json::Value as Json;
 
+use super::alias::{Likeness, Wanted};
 use super::body;
+use super::cookie;
 use super::gap::Why;
 use super::key::RequestFacts;
 use crate::bounds;
@@ -32,12 +32,20 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
             let fields = facts.headers.get_all(name).into_iter();
             only(fields.map(|field| Cow::Borrowed(field.as_bytes().trim_ascii())))
         }
-        ValueSource::Cookie(name) => only(cookies(facts.headers, name.as_bytes())),
-        ValueSource::Query(name) => query(facts.query, name.as_bytes()),
+        ValueSource::Cookie(name) => cookie::find(facts.headers, name),
+        ValueSource::Query(name) => beside(query(facts.query, name), || {
+            body::merged(facts.body, facts.headers, name)
+        }),
         ValueSource::PathParameter(name) => parameter(facts, name).ok_or(Why::Absent),
         ValueSource::Claim(pointer) => claim(facts, pointer),
-        ValueSource::Json(pointer) => body::json(facts.body, facts.headers, pointer),
-        ValueSource::Form(name) => body::form(facts.body, facts.headers, name),
+        ValueSource::Json(pointer) => {
+            beside(body::json(facts.body, facts.headers, pointer), || {
+                query(facts.query, &in_query(pointer))
+            })
+        }
+        ValueSource::Form(name) => beside(body::form(facts.body, facts.headers, name), || {
+            query(facts.query, name)
+        }),
         ValueSource::CertificateSubject => certificate(facts)
             .and_then(|certificate| certificate.subject.as_deref())
             .map(|subject| Cow::Borrowed(subject.as_bytes()))
@@ -59,19 +67,49 @@ fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
     facts.secured?.certificate.as_ref()
 }
 
+/// What the place that a key names and the place that some frameworks merge with it agree on: Servlet, PHP, Rails, Flask and Go read the
+/// query and the body's parameters as one, and differ in which comes first.
+fn beside<'a>(
+    found: Result<Value<'a>, Why>,
+    other: impl FnOnce() -> Result<Value<'a>, Why>,
+) -> Result<Value<'a>, Why> {
+    match other() {
+        Err(Why::Absent) => found,
+        other if other.is_ok() && other == found => found,
+        _ => Err(Why::Repeated),
+    }
+}
+
+/// How a query writes what a pointer leads to: `user[phone]`.
+fn in_query(pointer: &Pointer) -> Cow<'_, str> {
+    match &*pointer.0 {
+        [name] => Cow::Borrowed(name),
+        steps => {
+            let (first, rest) = steps
+                .split_first()
+                .map_or(("", steps), |(first, rest)| (&**first, rest));
+            let nested = rest.iter().map(|step| format!("[{step}]"));
+            Cow::Owned(first.to_owned() + &nested.collect::<String>())
+        }
+    }
+}
+
 /// What all copies agree on.
-fn only<'a>(values: impl Iterator<Item = Value<'a>>) -> Result<Value<'a>, Why> {
-    values
-        .map(Ok)
-        .reduce(|one, other| {
-            let one = one?;
-            if other.is_ok_and(|other| other == one) {
-                Ok(one)
-            } else {
-                Err(Why::Repeated)
-            }
-        })
-        .unwrap_or(Err(Why::Absent))
+fn only<'a>(mut values: impl Iterator<Item = Value<'a>>) -> Result<Value<'a>, Why> {
+    let first = values.next().ok_or(Why::Absent)?;
+    values.try_fold(first, |found, other| agreed(Ok(found), other))
+}
+
+/// What the copies found so far and one more agree on.
+pub(super) fn agreed<'a>(
+    found: Result<Value<'a>, Why>,
+    other: Value<'a>,
+) -> Result<Value<'a>, Why> {
+    match found {
+        Err(Why::Absent) => Ok(other),
+        Ok(value) if value == other => Ok(value),
+        _ => Err(Why::Repeated),
+    }
 }
 
 fn cut(value: Value<'_>) -> Value<'_> {
@@ -85,57 +123,52 @@ fn cut(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// Every cookie of this name. RFC 9113 §8.2.3: in HTTP/2 they may come in several fields.
-fn cookies<'a>(headers: &'a HeaderMap, name: &[u8]) -> impl Iterator<Item = Value<'a>> {
-    let pairs = headers
-        .get_all(COOKIE)
-        .into_iter()
-        .flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
-    pairs.filter_map(move |pair| {
-        let (found, value) = cut_at(pair, b'=')?;
-        // Common origins percent-decode values, and drop quotes around them.
-        (found.trim_ascii() == name).then(|| decode(unquoted(value.trim_ascii()), Plus::Kept))
-    })
-}
-
-fn unquoted(value: &[u8]) -> &[u8] {
-    value
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_suffix(b"\""))
-        .unwrap_or(value)
-}
-
 /// The value of a query parameter.
-fn query<'a>(query: &'a str, name: &[u8]) -> Result<Value<'a>, Why> {
+fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, Why> {
     if query.contains('#') {
         // RFC 3986 §3.4: a query has none. Some origins cut there, others do not.
         return Err(Why::Malformed);
     }
-    parameters(query.as_bytes(), name)
+    let found = parameters(query.as_bytes(), name)?;
+    match query.split_once('?') {
+        // What splits the target at every `?` ends the query at the second.
+        Some((before, _)) => match parameters(before.as_bytes(), name) {
+            Ok(other) if other != found => Err(Why::Repeated),
+            _ => Ok(found),
+        },
+        None => Ok(found),
+    }
 }
 
 /// The value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
-pub(super) fn parameters<'a>(text: &'a [u8], name: &[u8]) -> Result<Value<'a>, Why> {
-    let plainly = only(pairs(text, b"&", name));
+pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, Why> {
+    let wanted = Wanted::new(name);
+    let plainly = among(text, b"&", &wanted);
     if !text.contains(&b';') {
         return plainly;
     }
-    match (plainly, only(pairs(text, b"&;", name))) {
+    match (plainly, among(text, b"&;", &wanted)) {
         (Ok(one), Ok(other)) if one == other => Ok(one),
         (Err(Why::Absent), Err(Why::Absent)) => Err(Why::Absent),
         _ => Err(Why::Repeated),
     }
 }
 
-/// Every value of `name` in `name=value&…`; a name alone has an empty value.
-fn pairs<'a>(text: &'a [u8], ends: &[u8], name: &[u8]) -> impl Iterator<Item = Value<'a>> {
-    let pairs = text.split(|byte| ends.contains(byte));
-    pairs.filter_map(move |pair| {
-        let (found, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
+/// What all parameters of a name agree on in `name=value&…`; a name alone has an empty value. A name that an origin may take for it makes
+/// the value one of several.
+fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'a>, Why> {
+    let mut found = Err(Why::Absent);
+    for pair in text.split(|byte| ends.contains(byte)) {
+        let (name, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
         // An empty pair is none, as in `a=1&&b=2`.
-        let is_named = !pair.is_empty() && *decode(found, Plus::Space) == *name;
-        is_named.then(|| decode(value, Plus::Space))
-    })
+        match wanted.likeness(&decode(name, Plus::Space)) {
+            _ if pair.is_empty() => {}
+            Likeness::Other => {}
+            Likeness::Alias => return Err(Why::Repeated),
+            Likeness::Same => found = Ok(agreed(found, decode(value, Plus::Space))?),
+        }
+    }
+    found
 }
 
 /// The value of a claim: what a token has as text, number or boolean.
@@ -143,6 +176,7 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
     let claims = facts.token.claims(facts.now).map_err(|why| match why {
         NoClaims::Absent => Why::Absent,
         NoClaims::Repeated => Why::Repeated,
+        NoClaims::Malformed => Why::Malformed,
         NoClaims::Unverified => Why::Unverified,
     })?;
     let (first, rest) = pointer.0.split_first().ok_or(Why::Absent)?;
@@ -176,15 +210,15 @@ fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Option<Value<'a>> {
 
 /// What `+` means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plus {
+pub(super) enum Plus {
     /// A plus.
     Kept,
     /// A space, as forms write it.
     Space,
 }
 
-/// Decodes `%61`; what is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
-fn decode(text: &[u8], plus: Plus) -> Value<'_> {
+/// Decodes `%61`, and `%u0061` as ASP.NET does; what is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
+pub(super) fn decode(text: &[u8], plus: Plus) -> Value<'_> {
     let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == Plus::Kept);
     if text.iter().all(plain) {
         return Cow::Borrowed(text);
@@ -197,6 +231,10 @@ fn decode(text: &[u8], plus: Plus) -> Value<'_> {
             (b'%', Some(byte)) => {
                 decoded.push(byte);
                 rest = &behind[2..];
+            }
+            (b'%', None) if let Some(letter) = escaped_letter(behind) => {
+                decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = &behind[5..];
             }
             (b'+', _) if plus == Plus::Space => decoded.push(b' '),
             _ => decoded.push(*first),
@@ -212,28 +250,29 @@ fn escaped(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-fn cut_at(bytes: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
+/// The character that `u` and four hexadecimal digits spell.
+fn escaped_letter(text: &[u8]) -> Option<char> {
+    let [b'u' | b'U', digits @ ..] = text else {
+        return None;
+    };
+    let (high, low) = (escaped(digits)?, escaped(digits.get(2..)?)?);
+    let unit = u32::from(high) << 8 | u32::from(low);
+    Some(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
+}
+
+pub(super) fn cut_at(bytes: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
     let at = bytes.iter().position(|byte| *byte == mark)?;
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
 
     fn asked(text: &str) -> Result<String, Why> {
-        query(text, b"phone").map(|value| String::from_utf8_lossy(&value).into_owned())
-    }
-
-    fn cookie(fields: &[&'static str]) -> Result<String, Why> {
-        let mut headers = HeaderMap::new();
-        for field in fields {
-            headers.append(COOKIE, HeaderValue::from_static(field));
-        }
-        only(cookies(&headers, b"sid")).map(|value| String::from_utf8_lossy(&value).into_owned())
+        query(text, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
     }
 
     /// Goal: spellings of one query value share a counter. Method: each with the value that it means.
@@ -273,18 +312,34 @@ mod tests {
         }
     }
 
-    /// Goal: cookies follow the same rules. Method: one field and several, quotes, escapes, copies.
+    /// Goal: no name that an origin takes for the parameter gives it another value. Method: a name of each kind, beside the plain one and
+    /// alone; `alias` has the others.
     #[test]
-    fn a_cookie_is_one_value_or_none() {
-        assert_eq!(cookie(&["a=1; sid=x"]).as_deref(), Ok("x"));
-        assert_eq!(cookie(&["a=1", "sid=\"x\""]).as_deref(), Ok("x"));
-        assert_eq!(cookie(&["sid=%78;sid=x"]).as_deref(), Ok("x"));
-        assert_eq!(cookie(&["sid="]).as_deref(), Ok(""));
-        assert_eq!(cookie(&["sid=a=b+c"]).as_deref(), Ok("a=b+c"));
-        assert_eq!(cookie(&["sid=x; sid=y"]), Err(Why::Repeated));
-        assert_eq!(cookie(&["sid=x", "sid=y"]), Err(Why::Repeated));
-        assert_eq!(cookie(&["SID=x; sid"]), Err(Why::Absent));
-        assert_eq!(cookie(&[]), Err(Why::Absent));
+    fn a_name_that_becomes_the_name_is_a_copy() {
+        for trick in [
+            "+phone=2",
+            "phone%00=2",
+            "phone[]=2",
+            "[phone]=2",
+            "phone]=2",
+            "phone.x=2",
+            "Phone=2",
+            "%EF%BD%90hone=2",
+            "?phone=2",
+            "ph%u0151ne=2",
+            "a;phone%00=2",
+        ] {
+            for text in [
+                trick.to_owned(),
+                format!("phone=1&{trick}"),
+                format!("{trick}&phone=1"),
+            ] {
+                assert_eq!(asked(&text), Err(Why::Repeated), "{text}");
+            }
+        }
+        assert_eq!(asked("%u0070hone=%u0031").as_deref(), Ok("1"));
+        assert_eq!(asked("phone=1?phone=2"), Err(Why::Repeated));
+        assert_eq!(asked("a=?b&phone=1").as_deref(), Ok("1"));
     }
 
     proptest! {
@@ -292,7 +347,7 @@ mod tests {
         #[test]
         fn every_text_decodes(text in "[a%+0-9;&=#]{0,24}") {
             prop_assert!(decode(text.as_bytes(), Plus::Space).len() <= text.len());
-            let _ = query(&text, b"a");
+            let _ = query(&text, "a");
         }
     }
 }

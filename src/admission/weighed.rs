@@ -13,11 +13,14 @@
 //!
 //! Rates in shadow stand for the rates of their limit. So they also see what these refuse, unless another limit refuses it too.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Judgement, MAX_ASKS, Timestamp, Verdict};
+use sluicegate_limiter::{Cost, Decision, Judgement, MAX_ASKS, Rate, Timestamp, Verdict};
 
 use super::gap::Gaps;
-use super::judged::{Beside, Finding, Judged, Mark, Note};
+use super::judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 use super::key::{KeySeed, RequestFacts};
 use super::pending::{Admitted, Pending, Voice};
 use super::route::RouteLimits;
@@ -122,12 +125,15 @@ impl<'a> Plan<'a> {
             tiers: seats.iter().map(|seat| seat.tier).collect(),
             named,
             notes,
+            queues: queues(&seats, &said.verdict),
             marks: Vec::new(),
         });
         let mut judged = Judged {
             verdict: said.verdict,
             beside: Some(beside),
-        };
+            refused_key: None,
+        }
+        .with_keys(|ask| Some(seats.get(ask)?.ask.key));
         judged.note(said.notes);
         let Some(taken) = said.taken else {
             for seat in &faced {
@@ -162,6 +168,38 @@ fn only_refusal(verdict: &Verdict, seats: &Seats<'_>, limit: u8) -> bool {
     refusing.next().is_some_and(|(seat, _)| seat.limit == limit) && refusing.next().is_none()
 }
 
+/// The queues in which limits hold an admitted request back.
+fn queues(seats: &Seats<'_>, verdict: &Verdict) -> Vec<QueuePlace> {
+    if verdict.delay().is_zero() {
+        return Vec::new();
+    }
+    let judged = seats.iter().zip(verdict.decisions());
+    judged
+        .filter(|(_, decision)| !decision.delay().is_zero())
+        .map(|(seat, decision)| QueuePlace {
+            limit: Arc::clone(&seat.active.name),
+            key: seat.ask.key,
+            delay: decision.delay(),
+            spacing: seat
+                .is_local()
+                .then(|| spacing(decision, seat.ask.cost))
+                .flatten(),
+        })
+        .collect()
+}
+
+/// How long one request of this cost keeps the next one of its queue waiting: as long as its cost drains, by the slowest rate.
+fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
+    let drains = |rate: Rate| {
+        Duration::from_secs(rate.period().as_secs().into()) * cost.get() / rate.count()
+    };
+    decision
+        .standings()
+        .iter()
+        .map(|standing| drains(standing.rate))
+        .max()
+}
+
 /// Nothing was asked, and the notes say why.
 #[cold]
 fn nothing_asked(notes: Vec<Note>, named: Vec<(u8, Name)>) -> Judged {
@@ -173,5 +211,6 @@ fn nothing_asked(notes: Vec<Note>, named: Vec<(u8, Name)>) -> Judged {
     Judged {
         verdict: sluicegate_limiter::peek(&[], Timestamp::default()),
         beside: Some(Box::new(beside)),
+        refused_key: None,
     }
 }

@@ -1,4 +1,6 @@
 //! `sluicegate man` and `sluicegate completions SHELL`: made from the definition of the command line, when the package is.
+//!
+//! The man page ends with sections that no definition holds (FILES, SIGNALS, …); their texts lie in `manual/`, in the format of man(7).
 
 use std::io::Write;
 
@@ -32,8 +34,21 @@ pub(super) fn man() -> u8 {
         }
         page.extend(b".fi\n");
     }
+    for (title, text) in SECTIONS {
+        page.extend(format!(".SH {title}\n{text}").into_bytes());
+    }
     write(rendered.map(|()| page))
 }
+
+/// Sections that the command line does not define, each with its title and its text in man(7).
+const SECTIONS: [(&str, &str); 6] = [
+    ("FILES", include_str!("manual/files.man")),
+    ("ENVIRONMENT", include_str!("manual/environment.man")),
+    ("SIGNALS", include_str!("manual/signals.man")),
+    ("EXIT STATUS", include_str!("manual/exit_status.man")),
+    ("EXAMPLES", include_str!("manual/examples.man")),
+    ("SEE ALSO", include_str!("manual/see_also.man")),
+];
 
 /// All but the list of commands, which names a page for each: there is this one.
 fn head(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {

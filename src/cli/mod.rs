@@ -3,8 +3,10 @@
 mod check;
 mod demo;
 mod explain;
+mod key;
 mod manual;
 mod ping;
+mod process_log;
 mod run;
 mod schema;
 mod store;
@@ -64,6 +66,15 @@ enum Command {
         #[command(subcommand)]
         command: StoreCommand,
     },
+    /// Turn the values of a key into its hash, as the access log has it, and say how it stands in the running gateway.
+    Key {
+        /// The configuration that the gateway runs with.
+        file: PathBuf,
+        /// The limit.
+        limit: String,
+        /// The value of each part of the limit's key, in its order.
+        values: Vec<String>,
+    },
     /// Write the JSON Schema of the configuration, for editors.
     Schema,
     /// Write the man page, in the format of man(1).
@@ -112,6 +123,11 @@ pub fn main() -> ExitCode {
             Command::Store {
                 command: StoreCommand::Check { file },
             } => store::check(&file),
+            Command::Key {
+                file,
+                limit,
+                values,
+            } => key::key(&file, &limit, &values),
             Command::Schema => schema::schema(),
             Command::Man => manual::man(),
             Command::Completions { shell } => manual::completions(shell),
@@ -133,17 +149,4 @@ pub fn main() -> ExitCode {
 )]
 fn tell(message: &dyn std::fmt::Display) {
     eprintln!("{message}");
-}
-
-/// Logs to the standard error; `SLUICEGATE_LOG` sets the level, `info` unless told.
-fn start_process_log() {
-    let environment = env_logger::Env::new().filter_or(
-        "SLUICEGATE_LOG",
-        // What becomes of a request at the cache is in the access log; here a client could write a line for each that it breaks off.
-        // Idle connections to origins are Pingora's to look after: it calls it an error when one is wanted just while it is being looked
-        // at, which costs a new connection and nobody anything else, and a warning when one is closed, without a word whose it was.
-        "info,pingora=warn,pingora_core=warn,pingora_core::connectors=off,pingora_proxy=warn,pingora_proxy::proxy_cache=off",
-    );
-    // Only fails when a logger is installed already, which then logs.
-    let _ = env_logger::Builder::from_env(environment).try_init();
 }

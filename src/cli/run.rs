@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{FAILED, USAGE, start_process_log, tell};
+use super::{FAILED, USAGE, process_log, tell};
 use crate::config::{self, Loaded};
 use crate::server::{self, Begin};
 
@@ -15,7 +15,7 @@ pub(super) fn run(file: &Path, begin: Begin) -> u8 {
             return USAGE;
         }
     };
-    start_process_log();
+    process_log::start();
     if !warnings.is_empty() {
         tell(&warnings);
     }

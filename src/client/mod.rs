@@ -5,6 +5,8 @@
 //! the hop before it. The walk goes on for as long as the hops are trusted and ends at the first that is not. What stands to
 //! the left of that was written by someone whom nobody vouches for, and is never looked at.
 //!
+//! What else such hops may say, and which fields nobody may, decides [`FieldPolicy`].
+//!
 //! # Invariants
 //!
 //! 1. From a peer that is not trusted, no header changes the answer.
@@ -21,10 +23,12 @@
 mod certificate;
 mod chain;
 mod cidrs;
+mod field_policy;
 mod ja4;
 mod lists;
 mod node;
 pub mod prefix;
+mod proxy_fields;
 mod request_id;
 mod secured;
 #[cfg(test)]
@@ -40,15 +44,16 @@ use ipnet::IpNet;
 
 pub use self::certificate::ClientCertificate;
 pub use self::cidrs::{Cidrs, PrefixLength};
+pub use self::field_policy::{FieldPolicy, FieldReview, X_FORWARDED_FOR, X_FORWARDED_PROTO};
+pub use self::field_policy::{is_never_received, told_about_url};
 pub use self::ja4::ja4;
 pub use self::lists::{Effect, Lists, Standing};
 pub use self::prefix::{Prefix, PrefixBits, prefix};
+pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
 pub use self::secured::{Asked, Peer, Scheme, Secured};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};
-
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -43,6 +43,7 @@ mod tests {
         let rules = ClientRules {
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a block")],
             forwarded: ForwardedSource::XForwardedFor,
+            trusted_headers: Vec::new(),
             request_id: Some(name.clone()),
             lists: ListUse::default(),
         };

@@ -12,6 +12,7 @@ fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
         lists: crate::config::rules::ListUse::default(),
         trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),
         forwarded,
+        trusted_headers: Vec::new(),
     }
 }
 

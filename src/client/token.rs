@@ -13,6 +13,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
@@ -95,6 +97,8 @@ pub enum NoClaims {
     Absent,
     /// It has several.
     Repeated,
+    /// It has one that origins read in different ways.
+    Malformed,
     /// Its token is not verified: malformed, of another key, expired, for somebody else.
     Unverified,
 }
@@ -203,19 +207,51 @@ impl<'a> Presented<'a> {
             .map_err(|why| *why)
     }
 
-    /// RFC 6750 §2.1: the scheme, which ignores case, then the token.
+    /// RFC 6750 §2.1: the scheme, which ignores case, blanks, then the token.
+    ///
+    /// Some origins take any white space behind the scheme, any scheme, or the first of several words; some decode more than RFC 7515
+    /// allows. A field in which one of them may find a token is not a field without one.
     fn bearer(&self) -> Result<&'a [u8], NoClaims> {
-        const SCHEME: &[u8] = b"bearer ";
         let mut fields = self.headers.get_all(AUTHORIZATION).into_iter();
         let field = fields.next().ok_or(NoClaims::Absent)?.as_bytes();
         if fields.next().is_some() {
             return Err(NoClaims::Repeated);
         }
-        match field.split_at_checked(SCHEME.len()) {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case(SCHEME) => Ok(token.trim_ascii()),
-            _ => Err(NoClaims::Absent),
+        let field = field.trim_ascii();
+        let mut words = field.split(|byte| !byte.is_ascii_graphic());
+        let scheme = words.next().unwrap_or_default();
+        let behind = field[scheme.len()..].trim_ascii();
+        let is_bearer = scheme.eq_ignore_ascii_case(b"bearer");
+        let blanks = &field[scheme.len()..field.len() - behind.len()];
+        let is_plain = blanks.iter().all(|byte| *byte == b' ');
+        if is_bearer && is_plain && !behind.is_empty() && is_compact(behind) {
+            return Ok(behind);
+        }
+        let mut pieces = field.split(|byte| !byte.is_ascii_graphic() || b",=:;\"'".contains(byte));
+        if is_bearer || pieces.any(is_token_like) {
+            Err(NoClaims::Malformed)
+        } else {
+            Err(NoClaims::Absent)
         }
     }
+}
+
+/// RFC 7515 §7.1: parts in base64url without padding, in a token that is not too long to be verified.
+fn is_compact(token: &[u8]) -> bool {
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let signature = token
+        .rsplit(|byte| *byte == b'.')
+        .next()
+        .unwrap_or_default();
+    token.len() <= bounds::TOKEN_BYTES
+        && token.split(|byte| *byte == b'.').all(|part| part.iter().all(is_base64))
+        // Lenient decoders drop bits at the end that strict ones refuse.
+        && URL_SAFE_NO_PAD.decode(signature).is_ok()
+}
+
+/// Whether it may be a JWT to somebody: three parts, of which the first is an object in base64.
+fn is_token_like(piece: &[u8]) -> bool {
+    piece.iter().filter(|byte| **byte == b'.').count() >= 2 && piece.starts_with(b"ey")
 }
 
 fn single(text: &str, settings: &TokenSettings) -> Result<VerifyingKey, KeyError> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use toml::de::DeTable;
 
+use super::cycle;
 use super::form::Forms;
 use super::overlap;
 use super::problem::{Problem, Problems, Severity};
@@ -244,11 +245,16 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);
     cache::check(cache.as_ref(), &routes, report);
+    cycle::check(&origins, &defined.origins, &listeners, report);
     overlap::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);
         references::check_tier_fields(client, &limits, &defined, report);
+        if let Some(server) = &server {
+            let overrides = server.defence.override_fields;
+            references::check_received(client, overrides, &limits, &routes, &defined, report);
+        }
     }
 
     // With no error every table was read, so nothing below is left out.

@@ -3,17 +3,18 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use phonenumber::country;
-
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::Normaliser;
 use super::suggest;
+use crate::telephony::{self, Region};
 
 /// As they are written.
-const FORMS: &str = "lower, trim, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
+const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
 
-const NAMES: [&str; 7] = ["lower", "trim", "email", "e164", "first", "before", "after"];
+const NAMES: [&str; 8] = [
+    "lower", "trim", "fold", "email", "e164", "first", "before", "after",
+];
 
 /// Most of one part: more say nothing that fewer could not.
 const MOST: usize = 8;
@@ -68,11 +69,12 @@ fn one(text: &str) -> Result<Normaliser, Mistake> {
     match name {
         "lower" => plain(Normaliser::Lower),
         "trim" => plain(Normaliser::Trim),
+        "fold" => plain(Normaliser::Fold),
         "email" => plain(Normaliser::Email),
         "e164" => {
             let region = region(argument)?;
-            // The numbering plans are unpacked at their first use: now, rather than while a request waits.
-            drop(phonenumber::parse(region, "+16502530000"));
+            // The numbering plan is compiled at its first use: now, rather than while a request waits.
+            drop(telephony::e164("0", region));
             Ok(Normaliser::E164(region))
         }
         "first" => count(argument).map(Normaliser::First),
@@ -92,7 +94,7 @@ fn unknown(text: &str, name: &str) -> Mistake {
 }
 
 /// The country of numbers that are written without one.
-fn region(text: &str) -> Result<Option<country::Id>, Mistake> {
+fn region(text: &str) -> Result<Option<Region>, Mistake> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -60,6 +60,14 @@ impl Mistake {
         }
     }
 
+    /// Returns it in one sentence.
+    pub(super) fn to_text(&self) -> String {
+        match &self.advice {
+            Some(advice) => format!("{}; {advice}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// A mistake with what to write instead.
     pub(super) fn with_advice(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {

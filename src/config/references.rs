@@ -4,14 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use http::HeaderName;
+
 use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
-use super::rules::{KeyPart, LimitRules, Name, ValuePart, ValueSource};
+use super::rules::{KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource};
 use super::second::Seconds;
 use super::section::is_name;
 use super::suggest;
 use super::tables::client::Client;
 use super::tables::route::Route;
+use crate::client::is_never_received;
 
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
 /// are all misspelt the rest would take minutes.
@@ -281,5 +284,40 @@ pub(super) fn check_trust(
             ),
             "write the addresses of your own proxies",
         );
+    }
+}
+
+/// Warns of fields that decide something and never arrive: proxies write them, and none is said to.
+pub(super) fn check_received(
+    client: &Client,
+    overrides: OverrideFields,
+    limits: &BTreeMap<Name, LimitRules>,
+    routes: &[Route],
+    defined: &Defined,
+    report: &Report<'_>,
+) {
+    let warn = |place: &Place, name: &HeaderName| {
+        if is_never_received(name, &client.rules, overrides) {
+            report.warning(
+                place,
+                format!("{name} is removed from every request, since only a proxy may say it and none is said to"),
+                format!("write [client] trusted_headers = [\"x-forwarded-proto\", \"{name}\"] if your proxies write it in every request"),
+            );
+        }
+    };
+    for (name, limit) in limits {
+        let Some(place) = defined.limits.get(name) else {
+            continue;
+        };
+        for value in limit.values_read() {
+            if let ValueSource::Header(field) = &value.source {
+                warn(place, field);
+            }
+        }
+    }
+    for route in routes {
+        for (field, _) in route.rules.iter().flat_map(|rules| &rules.matches.headers) {
+            warn(&route.place, field);
+        }
     }
 }

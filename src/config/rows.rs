@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::rules::KeyPart;
+use crate::admission::{in_upper_case, normal_text};
 use crate::client::{PrefixBits, prefix};
 use crate::route::{NormalPath, host};
 
@@ -122,14 +123,14 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
                 )
             }),
         KeyPart::Method => http::Method::from_bytes(text.as_bytes())
-            .map(|method| method.as_str().as_bytes().to_vec())
+            .map(|method| in_upper_case(&method).as_bytes().to_vec())
             .map_err(|_| {
                 Mistake::with_advice(
                     format!("{} is no method", quoted(text)),
                     "write one such as POST",
                 )
             }),
-        KeyPart::Value(part) => crate::admission::normal_text(part, text).ok_or_else(|| {
+        KeyPart::Value(part) => normal_text(part, text).ok_or_else(|| {
             Mistake::with_advice(
                 format!("{} is no value of {part}", quoted(text)),
                 "write it as a request would have it",
@@ -140,6 +141,14 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
             "change its rates",
         )),
     }
+}
+
+/// As [`counted_by`], with the mistake in words.
+///
+/// # Errors
+/// What is wrong with the value, and what to write instead.
+pub(crate) fn counted_value(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
+    counted_by(part, text).map_err(|mistake| mistake.to_text())
 }
 
 /// An address where the key takes whole addresses, else the network that the key counts by.

@@ -43,7 +43,7 @@ pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
 pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use self::compress::{Coding, CompressRules, Effort};
 pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
-pub use self::defence::{DefenceRules, OverrideFields};
+pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
@@ -142,6 +142,8 @@ pub struct ClientRules {
     pub trusted_proxies: Vec<IpNet>,
     /// Which header carries the chain.
     pub forwarded: ForwardedSource,
+    /// Which other fields of proxies they write themselves; default `X-Forwarded-Proto`.
+    pub trusted_headers: Vec<TrustedHeader>,
     /// The header in which they name requests; default none, every request gets an id of the gateway's.
     pub request_id: Option<HeaderName>,
     /// The lists that apply to every route.
@@ -195,6 +197,20 @@ pub struct AdminRules {
 pub struct LogRules {
     /// Where access lines go.
     pub access: AccessLogTarget,
+    /// How the key of a request that a limit refused is written.
+    pub keys: LoggedKeys,
+}
+
+/// How access lines show the key of a request that a limit refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedKeys {
+    /// By its hash alone, the default.
+    #[default]
+    Hash,
+    /// With its values, most of each hidden.
+    Masked,
+    /// With its values.
+    Plain,
 }
 
 /// Where access lines go.

@@ -1,9 +1,9 @@
-//! The six questions that reading a configuration asks the machine; all else is in its text.
+//! The seven questions that reading a configuration asks the machine; all else is in its text.
 //!
 //! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -31,6 +31,11 @@ pub trait Surroundings {
 
     /// How many threads can run at once, at least 1.
     fn cores(&self) -> usize;
+
+    /// Whether an address is this machine's.
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        address.is_loopback()
+    }
 
     /// Whether this build tells collectors of spans: its feature `otlp`.
     fn exports_spans(&self) -> bool {
@@ -68,6 +73,11 @@ impl Surroundings for System {
 
     fn cores(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        // No other can be bound; nothing is sent.
+        address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
     }
 }
 

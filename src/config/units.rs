@@ -37,6 +37,14 @@ pub(super) struct Span(pub(super) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u64);
 
+/// As [`duration`], with the mistake in words: for durations that do not come out of a configuration.
+///
+/// # Errors
+/// What is wrong with the text, and what to write instead.
+pub(crate) fn read_duration(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(|mistake| mistake.to_text())
+}
+
 /// A duration: `250ms`, `10s`, `5m`, `1h`, `1d`, `1h30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
     let wrong = || {

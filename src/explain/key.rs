@@ -1,6 +1,6 @@
 //! Shows the key of a request in plain text: it is the operator's own input, so nothing needs to be hidden.
 
-use crate::admission::{RequestFacts, normal_value};
+use crate::admission::{RequestFacts, in_upper_case, normal_value};
 use crate::client::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate};
 
@@ -13,7 +13,7 @@ pub(super) fn shown(template: &KeyTemplate, facts: &RequestFacts<'_>) -> String 
         }
         KeyPart::Host => format!("host = {:?}", facts.host),
         KeyPart::Path => format!("path = {}", facts.path),
-        KeyPart::Method => format!("method = {}", facts.method),
+        KeyPart::Method => format!("method = {}", in_upper_case(facts.method)),
         KeyPart::Global => "one key for all".to_owned(),
         KeyPart::Value(value) if value.source.is_in_body() => {
             format!("{value} of its body, which is not part of the question")

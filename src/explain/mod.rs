@@ -19,8 +19,8 @@ use serde::Serialize;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 use crate::admission::KeySeed;
-use crate::config::Loaded;
 use crate::config::rules::Rules;
+use crate::config::{Loaded, MemoryPlan};
 use crate::record::Metrics;
 use crate::snapshot::Snapshot;
 use crate::state::Home;
@@ -38,6 +38,8 @@ pub struct Explanation {
     pub lists: Vec<ListExplained>,
     /// Every route, in the order of the file.
     pub routes: Vec<RouteExplained>,
+    /// The memory that all of it may take.
+    pub memory: MemoryPlan,
     /// What was hardly intended: pointless rates, routes that others shadow, what nobody uses.
     pub warnings: Vec<String>,
     /// What becomes of the request that was asked about.
@@ -67,6 +69,7 @@ impl Explanation {
         let request = question
             .map(|question| RequestExplained::of(&compiled(rules, &seed), &seed, question))
             .transpose()?;
+        let memory = MemoryPlan::of(rules);
         let limits = rules.limits.iter();
         let lists = rules.lists.iter().map(|(name, list)| ListExplained {
             name: name.to_string(),
@@ -83,7 +86,13 @@ impl Explanation {
                 .iter()
                 .map(|route| RouteExplained::of(route, rules))
                 .collect(),
-            warnings: loaded.warnings.iter().map(ToString::to_string).collect(),
+            warnings: loaded
+                .warnings
+                .iter()
+                .map(ToString::to_string)
+                .chain(memory.warning())
+                .collect(),
+            memory,
             request,
         })
     }

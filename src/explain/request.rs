@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{key, tier};
 use crate::admission::{ActiveLimit, Found, KeySeed, KnownBody};
-use crate::client::{Peer, Source, Standing, identify};
+use crate::client::{Hop, Peer, Source, Standing, X_FORWARDED_PROTO, hop, identify};
 use crate::clock;
 use crate::config::Action;
 use crate::config::rules::Tier;
@@ -21,7 +21,7 @@ use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to ask about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Question {
     method: Method,
     authority: Option<String>,
@@ -39,6 +39,8 @@ pub struct BadRequest(pub String);
 pub struct RequestExplained {
     /// Who asks, and on whose word.
     pub client: String,
+    /// The fields that it loses before anything reads them, each with the reason.
+    pub removed: Vec<String>,
     /// The path that routes and keys see.
     pub path: String,
     /// The route that takes it.
@@ -128,6 +130,8 @@ impl RequestExplained {
         seed: &KeySeed,
         question: &Question,
     ) -> Result<Self, BadRequest> {
+        let mut question = question.clone();
+        let removed = removed(snapshot, &mut question);
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
@@ -149,6 +153,7 @@ impl RequestExplained {
                 }
                 Source::Forwarded => format!("{}, as a trusted hop says", client.address),
             },
+            removed,
             path: path.as_str().to_owned(),
             route: None,
             why: reasons(snapshot, &candidates),
@@ -218,6 +223,37 @@ impl RequestExplained {
         }
         Ok(explained)
     }
+}
+
+/// Takes from the request what the gateway takes from it, and says why.
+fn removed(snapshot: &Snapshot, question: &mut Question) -> Vec<String> {
+    let rules = &snapshot.rules.client;
+    let review = (snapshot.field_policy).review(&question.headers, question.peer, rules);
+    let mut told = Vec::new();
+    if review.is_untrusted_forwarding {
+        told.push(format!(
+            "{peer} says that it forwards for somebody and is not in client.trusted_proxies, so it counts as the client; if it is your \
+             proxy or load balancer, write [client] trusted_proxies = [\"{peer}\"]",
+            peer = question.peer
+        ));
+    }
+    let is_trusted = hop(question.peer, rules) == Hop::Trusted;
+    for name in review.remove {
+        question.headers.remove(&name);
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let why = if !name.as_str().bytes().all(plain) {
+            "other servers may take its name for another; see server.underscores"
+        } else if is_trusted {
+            "only a proxy may say it, and client.trusted_headers does not list it"
+        } else {
+            "only a trusted proxy may say it"
+        };
+        told.push(format!("{name}: removed, {why}"));
+    }
+    if let Some(scheme) = review.scheme {
+        question.headers.insert(X_FORWARDED_PROTO, scheme);
+    }
+    told
 }
 
 fn tier_at<'s>(snapshot: &'s Snapshot, limit: &ActiveLimit, found: Found<'_>) -> Option<&'s Tier> {

@@ -5,11 +5,15 @@ use std::fmt;
 use sluicegate_limiter::Policy;
 
 use super::Explanation;
+pub(super) use crate::config::bytes_text as bytes;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(request) = &self.request {
             writeln!(f, "client   {}", request.client)?;
+            for field in &request.removed {
+                writeln!(f, "           {field}")?;
+            }
             writeln!(f, "path     {}", request.path)?;
             writeln!(f, "route    {}", request.route.as_deref().unwrap_or("none"))?;
             for reason in &request.why {
@@ -37,6 +41,7 @@ impl fmt::Display for Explanation {
         for route in &self.routes {
             paragraph(f, "route", &route.name, &route.sentences())?;
         }
+        writeln!(f, "memory\n  {}.\n", self.memory)?;
         for warning in &self.warnings {
             writeln!(f, "{warning}")?;
         }
@@ -93,24 +98,6 @@ pub(super) fn span(seconds: u64) -> String {
     }
 }
 
-/// Bytes in a unit that leaves few digits: `8.0 MB`.
-pub(super) fn bytes(number: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    let mut value = number as f64;
-    let mut unit = "bytes";
-    for next in UNITS {
-        if value < 1_000.0 {
-            break;
-        }
-        (value, unit) = (value / 1_000.0, next);
-    }
-    if unit == "bytes" {
-        format!("{number} bytes")
-    } else {
-        format!("{value:.1} {unit}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,10 +119,6 @@ mod tests {
                 span(86_400)
             ],
             ["0s", "3s", "1m", "90s", "2h", "1d"]
-        );
-        assert_eq!(
-            [bytes(1), bytes(999), bytes(8_000_000), bytes(1 << 40)],
-            ["1 bytes", "999 bytes", "8.0 MB", "1.1 TB"]
         );
         let items = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(listed(&items(&["a", "b", "c"])), "a, b and c");

@@ -9,7 +9,7 @@ use http::header::{
     ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
     STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY,
 };
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
@@ -111,6 +111,21 @@ pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<
         Some(ActiveAction::Redirect(rules)) => redirect(session, context, rules).await,
         Some(ActiveAction::Forward(_)) | None => reject(session, context, Problem::Internal).await,
     }
+}
+
+/// Answers OPTIONS or TRACE in place of what it may not be forwarded to, RFC 9110 §7.6.2. A TRACE would be sent back with its cookies.
+pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Result<()> {
+    let status = if session.req_header().method == Method::OPTIONS {
+        StatusCode::OK
+    } else {
+        StatusCode::METHOD_NOT_ALLOWED
+    };
+    context.settle(status, &HeaderMap::new());
+    context.land();
+    let mut header = own_header(status, context)?;
+    header.insert_header(ALLOW, HeaderValue::from_static("OPTIONS"))?;
+    sign_limits(&mut header, context)?;
+    send(session, context, header, Bytes::new(), Kind::Content).await
 }
 
 /// Answers the preflight of a page: with nothing but what it asked about.
@@ -317,4 +332,15 @@ fn expects_continue(session: &Session) -> bool {
         .headers
         .get(http::header::EXPECT)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
+pub(super) fn answered(session: &Session) -> Option<&ResponseHeader> {
+    session
+        .response_written()
+        .filter(|response| is_final(response.status))
+}
+
+pub(super) fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }

@@ -19,6 +19,7 @@ use super::error::error_for;
 use super::pace::Asked;
 use crate::admission::{KnownBody, body_kind};
 use crate::clock;
+use crate::config::rules::ServerRules;
 use crate::response::Problem;
 
 /// What was read of a body before the decision.
@@ -106,6 +107,15 @@ fn announced(session: &Session) -> Option<u64> {
     length.to_str().ok()?.parse().ok()
 }
 
+/// How long the client may be silent, and leave an answer unread.
+pub(super) fn set_patience(session: &mut Session, server: &ServerRules) {
+    if session.get_keepalive().is_some() {
+        session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
+    }
+    session.set_read_timeout(Some(server.client_read_timeout));
+    session.set_write_timeout(Some(server.client_write_timeout));
+}
+
 /// Notes that a piece of the body came, and lets the next take as long as the client's pace allows.
 ///
 /// # Errors
@@ -141,4 +151,12 @@ pub(super) fn put_held_first(body: &mut Option<Bytes>, context: &mut Context) {
         joined.extend_from_slice(body.as_deref().unwrap_or_default());
         *body = Some(joined.freeze());
     }
+}
+
+/// Removes an empty last piece, such as an HTTP/2 client sends that learns late that its body has ended.
+///
+/// Pingora writes every piece as a chunk, and an empty chunk is the last one (RFC 9112 §7.1). It then ends the body, so an HTTP/1.1 origin
+/// would read a second last chunk as the beginning of the next request on that connection, which may be another client's.
+pub(super) fn omit_empty_end(body: &mut Option<Bytes>) {
+    body.take_if(|piece| piece.is_empty());
 }

@@ -13,10 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::header::{
-    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, IF_RANGE, TRANSFER_ENCODING, UPGRADE,
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode, Version};
-use pingora::cache::{CacheKey, CacheMeta, CacheOptionOverrides, CachePhase, ForcedFreshness};
+use pingora::cache::{
+    CacheKey, CacheMeta, CacheOptionOverrides, CachePhase, ForcedFreshness, NoCacheReason,
+};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{RangeType, Session, range_header_filter};
 use pingora::{Error, ErrorType, Result};
@@ -26,6 +29,7 @@ pub(super) use told::{cache_use, tell};
 
 use super::Gateway;
 use super::answer;
+use super::cause::Cause;
 use super::context::Context;
 use super::error::{Fault, error_for};
 use super::locate::{RequestHead, locate};
@@ -35,19 +39,25 @@ use crate::cache::freshness::{self, Asker};
 use crate::cache::key::{Url, key};
 use crate::cache::wish::{Fit, Freshness, Stored, Wish};
 use crate::cache::{Cache, moment, vary};
-use crate::client::{Peer, Scheme, Source};
+use crate::client::{OVERRIDES, Peer, Scheme, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::listener::secured;
-use crate::origin::OVERRIDES;
 use crate::record::Disposition;
 use crate::response::Problem;
 
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
 /// The field by which some origins let a request have come by another scheme.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");
+
+/// Fields by which a client asks for less than the whole answer.
+const CONDITIONS: [HeaderName; 6] = [
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+];
 
 /// What a request has to do with the cache.
 #[derive(Debug)]
@@ -86,7 +96,8 @@ pub(super) fn is_refresh(session: &Session) -> bool {
 
 impl Gateway {
     /// Finds the way of a request of the gateway's own, which asks no limit; whether there is none any more.
-    pub(super) fn refresh(&self, session: &Session, context: &mut Context) -> bool {
+    pub(super) fn refresh(&self, session: &mut Session, context: &mut Context) -> bool {
+        ask_for_whole(session.req_header_mut());
         let peer = session
             .client_addr()
             .and_then(|address| address.as_inet())
@@ -150,8 +161,10 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     else {
         return;
     };
-    let head = session.req_header();
     let refresh = is_refresh(session);
+    // A request of the gateway's own has no body, though it may read as one of HTTP/2 that has.
+    let has_body = !refresh && !session.is_body_empty();
+    let head = session.req_header();
     let dealings = Dealings {
         asker: Asker::of(&head.headers, rules.cookies),
         wish: if refresh {
@@ -164,7 +177,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
         passed: 0,
         confirmation: None,
     };
-    let looks = is_storable(head) && !dealings.wish.forbids_storing();
+    let looks = !has_body && is_storable(head) && !dealings.wish.forbids_storing();
     let asker = dealings.asker;
     context.cache = Some(Box::new(dealings));
     if !looks {
@@ -182,7 +195,8 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     );
 }
 
-/// Whether an answer to this request may be shared at all.
+/// Whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a GET, and no key has
+/// it; over HTTP/2 no field tells of it.
 fn is_storable(head: &RequestHeader) -> bool {
     let fields = &head.headers;
     let has_body = fields.contains_key(TRANSFER_ENCODING)
@@ -205,12 +219,9 @@ pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
         return Err(error_for(Problem::Internal));
     };
     let fields = &session.req_header().headers;
-    // What an untrusted peer says under these names does not reach the origin.
-    let told: &[HeaderName] = match context.client {
-        Some((_, Source::Forwarded)) => &[X_FORWARDED_HOST, X_FORWARDED_PROTO],
-        _ => &[],
-    };
-    let names = rules.vary_on.iter().chain(told);
+    // Only trusted proxies still say anything under such names, and the origin may write it into its links.
+    let told = told_about_url(fields);
+    let names = rules.vary_on.iter().chain(&told);
     let name = route.metrics.name();
     let text = with_url(session, context, |url| key(url, name, fields, names));
     Ok(CacheKey::new(text, ""))
@@ -219,11 +230,7 @@ pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
 fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'_>) -> T) -> T {
     let head = session.req_header();
     let request = RequestHead::from(head);
-    let told = match context.client {
-        Some((_, Source::Forwarded)) => head.headers.get(X_FORWARDED_PROTO),
-        _ => None,
-    };
-    let scheme = match told {
+    let scheme = match head.headers.get(X_FORWARDED_PROTO) {
         Some(told) if told == "https" => Scheme::Https,
         Some(_) => Scheme::Http,
         None => context.scheme(),
@@ -369,12 +376,52 @@ fn max_object(context: &Context) -> usize {
         .unwrap_or(usual)
 }
 
+/// Makes a request of the gateway's own ask for the whole answer: it is made of a client's, who may have asked for less, and Pingora would
+/// end it behind the head as well.
+fn ask_for_whole(head: &mut RequestHeader) {
+    if head.method == Method::HEAD {
+        head.set_method(Method::GET);
+    }
+    for name in &CONDITIONS {
+        head.remove_header(name);
+    }
+}
+
+/// Returns whether the client's answer is what the origin sends, rather than what is stored.
+pub(super) fn relays_origin(session: &Session) -> bool {
+    matches!(
+        session.cache.phase(),
+        CachePhase::Disabled(_) | CachePhase::Bypass | CachePhase::Miss | CachePhase::Expired
+    )
+}
+
+/// Returns whether the origin's answer is being stored.
+pub(super) fn fills(session: &Session) -> bool {
+    matches!(
+        session.cache.phase(),
+        CachePhase::Miss | CachePhase::Expired
+    )
+}
+
+/// Gives the duty to fetch what others wait for to one of them, where this request is over before all of it was stored: the client of
+/// HTTP/1.1 may have its part of an answer before the origin has sent the rest, and then Pingora forgets those who wait.
+pub(super) fn let_others_fill(session: &mut Session) {
+    if session.cache.enabled() && session.cache.is_cache_lock_writer() {
+        session.cache.disable(NoCacheReason::Deferred);
+    }
+    if let Some(own) = &mut session.subrequest_ctx {
+        // It found what it was to fetch, fetched by another.
+        own.release_write_lock();
+    }
+}
+
 /// Answers a request that forbids to ask the origin for what is not stored, with 504.
 pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(AnsweredBy::Cache, status, &HeaderMap::new());
     context.land();
     context.disposition = Some(Disposition::Rejected);
+    context.cause = Some(Box::new(Cause::of_problem(Problem::NotStored)));
     answer::reject(session, context, Problem::NotStored)
         .await
         .map_err(|error| error.into_down())

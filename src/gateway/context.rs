@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
+use pingora::http::ResponseHeader;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
 use super::cache::Dealings;
+use super::cause::{Cause, Stage};
 use super::pace::Pace;
 use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Scheme, Secured, Source};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
-use crate::origin::{Held, Refusal, Tried};
+use crate::listener::RequestPermit;
+use crate::origin::{Held, Tried, TryWait, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::Compressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
@@ -42,8 +45,10 @@ pub struct Context {
     pub(super) preflight: Option<Method>,
     /// What compresses its answer; `None` where the answer goes as it is.
     pub(super) compressor: Option<Compressor>,
-    /// Bytes of the origin's body that were dropped for a page; `None` where the body passes.
+    /// Bytes of the origin's body that were dropped, for a page or for nothing; `None` where the body passes.
     pub(super) replaced: Option<usize>,
+    /// The head of an answer without a body, which is written when the origin's answer is stored.
+    pub(super) withheld: Option<Box<ResponseHeader>>,
     /// Its route.
     pub route: Option<Arc<ActiveRoute>>,
     /// The list that blocks its client or lets it past the limits.
@@ -78,18 +83,30 @@ pub struct Context {
     pub server: Option<SocketAddr>,
     /// Its place there, as long as it has one.
     pub(super) place: Option<Held>,
-    /// What it remembers while it is refused a connection there.
-    pub(super) refusal: Option<Box<Refusal>>,
+    /// The socket of its connection there, where Pingora does not know it.
+    pub(super) tunnel: Option<TunnelSocket>,
+    /// Its waits for that place or for a connection, until it has both.
+    pub(super) try_wait: Option<Box<TryWait>>,
+    /// Its right to be on its way to an origin, from its first try to its end.
+    pub(super) on_its_way: Option<RequestPermit>,
     /// Servers that failed it.
     pub(super) tried: Tried,
     /// Tries made.
     pub tries: u8,
     /// When the last try began.
     pub tried_at: Timestamp,
+    /// When it began to wait for a place at a server, where it did.
+    pub(super) queued_at: Timestamp,
     /// How long the origin took to its first byte.
     pub wait: Option<Duration>,
     /// The final status that it answered.
     pub(super) origin_status: Option<StatusCode>,
+    /// Body bytes that the last try's server sent.
+    pub(super) origin_bytes: u64,
+    /// How many its head announced.
+    pub(super) origin_length: Option<u64>,
+    /// Why it got no proper answer; `None` where it got one.
+    pub(super) cause: Option<Box<Cause>>,
     /// Body bytes received from the client.
     pub received: u64,
     /// How long it is still waited for while it sends them, and when the last of them came.
@@ -114,6 +131,7 @@ impl Context {
             preflight: None,
             compressor: None,
             replaced: None,
+            withheld: None,
             route: None,
             list: None,
             admitted: None,
@@ -131,12 +149,18 @@ impl Context {
             spread: None,
             server: None,
             place: None,
-            refusal: None,
+            tunnel: None,
+            try_wait: None,
+            on_its_way: None,
             tried: Tried::new(),
             tries: 0,
             tried_at: arrived,
+            queued_at: arrived,
             wait: None,
             origin_status: None,
+            origin_bytes: 0,
+            origin_length: None,
+            cause: None,
             received: 0,
             pace: Pace::default(),
             _in_flight: in_flight,
@@ -174,6 +198,17 @@ impl Context {
     pub(super) fn header_case(&self) -> HeaderCase {
         self.pool()
             .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
+    }
+
+    /// How far its last try came, once that had a connection.
+    pub(super) fn stage(&self) -> Stage {
+        match self.origin_status {
+            Some(_) => Stage::Reading {
+                bytes: self.origin_bytes,
+                of: self.origin_length,
+            },
+            None => Stage::Waiting,
+        }
     }
 
     pub(super) fn origin_use(&self) -> Option<OriginUse<'_>> {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use pingora::ErrorType::ConnectionClosed;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
 
@@ -12,10 +13,11 @@ use super::Gateway;
 use super::body::{self, Prefix};
 use super::context::Context;
 use super::locate::{RequestHead, locate};
+use super::max_forwards;
 use super::redirect;
 use super::wait::Waited;
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Peer, Source, Standing, given_request_id};
+use crate::client::{Peer, PrefixBits, Source, Standing, given_request_id, prefix};
 use crate::clock;
 use crate::listener::secured;
 use crate::record::Trace;
@@ -27,6 +29,8 @@ pub(super) enum Step {
     ReadBody,
     AskStore,
     Forward,
+    /// Nobody further may be asked, RFC 9110 §7.6.2.
+    EndHere,
     Respond,
     Redirect(HeaderValue),
     Preflight,
@@ -39,12 +43,8 @@ impl Gateway {
     /// Stages 2 to 4: who asks, what for, may it pass.
     pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
         let head = session.req_header();
-        context.peer = session
-            .client_addr()
-            .and_then(|address| address.as_inet())
-            .copied();
         let secured = secured(session.digest());
-        context.secured = secured.cloned();
+        note_connection(session, context);
         let peer = context.peer_address();
         let snapshot = Arc::clone(&context.snapshot);
         if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
@@ -84,11 +84,16 @@ impl Gateway {
             Err(problem) => return Step::Reject(problem),
         }
         if let ActiveAction::Forward(pool) = &located.route.action {
+            if self.0.hop.is_loop(&head.headers) {
+                return Step::Reject(Problem::Loop);
+            }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
             context.spread = pool.spread(facts);
         }
         let limits = located.limits();
-        if located.route.reads_body && !limits.is_empty() && context.body.is_none() {
+        let route = located.route;
+        if (route.reads_body || route.compares_body) && !limits.is_empty() && context.body.is_none()
+        {
             return Step::ReadBody;
         }
         if limits.ask_store() {
@@ -103,7 +108,7 @@ impl Gateway {
             context.decided_at,
             &mut context.gaps,
         );
-        self.conclude(admission, located.route, &head.headers, context)
+        self.conclude(admission, located.route, head, context)
     }
 
     /// What comes of an admission.
@@ -111,7 +116,7 @@ impl Gateway {
         &self,
         admission: Admission,
         route: &ActiveRoute,
-        headers: &HeaderMap,
+        head: &RequestHeader,
         context: &mut Context,
     ) -> Step {
         context.decision = clock::since(context.decided_at);
@@ -124,6 +129,11 @@ impl Gateway {
                     self.0.notice_overflow(&route.limits, judged);
                 }
                 match route.action {
+                    ActiveAction::Forward(_)
+                        if max_forwards::ends_here(&head.method, &head.headers) =>
+                    {
+                        Step::EndHere
+                    }
                     ActiveAction::Forward(_) => Step::Forward,
                     ActiveAction::Respond(_) | ActiveAction::Redirect(_) => Step::Respond,
                 }
@@ -132,7 +142,7 @@ impl Gateway {
                 if let Some(judged) = refused.judged() {
                     self.0.notice_overflow(&route.limits, judged);
                 }
-                let refusal = route.refusal(&refused, headers, context.request_id);
+                let refusal = route.refusal(&refused, &head.headers, context.request_id);
                 (context.judged, context.barred) = match refused {
                     Refused::ByLimit(judged, ban) => (Some(Box::new(judged)), ban),
                     Refused::Barred(barred) => (None, Some(barred)),
@@ -178,7 +188,7 @@ impl Gateway {
             Ok(plan) => plan.decide(context.decided_at).await,
             Err(admission) => *admission,
         };
-        self.conclude(admission, route, &session.req_header().headers, context)
+        self.conclude(admission, route, session.req_header(), context)
     }
 
     /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
@@ -188,8 +198,18 @@ impl Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<Step> {
-        match self.0.waiting.hold(session, context.delay).await {
+        let queues = context
+            .judged
+            .as_mut()
+            .and_then(|judged| judged.beside.as_mut());
+        let queues = queues.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
+        let (address, _) = context.client_or_unspecified();
+        let client = prefix(address, PrefixBits::default());
+        let waited = self.0.waiting.hold(session, client, queues).await;
+        match waited {
             Waited::Over => {
+                // Shorter than it was to be, where others left.
+                context.delay = clock::since(context.decided_at).saturating_sub(context.decision);
                 if let Some(admitted) = &mut context.admitted {
                     admitted.go_on();
                 }
@@ -229,4 +249,18 @@ impl Gateway {
         }
         Ok(step)
     }
+}
+
+/// Notes what is known of the connection of a request.
+fn note_connection(session: &Session, context: &mut Context) {
+    let peer = session.client_addr();
+    context.peer = peer.and_then(|address| address.as_inet()).copied();
+    context.secured = secured(session.digest()).cloned();
+}
+
+/// Rejects a request of which nothing but its connection is looked at.
+pub(super) fn reject_unread(problem: Problem, session: &Session, context: &mut Context) -> Step {
+    note_connection(session, context);
+    context.client = Some((context.peer_address(), Source::Connection));
+    Step::Reject(problem)
 }

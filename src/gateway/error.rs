@@ -6,7 +6,7 @@ use pingora::{Error, ErrorSource, ErrorType};
 
 use crate::origin::NO_CONNECTION;
 use crate::record::Disposition;
-use crate::response::Problem;
+use crate::response::{Problem, Rule};
 
 /// A failure, by who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub(super) enum Fault {
 
 /// The cause of the error for [`Problem::OriginFull`], whose status another problem has too.
 pub(super) const OVERFULL: &str = "the origin has all the requests that it may";
+
+/// The cause of the error for [`Problem::Overloaded`].
+pub(super) const OVERLOADED: &str = "as many requests are on their way to origins as may be";
 
 /// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
 pub(super) fn error_for(problem: Problem) -> Box<Error> {
@@ -46,17 +49,23 @@ impl Fault {
             (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
             (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
             (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(Problem::OriginFull),
+            // Of the client, or of all clients together.
+            (_, E::Custom(OVERLOADED)) => Self::Client(Problem::Overloaded),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
-            (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest),
-            (ErrorSource::Downstream, E::InvalidHTTPHeader | E::InvalidH2) => {
-                Self::Client(Problem::BadRequest)
+            (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest(Rule::Other)),
+            // The listener has judged the head; what is left to the proxy is what `Connection` names.
+            (ErrorSource::Downstream, E::InvalidHTTPHeader) => {
+                Self::Client(Problem::BadRequest(Rule::ConnectionOption))
+            }
+            (ErrorSource::Downstream, E::InvalidH2) => {
+                Self::Client(Problem::BadRequest(Rule::Http2))
             }
             // Chunks that two parsers could frame in two ways; some are found by Pingora, most by the listener.
             (ErrorSource::Downstream, E::Custom("InvalidChunk" | "InvalidTrailerEnd")) => {
-                Self::Client(Problem::BadRequest)
+                Self::Client(Problem::BadRequest(Rule::Chunks))
             }
             (ErrorSource::Downstream, E::ReadError) if is_unreadable(error) => {
-                Self::Client(Problem::BadRequest)
+                Self::Client(Problem::BadRequest(Rule::Chunks))
             }
             // It is silent in the middle of its body, and may still listen.
             (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(Problem::BodyTimeout),

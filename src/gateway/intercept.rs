@@ -26,7 +26,7 @@ use crate::response::pages::Chosen;
 use crate::response::{Grpc, PROBLEM_JSON, encoding, problem_of_origin};
 
 /// The cause of the error by which an origin that goes on talking is left; the client has its answer by then.
-const ENOUGH: &str = "the client has a page instead of the rest";
+const ENOUGH: &str = "the client has a page, or a head, instead of the rest";
 
 /// Fields that speak of the bytes that are replaced, or of what they may do, beside [`shape::OF_CONTENT`]. What speaks of the failure
 /// stays: `Retry-After`, `WWW-Authenticate`, `Allow`, `Set-Cookie`, how long it may be kept.
@@ -112,22 +112,23 @@ async fn begin(session: &mut Session, header: ResponseHeader, body: Bytes) -> Re
     session.write_response_body(Some(body), false).await
 }
 
-/// Drops a piece of a body where a page went in its place.
+/// Drops a piece of a body where a page went in its place, or a head alone.
 ///
 /// # Errors
 /// When the origin says so much more that its connection is better closed. One of HTTP/1 to the client is at the end of the answer
-/// already, and a copy that is stored needs the rest.
+/// already, unless the client waits for that, and a copy that is stored needs the rest.
 pub(super) fn drop_piece(
     session: &Session,
     body: &mut Option<Bytes>,
     context: &mut Context,
 ) -> Result<()> {
+    let waits = context.withheld.is_some();
     let Some(dropped) = &mut context.replaced else {
         return Ok(());
     };
     *dropped += body.take().map_or(0, |piece| piece.len());
     let is_too_much = *dropped > bounds::REPLACED_BYTES;
-    if is_too_much && session.is_http2() && !session.cache.enabled() {
+    if is_too_much && (session.is_http2() || waits) && !session.cache.enabled() {
         return Err(Error::new(ErrorType::Custom(ENOUGH)));
     }
     Ok(())

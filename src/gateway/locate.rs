@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
 use sluicegate_limiter::Timestamp;
@@ -15,7 +16,7 @@ use crate::client::{self, Client, Hop, Peer, Secured, Standing};
 use crate::config::rules::PathPattern;
 use crate::record::RequestId;
 use crate::response::template::{self, Told};
-use crate::response::{Problem, cors};
+use crate::response::{Problem, Rule, cors};
 use crate::route::{Asked, NormalPath, host};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -43,26 +44,16 @@ impl<'a> From<&'a RequestHeader> for RequestHead<'a> {
     }
 }
 
-/// The target as the origin will get it, RFC 9112 §3.2. One that is neither a path nor an absolute URI has no path that both sides
-/// agree on, and none that a route takes: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
+/// RFC 9112 §3.2.4: the server itself.
+const ASTERISK: &str = "*";
+
+/// The target as the origin will get it, RFC 9112 §3.2. The listener writes absolute targets as paths. Any other has no path that both
+/// sides agree on, and none that a route takes: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
 fn target(head: &RequestHeader) -> &str {
     match std::str::from_utf8(head.raw_path()) {
-        Ok(raw) if raw.starts_with('/') => raw,
-        // Pingora has checked that the authority equals `Host`, and keeps the path alone.
-        Ok(raw) if is_absolute(raw) => head
-            .uri
-            .path_and_query()
-            .map_or("/", |target| target.as_str()),
+        Ok(raw) if raw.starts_with('/') || raw == ASTERISK => raw,
         Ok(_) | Err(_) => "",
     }
-}
-
-/// RFC 9112 §3.2.2: the form of requests to a proxy, which every server must take.
-fn is_absolute(target: &str) -> bool {
-    const SCHEME: &str = "http://";
-    target
-        .get(..SCHEME.len())
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
 
 impl<'a> RequestHead<'a> {
@@ -80,14 +71,15 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// The authority or `Host` as sent; empty when absent or not text.
+    /// The authority or `Host` as sent, empty when absent. One that is not text is told as a text that is no host either.
     #[must_use]
     pub fn host(&self) -> &'a str {
+        const NOT_TEXT: &str = "\u{fffd}";
         self.authority.unwrap_or_else(|| {
-            self.headers
-                .get(http::header::HOST)
-                .and_then(|host| host.to_str().ok())
-                .unwrap_or("")
+            let host = self.headers.get(http::header::HOST);
+            host.map_or("", |host| {
+                std::str::from_utf8(host.as_bytes()).unwrap_or(NOT_TEXT)
+            })
         })
     }
 }
@@ -174,8 +166,13 @@ pub fn locate<'a>(
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, Problem> {
     check_caps(snapshot, head)?;
+    check_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
-    let path = NormalPath::parse(head.target).map_err(|_| Problem::BadPath)?;
+    let path = NormalPath::parse(head.target).map_err(|_| match head.target {
+        ASTERISK => Problem::BadRequest(Rule::Asterisk),
+        "" => Problem::BadRequest(Rule::Target),
+        _ => Problem::BadPath,
+    })?;
     let host = match head.host() {
         "" => Cow::Borrowed(""),
         host => host::normalise(host).map_err(|_| Problem::BadHost)?,
@@ -264,10 +261,24 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem
     Ok(())
 }
 
+/// RFC 9113 §8.1.1: over HTTP/2 two lengths, or one that is none, are a malformed request, and an origin that speaks HTTP/1.1 could find
+/// another end of the body than the gateway. Over HTTP/1.1 such a head does not get here.
+fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let is_length = |length: &HeaderValue| {
+        !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
+    };
+    match (lengths.next(), lengths.next()) {
+        (None, _) => Ok(()),
+        (Some(length), None) if is_length(length) => Ok(()),
+        _ => Err(Problem::BadRequest(Rule::ContentLength)),
+    }
+}
+
 /// A body that says it is too large is refused before anything is charged; one that does not say so is cut off on its way.
 fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), Problem> {
     let announced = headers
-        .get(http::header::CONTENT_LENGTH)
+        .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
         .and_then(|length| length.parse::<u64>().ok());
     match announced {

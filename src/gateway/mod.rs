@@ -5,17 +5,23 @@
 mod answer;
 mod body;
 mod cache;
+mod cause;
 mod context;
 mod decide;
+mod delay_queue;
 mod error;
+mod head_only;
 mod intercept;
+mod labels;
 mod locate;
+mod max_forwards;
 mod pace;
 mod proof;
 mod record;
 mod redirect;
 mod shape;
 mod spoken;
+mod strip;
 mod switch;
 mod tries;
 mod wait;
@@ -28,7 +34,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
+use log::error;
 use pingora::cache::key::HashBinary;
 use pingora::cache::storage::HitHandler;
 use pingora::cache::{CacheKey, CacheMeta, ForcedFreshness, RespCacheable};
@@ -39,21 +46,23 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Ses
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
+use crate::client::Client;
 use crate::clock;
-use crate::config::rules::ServerRules;
 use crate::live::Live;
 use crate::origin::{
-    Fields, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
+    CDN_LOOP, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
 };
-use crate::record::trace::{TRACEPARENT, TRACESTATE};
 use crate::record::{CacheUse, Disposition};
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
+pub(crate) use pace::worth;
 pub use wait::Waiting;
 
+use answer::{answered, is_final};
+use cause::Cause;
 use decide::Step;
 use error::{Fault, error_for};
 use shape::{End, Kind};
@@ -84,8 +93,17 @@ impl ProxyHttp for Gateway {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
+        if let Some(problem) = spoken::check_framing_names(session.req_header()) {
+            let step = decide::reject_unread(problem, session, context);
+            return Box::pin(carry_out(step, session, context))
+                .await
+                .map_err(|error| error.into_down());
+        }
         switch::only_to_websocket(session);
-        set_patience(session, &context.snapshot.rules.server);
+        strip::untrusted_fields(session, &context.snapshot, &self.0);
+        body::set_patience(session, &context.snapshot.rules.server);
+        spoken::withhold_interim_answers(session);
+        spoken::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
         if let Some(proof) = proof::wanted(&self.0, session) {
             // Boxed, as below: some requests in two months are of this kind.
             return Box::pin(proof::show(session, context, &proof))
@@ -192,11 +210,14 @@ impl ProxyHttp for Gateway {
         &self,
         session: &mut Session,
         body: &mut Option<Bytes>,
-        _: bool,
+        end_of_stream: bool,
         context: &mut Self::CTX,
     ) -> Result<()> {
         body::keep_pace(session, body.as_ref(), context)?;
         body::put_held_first(body, context);
+        if end_of_stream {
+            body::omit_empty_end(body);
+        }
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         match &context.route {
             // What follows an upgrade is no body.
@@ -212,7 +233,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Self::CTX,
     ) -> Result<Box<HttpPeer>> {
-        tries::next(session, context).await
+        tries::next(&self.0, session, context).await
     }
 
     async fn connected_to_upstream(
@@ -259,27 +280,30 @@ impl ProxyHttp for Gateway {
         let Some(pool) = context.pool() else {
             return Ok(());
         };
-        spoken::check(pool, request, context.server)?;
+        spoken::check(pool, request)?;
         spoken::name_host(request)?;
         if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
             spoken::join_cookies(request)?;
         }
-        let (_, source) = context.client_or_unspecified();
+        let (address, source) = context.client_or_unspecified();
         let introduction = Introduction {
             peer: context.peer_address(),
-            source,
+            client: Client { address, source },
             scheme: context.scheme(),
             request_id: context.request_id,
-            client: &context.snapshot.rules.client,
+            rules: &context.snapshot.rules.client,
             host: &pool.rules.host,
             server: context.server,
-            override_fields: context.snapshot.rules.server.defence.override_fields,
         };
         edit_request(request, pool.rules.header_case, |fields| {
             introduce(fields, &introduction)?;
-            trace(fields, context)?;
-            shape::edit_request(fields, session.req_header(), context)?;
-            mark(fields, context)
+            labels::trace(fields, context)?;
+            let received = session.req_header();
+            max_forwards::count_down(&received.method, fields)?;
+            shape::edit_request(fields, received, context)?;
+            // Behind the operator's edits, and from what was received: nobody takes a hop away.
+            fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
+            labels::mark(fields, context)
         })?;
         shape::set_target(request, context)
     }
@@ -292,6 +316,7 @@ impl ProxyHttp for Gateway {
     ) -> Result<()> {
         if is_final(response.status) {
             context.origin_status = Some(response.status);
+            context.origin_length = cause::announced(response);
             tries::judge(session, context, response.status)?;
         }
         if context.wait.is_none() {
@@ -319,6 +344,7 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         let bytes = body.as_ref().map_or(0, Bytes::len);
+        context.origin_bytes = context.origin_bytes.saturating_add(bytes as u64);
         cache::watch_size(session, bytes, context);
         let Some(total) = context.pool().and_then(|pool| pool.rules.timeouts.total) else {
             return Ok(None);
@@ -352,6 +378,7 @@ impl ProxyHttp for Gateway {
                 kind = Kind::Intercepted;
             }
             answer::unchunk_for_http10(session, fields);
+            spoken::omit_te(session, fields);
             cache::tell(session, fields, context)?;
             let request = session.req_header();
             shape::edit_answer(fields, kind, request, context)?;
@@ -362,9 +389,12 @@ impl ProxyHttp for Gateway {
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
+        // Boxed, as above.
         match page {
-            // Boxed, as above.
             Some(page) => Box::pin(intercept::give(session, response, page, context)).await,
+            None if head_only::applies(session, status) => {
+                Box::pin(head_only::give(session, response, context)).await
+            }
             None => Ok(()),
         }
     }
@@ -414,6 +444,9 @@ impl ProxyHttp for Gateway {
         error: &Error,
         context: &mut Self::CTX,
     ) -> FailToProxy {
+        if context.withheld.is_some() {
+            Box::pin(head_only::release_after(error, session, context)).await;
+        }
         if intercept::had_enough(error, context) {
             return FailToProxy {
                 error_code: 0,
@@ -421,7 +454,19 @@ impl ProxyHttp for Gateway {
             };
         }
         let fault = spoken::blame(Fault::of(error), session, context);
+        if fault == Fault::Us {
+            // Every other failure has its line in the access log alone.
+            error!(
+                "request {}: the gateway failed: {error}",
+                context.request_id
+            );
+        }
         context.disposition = Some(fault.disposition());
+        match fault {
+            Fault::Origin(_) | Fault::Client(Problem::Overloaded) if context.cause.is_some() => {}
+            Fault::Origin(_) => tries::note_failed(context, error, context.stage()),
+            _ => context.cause = Cause::of_error(error).map(Box::new),
+        }
         if fault == Fault::ClientGone {
             crate::listener::note_given_up();
         }
@@ -431,6 +476,7 @@ impl ProxyHttp for Gateway {
             && !cache::is_refresh(session)
         {
             error_code = problem.status().as_u16();
+            (context.cause).get_or_insert_with(|| Box::new(Cause::of_problem(problem)));
             context.settle(problem.status(), &HeaderMap::new());
             context.land();
             session.set_keepalive(None);
@@ -444,9 +490,9 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    fn suppress_error_log(&self, _: &Session, context: &Self::CTX, error: &Error) -> bool {
-        // The access log has a line for each; only our own failures belong into the process log.
-        Fault::of(error) != Fault::Us || intercept::had_enough(error, context)
+    fn suppress_error_log(&self, _: &Session, _: &Self::CTX, _: &Error) -> bool {
+        // The access log has a line for each; what the gateway itself did wrong is told above.
+        true
     }
 
     fn suppress_proxy_warn_log(
@@ -461,7 +507,11 @@ impl ProxyHttp for Gateway {
 
     async fn logging(&self, session: &mut Session, _: Option<&Error>, context: &mut Self::CTX) {
         if cache::is_refresh(session) {
+            cache::let_others_fill(session);
             return self.note_refresh();
+        }
+        if context.withheld.is_some() {
+            Box::pin(head_only::release(session, context)).await;
         }
         context.settle_unanswered();
         let used = cache::cache_use(session, context);
@@ -473,6 +523,7 @@ impl ProxyHttp for Gateway {
         // Every failure has named its disposition by now, so what is left passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
+        cache::let_others_fill(session);
     }
 
     fn persist_connection_context(
@@ -485,40 +536,6 @@ impl ProxyHttp for Gateway {
             .is_some_and(Disposition::is_refusal)
             .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
     }
-}
-
-/// Tells the origin the trace that its part belongs to.
-fn trace(fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    let Some(trace) = &context.trace else {
-        return Ok(());
-    };
-    match trace.state_fields(fields.all()) {
-        Some(state) => fields.insert(TRACESTATE.clone(), state)?,
-        None => fields.remove(&TRACESTATE),
-    }
-    fields.insert(TRACEPARENT.clone(), trace.parent_field())
-}
-
-/// Tells the origin which limits are exceeded. Nobody else may write these fields.
-fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
-    for name in &context.snapshot.marks {
-        fields.remove(name);
-    }
-    let judged = context.judged.as_ref();
-    let marks = judged.and_then(|judged| Some(&judged.beside.as_ref()?.marks));
-    for mark in marks.into_iter().flatten() {
-        fields.append(mark.field.clone(), mark.value.clone())?;
-    }
-    Ok(())
-}
-
-/// How long the client may be silent, and leave an answer unread.
-fn set_patience(session: &mut Session, server: &ServerRules) {
-    if session.get_keepalive().is_some() {
-        session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
-    }
-    session.set_read_timeout(Some(server.client_read_timeout));
-    session.set_write_timeout(Some(server.client_write_timeout));
 }
 
 /// Takes a step; whether it ended the request.
@@ -546,6 +563,10 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             context.land();
             answer::respond(session, context).await?;
         }
+        Step::EndHere => {
+            context.disposition = Some(Disposition::Responded);
+            answer::end_here(session, context).await?;
+        }
         Step::Redirect(location) => {
             context.disposition = Some(Disposition::Responded);
             answer::move_on(session, context, location).await?;
@@ -568,19 +589,9 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
                 Problem::Blocked | Problem::KeyBlocked => Disposition::Blocked,
                 _ => Disposition::Rejected,
             });
+            context.cause = Some(Box::new(Cause::of_problem(problem)));
             answer::reject(session, context, problem).await?;
         }
     }
     Ok(true)
-}
-
-/// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
-fn answered(session: &Session) -> Option<&ResponseHeader> {
-    session
-        .response_written()
-        .filter(|response| is_final(response.status))
-}
-
-fn is_final(status: StatusCode) -> bool {
-    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }

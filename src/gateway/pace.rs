@@ -58,7 +58,7 @@ impl Pace {
 }
 
 /// How long `bytes` take at `rate`, which is not 0.
-fn worth(bytes: usize, rate: u64) -> Duration {
+pub(crate) fn worth(bytes: usize, rate: u64) -> Duration {
     let nanos = (bytes as u64).saturating_mul(1_000_000_000) / rate;
     Duration::from_nanos(nanos)
 }

@@ -1,11 +1,16 @@
 //! Stage 7's one call: what every stage learned of a request becomes its [`Outcome`].
 
 use pingora::proxy::Session;
+use sluicegate_limiter::KeyHash;
 
+use super::body::Prefix;
 use super::context::Context;
-use super::locate::RequestHead;
+use super::locate::{RequestHead, locate};
 use super::{Gateway, answered, cache};
+use crate::admission::{KnownBody, key_values};
+use crate::client::Peer;
 use crate::clock;
+use crate::config::rules::LoggedKeys;
 use crate::record::{Disposition, Outcome};
 
 impl Gateway {
@@ -13,6 +18,8 @@ impl Gateway {
     pub(super) fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);
+        let (limit, key) = refused_by(context);
+        let key_values = limit.map_or_else(Vec::new, |limit| values(session, context, limit));
         self.0.record(&Outcome {
             arrived: context.arrived,
             request_id: context.request_id,
@@ -33,6 +40,8 @@ impl Gateway {
             list: context.list.as_deref(),
             gaps: &context.gaps.0,
             barred: context.barred.as_ref(),
+            key,
+            key_values: &key_values,
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,
@@ -41,8 +50,39 @@ impl Gateway {
             decision: context.decision,
             cache: cache::cache_use(session, context),
             origin: context.origin_use(),
+            failure: context.cause.as_ref().and_then(|cause| cause.failure),
+            reason: context.cause.as_ref().map(|cause| &*cause.reason),
         });
     }
+}
+
+/// Returns the index on the route of the limit that refused, and the key that it counts the request by.
+fn refused_by(context: &Context) -> (Option<usize>, Option<KeyHash>) {
+    match (&context.barred, &context.judged) {
+        (Some(barred), _) => (Some(barred.limit.into()), Some(barred.key)),
+        (None, Some(judged)) => (judged.refused_limit(), judged.refused_key),
+        (None, None) => (None, None),
+    }
+}
+
+/// Returns the values of that key, where the log shows them. Locates the request again: most logs show hashes alone.
+fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
+    let shown = context.snapshot.rules.log.keys;
+    if shown == LoggedKeys::Hash {
+        return Vec::new();
+    }
+    let peer = Peer {
+        address: context.peer_address(),
+        secured: context.secured.as_deref(),
+    };
+    let head = RequestHead::from(session.req_header());
+    let Ok(located) = locate(&context.snapshot, peer, &head) else {
+        return Vec::new();
+    };
+    let body = context.body.as_ref();
+    let body = body.map_or(KnownBody::Unread, Prefix::known);
+    let facts = || located.facts(body, context.decided_at);
+    key_values(located.limits().get(limit), facts, shown)
 }
 
 /// `a.test:80` and `[::1]:80` without their port.

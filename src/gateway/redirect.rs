@@ -5,19 +5,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use pingora::http::RequestHeader;
 
 use super::locate::RequestHead;
-use crate::client::{self, Hop};
+use crate::client::{self, Hop, X_FORWARDED_PROTO};
 use crate::response::Problem;
 use crate::route::host;
 use crate::snapshot::Snapshot;
 
 /// RFC 8555 §8.3.
 const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";
-
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Where a request is sent on to that `peer` sent to `listener`; `None` where it is served, a problem where it names no place.
 pub(super) fn of(

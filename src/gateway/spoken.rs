@@ -1,9 +1,11 @@
 //! Minds what differs by the version of HTTP that is spoken with each side.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
 
-use bytes::BytesMut;
-use http::header::{COOKIE, HOST, HeaderValue};
+use bytes::{Bytes, BytesMut};
+use http::Uri;
+use http::header::{COOKIE, EXPECT, HOST, HeaderValue, TE};
+use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
@@ -11,21 +13,18 @@ use pingora::{Error, ErrorType, OrErr, Result};
 use super::context::Context;
 use super::error::Fault;
 use crate::clock;
-use crate::origin::Pool;
-use crate::response::Problem;
+use crate::listener::head::is_framing_lookalike;
+use crate::origin::{Fields, Pool};
+use crate::response::{Problem, Rule};
+use crate::route::raw_query;
 
 /// Whether the server speaks what the operator said. Pingora falls back to HTTP/1.1 where a server with TLS does not choose, and a
 /// request of gRPC would get lost there without a word.
-pub(super) fn check(
-    pool: &Pool,
-    request: &RequestHeader,
-    server: Option<SocketAddr>,
-) -> Result<()> {
+pub(super) fn check(pool: &Pool, request: &RequestHeader) -> Result<()> {
     if !pool.rules.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
         return Ok(());
     }
     let why = "it takes no HTTP/2; write protocol = \"auto\" to speak HTTP/1.1 with it";
-    pool.complaints.tell(&pool.name, server, why);
     Err(Error::explain(ErrorType::HandshakeError, why).into_up())
 }
 
@@ -45,6 +44,39 @@ pub(super) fn name_host(request: &mut RequestHeader) -> Result<()> {
     Ok(())
 }
 
+/// Writes the query of an HTTP/2 request as RFC 3986 has it; that of HTTP/1 the listener has written.
+pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
+    if request.version != http::Version::HTTP_2 {
+        return Ok(());
+    }
+    let Cow::Owned(target) = raw_query::encoded(request.raw_path()) else {
+        return Ok(());
+    };
+    let target = PathAndQuery::from_maybe_shared(Bytes::from(target));
+    let mut parts = request.uri.clone().into_parts();
+    parts.path_and_query = Some(target.or_err(ErrorType::InvalidH2, "a target")?);
+    let uri = Uri::from_parts(parts).or_err(ErrorType::InvalidH2, "a target")?;
+    request.set_uri(uri);
+    Ok(())
+}
+
+/// Keeps interim answers from a client of HTTP/1.0: RFC 9110 §15.2 forbids them, and §10.1.1 has the server ignore `Expect`.
+pub(super) fn withhold_interim_answers(session: &mut Session) {
+    if session.req_header().version == http::Version::HTTP_10 {
+        session.set_ignore_info_resp(true);
+        session.req_header_mut().remove_header(&EXPECT);
+    }
+}
+
+/// Refuses a request of HTTP/2 with a field that an origin of HTTP/1.1 may take for one that frames it. The listener refuses those of
+/// HTTP/1.
+pub(super) fn check_framing_names(request: &RequestHeader) -> Option<Problem> {
+    let mut names = request.headers.keys();
+    (request.version == http::Version::HTTP_2
+        && names.any(|name| is_framing_lookalike(name.as_str().as_bytes())))
+    .then_some(Problem::BadRequest(Rule::FramingName))
+}
+
 /// HTTP/2 splits a cookie into crumbs, since equal ones compress to nothing. RFC 9113 §8.2.3: they are one field again before HTTP/1.1.
 pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
     let mut crumbs = request.headers.get_all(COOKIE).iter();
@@ -61,6 +93,13 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
         COOKIE,
         whole.or_err(ErrorType::InvalidHTTPHeader, "a cookie")?,
     )
+}
+
+/// Removes `TE` from an answer by HTTP/2, where clients take it for a malformed one (RFC 9113 §8.2.2).
+pub(super) fn omit_te(session: &Session, fields: &mut dyn Fields) {
+    if session.is_http2() && fields.all().contains_key(TE) {
+        fields.remove(&TE);
+    }
 }
 
 /// Who is to blame, when an origin was silent only because the client was, for most of the time that the origin has. HTTP/1 bodies have a

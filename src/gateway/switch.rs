@@ -4,17 +4,20 @@
 //! (RFC 7540 §3.2, withdrawn by RFC 9113) would be a connection of its own to the origin, with as many requests as the client likes
 //! past every limit. RFC 9110 §7.8 lets a server ignore the field, so it is taken away and the request goes on without.
 
+use http::Method;
 use http::header::{HeaderName, UPGRADE};
 use pingora::proxy::Session;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// Takes away what asks for another protocol than WebSocket.
+/// Takes away what asks for another protocol than WebSocket, or asks for that in another way than by a GET without a body (RFC 6455 §4.1).
 pub(super) fn only_to_websocket(session: &mut Session) {
     let mut asked = session.req_header().headers.get_all(UPGRADE).iter();
     let Some(first) = asked.next() else { return };
-    let websocket = first.as_bytes().eq_ignore_ascii_case(b"websocket") && asked.next().is_none();
-    if !websocket {
+    let websocket = first.as_bytes().eq_ignore_ascii_case(b"websocket")
+        && asked.next().is_none()
+        && session.req_header().method == Method::GET;
+    if !websocket || !session.is_body_empty() {
         let head = session.req_header_mut();
         head.remove_header(&UPGRADE);
         head.remove_header(&HTTP2_SETTINGS);

@@ -17,14 +17,17 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
 
 use super::answered;
+use super::cause::{Cause, Stage, explain};
 use super::context::Context;
-use super::error::{OVERFULL, error_for};
+use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::bounds::MAX_TRIES;
 use crate::client::Scheme;
 use crate::clock;
+use crate::listener::RequestPermit;
+use crate::live::Live;
 use crate::origin::{
-    Channel, Choice, Failure, Fields, NO_CONNECTION, Pool, Refusal, Wish, cookie_for, for_upgrade,
-    tag_in,
+    Channel, Choice, Failure, FailureKind, Fields, NO_CONNECTION, Pool, TryWait, TunnelSocket,
+    Wish, cookie_for, for_upgrade, tag_in,
 };
 use crate::response::Problem;
 use crate::snapshot::ActiveAction;
@@ -33,13 +36,20 @@ use crate::snapshot::ActiveAction;
 const ANOTHER_TRY: &str = "the answer asks for another try";
 
 /// The server of the next try.
-pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+pub(super) async fn next(
+    live: &Live,
+    session: &Session,
+    context: &mut Context,
+) -> Result<Box<HttpPeer>> {
     let Some(pool) = pool_of(context) else {
         return Err(error_for(Problem::Internal));
     };
-    let choice = match context.refusal.take() {
+    if context.on_its_way.is_none() {
+        context.on_its_way = Some(set_out(live, context, &pool)?);
+    }
+    let choice = match context.try_wait.take_if(|wait| wait.refused) {
         // Boxed, as below: few are refused a connection.
-        Some(refusal) => Box::pin(look_again(session, context, &pool, refusal)).await,
+        Some(wait) => Box::pin(look_again(session, context, &pool, wait)).await,
         None => begin(session, context, &pool).await?,
     };
     match choice {
@@ -47,22 +57,94 @@ pub(super) async fn next(session: &Session, context: &mut Context) -> Result<Box
             let peer = held.server.peer();
             context.server = Some(held.server.address);
             context.place = Some(held);
-            Ok(if session.is_upgrade_req() {
-                for_upgrade(peer)
-            } else {
-                peer
-            })
+            if !session.is_upgrade_req() {
+                return Ok(peer);
+            }
+            let (peer, socket) = for_upgrade(peer);
+            context.tunnel = socket;
+            Ok(peer)
         }
-        Choice::Full => Err(Error::new(ErrorType::Custom(OVERFULL))),
-        Choice::None => Err(error_for(Problem::NoServer)),
+        Choice::Full => {
+            note_full(context, &pool);
+            Err(Error::new(ErrorType::Custom(OVERFULL)))
+        }
+        Choice::None => {
+            let (kind, reason) = pool.why_no_server(clock::now());
+            note_unserved(context, &pool, kind, reason);
+            Err(error_for(Problem::NoServer))
+        }
     }
+}
+
+/// Notes that every server is full.
+fn note_full(context: &mut Context, pool: &Pool) {
+    let Some(queue) = &pool.queue else {
+        let reason = "every server has as many requests as there are ports for".to_owned();
+        note_unserved(context, pool, FailureKind::CircuitFull, reason);
+        return;
+    };
+    let rules = &queue.rules;
+    let (kind, reason) = if clock::since(context.queued_at) < rules.patience {
+        let reason = format!(
+            "every server is full, and {} requests wait",
+            queue.waiting()
+        );
+        (FailureKind::CircuitFull, reason)
+    } else {
+        let reason = format!("every server was full for {:?}", rules.patience);
+        (FailureKind::PendingTimeout, reason)
+    };
+    note_unserved(context, pool, kind, reason);
+}
+
+/// Notes a failure that no server is to blame for.
+fn note_unserved(context: &mut Context, pool: &Pool, kind: FailureKind, reason: String) {
+    pool.failures
+        .note(&pool.name, None, kind, &reason, clock::now());
+    context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
+}
+
+/// Notes a failure of the server that was asked.
+pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
+    let Some(pool) = context.pool() else {
+        return;
+    };
+    let (kind, reason) = explain(error, stage, &pool.rules.timeouts);
+    if let Some(held) = &context.place {
+        let server = &held.server;
+        let log = &server.standing.failure_log;
+        log.note(
+            &pool.name,
+            Some(server.address),
+            kind,
+            &reason,
+            clock::now(),
+        );
+    }
+    context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
+}
+
+/// Takes a request into the account of those on their way to origins.
+fn set_out(live: &Live, context: &mut Context, pool: &Pool) -> Result<RequestPermit> {
+    let (client, _) = context.client_or_unspecified();
+    let (requests, rules) = (&live.origin_requests, &context.snapshot.rules);
+    requests
+        .enter(client, pool.files_of_connection(), rules, &live.seed)
+        .map_err(|cap| {
+            let caps = requests.caps(rules);
+            context.cause = Some(Box::new(Cause::of_cap(cap, caps)));
+            Error::new(ErrorType::Custom(OVERLOADED))
+        })
 }
 
 /// Begins a try.
 async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<Choice> {
     // The place at the server of the try before.
     context.place = None;
+    context.try_wait = None;
     context.origin_status = None;
+    context.origin_bytes = 0;
+    context.cause = None;
     context.tries = context.tries.saturating_add(1);
     if !session.retry_buffer_truncated() {
         // A retry sends the buffered body again, through the same filter.
@@ -77,16 +159,20 @@ async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<
     } else {
         clock::now()
     };
+    context.queued_at = context.tried_at;
     let wish = wish(session, context, pool);
     let Some(admitted) = &context.admitted else {
         return Err(error_for(Problem::Internal));
     };
-    let mut choice = pool.choose(admitted, &wish);
-    if let (Choice::Full, Some(queue)) = (&choice, &pool.queue) {
-        // Boxed: whoever finds a place at once should not carry the room that a wait needs.
-        choice = Box::pin(queue.wait(queue.deadline(), || find(pool, &wish))).await;
-        context.tried_at = clock::now();
+    let choice = pool.choose(admitted, &wish);
+    if !matches!(choice, Choice::Full) || pool.queue.is_none() {
+        return Ok(choice);
     }
+    // Boxed: a request that finds a place at once should not carry the room that a wait needs.
+    let mut wait = Box::<TryWait>::default();
+    let choice = Box::pin(pool.wait(&mut wait, || anew(&wish))).await;
+    context.tried_at = clock::now();
+    context.try_wait = Some(wait);
     Ok(choice)
 }
 
@@ -96,32 +182,26 @@ async fn look_again(
     session: &Session,
     context: &mut Context,
     pool: &Pool,
-    mut refusal: Box<Refusal>,
+    mut wait: Box<TryWait>,
 ) -> Choice {
+    wait.refused = false;
     // Where connections have a bound there is a queue.
-    let (Some(queue), Some(held)) = (&pool.queue, context.place.take()) else {
+    let Some(mut held) = context.place.take() else {
         return Choice::Full;
     };
-    if !refusal.may_look() {
-        held.give_back();
-        queue.refuse();
-        return Choice::Full;
-    }
-    let end = refusal.end(queue);
-    let choice = if held.another_look(&mut refusal, end).await {
+    let choice = if held.another_look(&mut wait).await {
         Choice::Server(held)
     } else {
         held.give_back();
         context.server = None;
-        refusal.begin_anew();
         let wish = wish(session, context, pool);
-        match find(pool, &wish) {
-            Choice::Full => queue.wait(end, || find(pool, &wish)).await,
+        match pool.find(&anew(&wish)) {
+            Choice::Full => pool.wait(&mut wait, || anew(&wish)).await,
             choice => choice,
         }
     };
     context.tried_at = clock::now();
-    context.refusal = Some(refusal);
+    context.try_wait = Some(wait);
     choice
 }
 
@@ -134,17 +214,18 @@ fn wish(session: &Session, context: &Context, pool: &Pool) -> Wish {
     }
 }
 
-/// What comes of a wish after a wait.
-fn find(pool: &Pool, wish: &Wish) -> Choice {
-    pool.find(&Wish {
+/// The same wish at another time.
+fn anew(wish: &Wish) -> Wish {
+    Wish {
         now: clock::now(),
         ..wish.clone()
-    })
+    }
 }
 
 /// A try has its connection.
 pub(super) fn connected(context: &mut Context, socket: RawFd) {
-    context.refusal = None;
+    context.try_wait = None;
+    let socket = context.tunnel.as_ref().map_or(socket, TunnelSocket::number);
     if let Some(held) = &mut context.place {
         held.connected(socket);
     }
@@ -153,15 +234,14 @@ pub(super) fn connected(context: &mut Context, socket: RawFd) {
 /// What becomes of a try whose connection could not be made.
 pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
     if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) {
-        context.refusal.get_or_insert_default();
+        context.try_wait.get_or_insert_default().refused = true;
         error.set_retry(true);
         return error;
     }
-    context.refusal = None;
-    if let Some(pool) = context.pool() {
-        pool.complaints
-            .connection(&pool.name, context.server, &error);
+    if let Some(held) = &mut context.place {
+        held.unconnected();
     }
+    note_failed(context, &error, Stage::Connecting);
     // Nothing was sent, so any method may be tried again.
     let again = fail(context, Failure::Connect) && grant(context, Failure::Connect);
     error.set_retry(again);
@@ -181,6 +261,8 @@ pub(super) fn interrupted(
     }
     // Pingora would repeat more often: it counts looks for a connection too.
     let may_repeat = context.tries < MAX_TRIES
+        // A head that waits is an answer, and its body is on the way into the cache.
+        && context.withheld.is_none()
         && (is_repeatable(session) || is_unprocessed(&error) && is_at_hand(session));
     // Pingora knows of connections that the server closed while they were idle, of protocols that it turned down, and of streams that it
     // refused. None is a failure to answer, and none costs the server anything.
@@ -189,9 +271,15 @@ pub(super) fn interrupted(
     let again = match failure_of(&error) {
         _ if harmless => {
             note_tried(context);
+            if !may_repeat {
+                note_failed(context, &error, context.stage());
+            }
             may_repeat
         }
-        Some(failure) => fail(context, failure) && may_repeat && grant(context, failure),
+        Some(failure) => {
+            note_failed(context, &error, context.stage());
+            fail(context, failure) && may_repeat && grant(context, failure)
+        }
         None => false,
     };
     error.set_retry(again);

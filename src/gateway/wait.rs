@@ -5,26 +5,36 @@
 //! belongs to the connection. So the kernel is asked instead, now and then: a connection that the client has closed is not
 //! established any more.
 //!
+//! When one leaves, those behind it move up: [`super::delay_queue`] keeps the order.
+//!
 //! # Concurrency
-//! The number of waiters is one atomic. A waiter takes its place by adding itself and leaves by being dropped, so that none is lost
-//! whichever way its request ends.
+//! One lock for all that wait, held for some words when one comes, leaves, or has its turn. A request leaves by being dropped, so that none
+//! is lost whichever way it ends.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pingora::proxy::Session;
 
+use super::delay_queue::{DelayQueues, Delayed, Departure};
+use crate::admission::QueuePlace;
 use crate::bounds;
+use crate::client::Prefix;
+use crate::clock;
 
 /// What Linux calls an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
 
 /// The requests of the process that are held back.
 #[derive(Debug, Default)]
-pub struct Waiting(AtomicUsize);
+pub struct Waiting(Mutex<DelayQueues>);
 
 /// One of them.
-struct Waiter<'a>(&'a Waiting);
+struct Waiter<'a> {
+    waiting: &'a Waiting,
+    request: Delayed,
+    departure: Departure,
+}
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,41 +48,73 @@ pub(super) enum Waited {
 }
 
 impl Waiting {
+    fn queues(&self) -> MutexGuard<'_, DelayQueues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.queues().count()
     }
 
-    fn enter(&self) -> Option<Waiter<'_>> {
-        // Relaxed, here and below: the count bounds memory and publishes nothing.
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter(self);
-        (before < bounds::WAITERS).then_some(waiter)
-    }
-
-    /// Holds a request back for `delay`.
-    pub(super) async fn hold(&self, session: &mut Session, delay: Duration) -> Waited {
-        let Some(_waiter) = self.enter() else {
+    /// Holds a request of `client` back until it is its turn in all of these queues.
+    pub(super) async fn hold(
+        &self,
+        session: &mut Session,
+        client: Prefix,
+        places: Vec<QueuePlace>,
+    ) -> Waited {
+        let now = clock::deadline(Duration::ZERO);
+        let Some(request) = self.queues().enter(client, places, now) else {
             return Waited::Crowded;
         };
-        let sleep = tokio::time::sleep(delay);
+        let mut waiter = Waiter {
+            waiting: self,
+            request,
+            departure: Departure::Withdrawn,
+        };
+        let waited = waiter.turn_or_end(session).await;
+        if waited == Waited::Over {
+            waiter.departure = Departure::Admitted;
+        }
+        waited
+    }
+}
+
+impl Waiter<'_> {
+    /// Returns when it is its turn, or the client has left.
+    async fn turn_or_end(&self, session: &mut Session) -> Waited {
         if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
             return tokio::select! {
-                () = sleep => Waited::Over,
+                () = self.turn() => Waited::Over,
                 _ = closed => Waited::ClientGone,
             };
         }
         tokio::select! {
-            () = sleep => Waited::Over,
+            () = self.turn() => Waited::Over,
             () = closed(session) => Waited::ClientGone,
+        }
+    }
+
+    /// Returns when it is its turn.
+    async fn turn(&self) {
+        loop {
+            let turn = self.waiting.queues().turn(&self.request);
+            let Some(turn) = turn.filter(|turn| *turn > clock::deadline(Duration::ZERO)) else {
+                return;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(turn) => {}
+                () = self.request.moved.notified() => {}
+            }
         }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.queues().leave(&self.request, self.departure);
     }
 }
 
@@ -90,28 +132,5 @@ async fn closed(session: &mut Session) {
         if state.is_some_and(|state| state != ESTABLISHED) {
             return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: no more waiters than the cap, and a place that is left is free. Method: fill it, then leave once.
-    #[test]
-    fn waiters_are_bounded_and_leave_their_place() {
-        let waiting = Waiting::default();
-        let mut inside: Vec<_> = (0..bounds::WAITERS)
-            .filter_map(|_| waiting.enter())
-            .collect();
-        assert_eq!(
-            (inside.len(), waiting.count()),
-            (bounds::WAITERS, bounds::WAITERS)
-        );
-        assert!(waiting.enter().is_none());
-        drop(inside.pop());
-        assert!(waiting.enter().is_some());
-        drop(inside);
-        assert_eq!(waiting.count(), 0);
     }
 }

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::Response;
+use http::{Method, Response};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::services::listening::Service;
 use tokio::sync::Semaphore;
 
-use crate::admin::{Answer, answer};
+use crate::admin::{Answer, Sender, answer};
+use crate::bounds::ADMIN_BODY;
 use crate::live::Live;
 
 /// The application of the admin listener.
@@ -38,7 +39,14 @@ impl AdminDesk {
 #[async_trait]
 impl ServeHttp for AdminDesk {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
-        let walk = match answer(session.req_header(), &*self.live) {
+        let sender = Sender {
+            peer: session
+                .client_addr()
+                .and_then(|address| address.as_inet())
+                .copied(),
+            body: body_of(session).await,
+        };
+        let walk = match answer(session.req_header(), &sender, &*self.live) {
             Answer::Ready(response) => return response,
             Answer::Walk(walk) => Arc::new(walk),
         };
@@ -55,4 +63,20 @@ impl ServeHttp for AdminDesk {
         });
         response.await.unwrap_or_else(|_| walk.put_off())
     }
+}
+
+/// Reads the body of a request that changes something; what is longer than such a body can be is cut, and is no JSON then.
+async fn body_of(session: &mut ServerSession) -> Vec<u8> {
+    let mut body = Vec::new();
+    if session.req_header().method != Method::PUT {
+        return body;
+    }
+    while let Ok(Some(piece)) = session.read_request_body().await {
+        body.extend_from_slice(&piece);
+        if body.len() > ADMIN_BODY {
+            body.truncate(ADMIN_BODY);
+            break;
+        }
+    }
+    body
 }

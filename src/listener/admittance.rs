@@ -22,7 +22,7 @@ use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
 use super::open_files::OpenFiles;
 use crate::admission::KeySeed;
-use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS, OTHER_FILES};
+use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
 use crate::client::{Hop, PrefixBits, hop, prefix};
 use crate::config::rules::{DefenceRules, Rules};
 
@@ -88,10 +88,9 @@ impl Crowd {
 impl Admittance {
     /// Nobody is there yet.
     #[must_use]
-    pub fn new(files: OpenFiles) -> Self {
-        // Each may need a second file, for its connection to an origin.
-        let half = files.now.saturating_sub(OTHER_FILES) / 2;
-        let half = u32::try_from(half).unwrap_or(u32::MAX);
+    pub fn new(files: OpenFiles, threads: usize) -> Self {
+        // Each may need a second file, for its request to an origin.
+        let half = u32::try_from(files.for_connections(threads) / 2).unwrap_or(u32::MAX);
         let allowed = at_least_one(half.min(DEFAULT_CONNECTIONS));
         let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
         Self {
@@ -194,7 +193,7 @@ fn a_quarter_of(all: Concurrency) -> Concurrency {
     at_least_one(all.get() / 4)
 }
 
-fn at_least_one(count: u32) -> Concurrency {
+pub(super) fn at_least_one(count: u32) -> Concurrency {
     Concurrency::new(count.clamp(1, Concurrency::MAX.get())).unwrap_or(Concurrency::MAX)
 }
 
@@ -221,7 +220,7 @@ mod tests {
     }
 
     fn with_files(now: u64) -> Admittance {
-        Admittance::new(OpenFiles { before: 0, now })
+        Admittance::new(OpenFiles { before: 0, now }, 1)
     }
 
     /// Goal: the defaults follow what may be open and never come to nothing. Method: few files, many, and without end.

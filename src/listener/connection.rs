@@ -4,22 +4,23 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{Ssl, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::chunks::Chunks;
-use super::head::{Body, Head};
+use super::head::{Body, Head, Spelling, leading_line_end};
+use super::respell::respell;
 use super::vigil::Vigil;
-use super::watched::Watched;
+use super::watched::{ReadPace, Watched};
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::live::Live;
 use crate::record::{Disposition, Outcome, RequestId};
-use crate::response::Problem;
+use crate::response::{Problem, Rule};
 
 /// What is read next from a connection.
 pub(super) enum Next {
@@ -62,12 +63,12 @@ impl Connection {
     pub(super) async fn next(&mut self, rules: &ServerRules) -> Next {
         let defence = &rules.defence;
         let mut began = None;
-        self.stream.begin(None, rules.client_write_timeout);
+        self.stream.begin(None, read_pace(rules));
         loop {
             let head = Head::find(&self.read);
             // Only a head as long as that can have such a target.
             if self.read.len() > defence.max_uri_bytes
-                && head != Head::Malformed
+                && !matches!(head, Head::Malformed(_))
                 && words(&self.read).1.len() > defence.max_uri_bytes
             {
                 return Next::Problem(Problem::UriTooLong);
@@ -78,8 +79,20 @@ impl Connection {
                 {
                     return Next::Problem(Problem::HeadTooLarge);
                 }
-                Head::Whole { bytes, body, .. } => return self.begin(bytes, body, rules),
-                Head::Malformed => return Next::Problem(Problem::BadRequest),
+                Head::Whole {
+                    bytes,
+                    body,
+                    spelling: Spelling::AsSent,
+                    ..
+                } => return self.begin(bytes, body, rules),
+                Head::Whole { bytes, body, .. } => {
+                    let bytes = self.respell(bytes);
+                    if words(&self.read).1.len() > defence.max_uri_bytes {
+                        return Next::Problem(Problem::UriTooLong);
+                    }
+                    return self.begin(bytes, body, rules);
+                }
+                Head::Malformed(rule) => return Next::Problem(Problem::BadRequest(rule)),
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
                     return Next::Problem(Problem::HeadTooLarge);
                 }
@@ -103,6 +116,16 @@ impl Connection {
         }
     }
 
+    /// Writes the head of so many bytes as it is handed on, and returns its new length.
+    fn respell(&mut self, head_bytes: usize) -> usize {
+        let behind = self.read.split_off(head_bytes);
+        let head = respell(&self.read);
+        self.read.clear();
+        self.read.extend_from_slice(&head);
+        self.read.unsplit(behind);
+        head.len()
+    }
+
     /// Begins a request whose head is here.
     fn begin(&mut self, head_bytes: usize, body: Body, rules: &ServerRules) -> Next {
         let chunks = match body {
@@ -110,12 +133,12 @@ impl Connection {
             Body::Chunked => {
                 let mut chunks = Chunks::default();
                 if chunks.take(&self.read[head_bytes..]).is_err() {
-                    return Next::Problem(Problem::BadRequest);
+                    return Next::Problem(Problem::BadRequest(Rule::Chunks));
                 }
                 Some(chunks)
             }
         };
-        self.stream.begin(chunks, rules.client_write_timeout);
+        self.stream.begin(chunks, read_pace(rules));
         Next::Head(head_bytes, body)
     }
 
@@ -143,17 +166,6 @@ impl Connection {
         self.read.split_to(end)
     }
 
-    /// Writes everything, within `patience`.
-    pub(super) async fn write(&mut self, bytes: &[u8], patience: Duration) -> std::io::Result<()> {
-        let write = async {
-            self.stream.write_all(bytes).await?;
-            self.stream.flush().await
-        };
-        timeout(patience, write)
-            .await
-            .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
-    }
-
     /// Ends a connection that nothing is expected of any more. Under TLS it says so, RFC 8446 §6.1: else the end might be a stranger's cut.
     pub(super) async fn end(mut self) {
         if self.stream.get_ssl_digest().is_some() {
@@ -166,7 +178,14 @@ impl Connection {
     pub(super) async fn end_with(mut self, problem: Problem, live: &Live) {
         let arrived = clock::now();
         let request_id = RequestId::next();
-        let body = problem.body();
+        let (method, target) = words(&self.read);
+        let length = problem.body().len();
+        // RFC 9110 §9.3.2: an answer to HEAD has no body, whatever else is wrong with the request.
+        let body = if method == b"HEAD" {
+            Bytes::new()
+        } else {
+            problem.body()
+        };
         let secured = super::secured_of(&*self.stream);
         let hsts = secured.as_ref().and_then(|secured| {
             let value = secured.strict_transport.as_ref()?.to_str().ok()?;
@@ -176,15 +195,12 @@ impl Connection {
             "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
              content-length: {length}\r\ndate: {date}{hsts}\r\nconnection: close\r\n\r\n",
             status = problem.status(),
-            length = body.len(),
             date = String::from_utf8_lossy(super::http_date().as_bytes()),
             hsts = hsts.unwrap_or_default(),
         );
         let patience = live.snapshot().rules.server.client_write_timeout;
-        let written = self
-            .write(&[head.as_bytes(), &body].concat(), patience)
-            .await;
-        let (method, target) = words(&self.read);
+        let answer = [head.as_bytes(), &body].concat();
+        let written = self.stream.write_within(&answer, patience).await;
         let peer = super::peer_address(&*self.stream);
         live.record(&Outcome {
             arrived,
@@ -203,6 +219,8 @@ impl Connection {
             beside: None,
             gaps: &[],
             barred: None,
+            key: None,
+            key_values: &[],
             disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_received: 0,
@@ -211,6 +229,8 @@ impl Connection {
             decision: Duration::ZERO,
             cache: None,
             origin: None,
+            failure: None,
+            reason: Some(problem.detail()),
         });
         self.linger().await;
     }
@@ -242,10 +262,19 @@ impl Connection {
 
 /// The first two words of a head that may be anything.
 fn words(read: &[u8]) -> (&[u8], &[u8]) {
+    let read = &read[leading_line_end(read)..];
     let line = read.split(|&byte| matches!(byte, b'\r' | b'\n')).next();
     let mut words = line.unwrap_or_default().split(|&byte| byte == b' ');
     (
         words.next().unwrap_or_default(),
         words.next().unwrap_or_default(),
     )
+}
+
+/// What the rules ask of a client that reads an answer.
+fn read_pace(rules: &ServerRules) -> ReadPace {
+    ReadPace {
+        patience: rules.client_write_timeout,
+        rate: rules.defence.client_min_read_rate,
+    }
 }

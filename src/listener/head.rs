@@ -4,9 +4,14 @@
 //! It looks at line ends, at the shape of the request line, at the bytes of names and values, and at the three fields that frame and
 //! address a request. The proxy's parser runs after this one, on the same bytes; what that alone refuses is answered without a line in the
 //! access log, so little is left to it.
+//!
+//! A head that is not whole yet is judged as far as it goes: bytes that can become no request, such as the first message of TLS, are
+//! refused at once rather than when their time is over.
 
-use http::uri::PathAndQuery;
-use http::{Method, Uri};
+use http::Method;
+
+use super::target::{Absolute, Target};
+use crate::response::Rule;
 
 /// What the bytes read so far hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +26,11 @@ pub(crate) enum Head {
         fields: usize,
         /// What follows it.
         body: Body,
+        /// How it is handed on.
+        spelling: Spelling,
     },
     /// One that no server should guess about.
-    Malformed,
+    Malformed(Rule),
 }
 
 /// What follows a head.
@@ -35,42 +42,72 @@ pub(crate) enum Body {
     Chunked,
 }
 
+/// How a head is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// As it was sent.
+    AsSent,
+    /// As [`super::respell`] writes it.
+    Respelled,
+}
+
 impl Head {
     /// Looks for a head at the start of `read`.
     pub(crate) fn find(read: &[u8]) -> Self {
-        let mut lines = Lines { rest: read, at: 0 };
-        let (version, target) = match lines.next() {
-            Line::Partial => return Self::Partial,
-            Line::Broken => return Self::Malformed,
-            Line::Whole(line) => match request_line(line) {
-                Some(known) => known,
-                None => return Self::Malformed,
-            },
+        match Self::judge(read) {
+            Ok(head) => head,
+            Err(rule) => Self::Malformed(rule),
+        }
+    }
+
+    fn judge(read: &[u8]) -> Result<Self, Rule> {
+        let at = leading_line_end(read);
+        let mut lines = Lines {
+            rest: &read[at..],
+            at,
+        };
+        let (version, target) = match lines.next()? {
+            Line::Partial(line) => {
+                check_beginning_of_request(line)?;
+                return Ok(Self::Partial);
+            }
+            Line::Whole(line) => request_line(line)?,
         };
         let mut framing = Framing::default();
         loop {
-            match lines.next() {
-                Line::Partial => return Self::Partial,
-                Line::Broken => return Self::Malformed,
-                Line::Whole([]) => break,
-                Line::Whole(line) => {
-                    if framing.add(line).is_none() {
-                        return Self::Malformed;
-                    }
+            match lines.next()? {
+                Line::Partial(line) => {
+                    check_beginning_of_field(line)?;
+                    return Ok(Self::Partial);
                 }
+                Line::Whole([]) => break,
+                Line::Whole(line) => framing.add(line)?,
             }
         }
-        match framing
-            .body(version)
-            .filter(|_| framing.agrees_with(target))
-        {
-            Some(body) => Self::Whole {
-                bytes: lines.at,
-                fields: framing.fields,
-                body,
-            },
-            None => Self::Malformed,
+        let body = framing.body(version)?;
+        if let Target::Absolute(absolute) = &target {
+            framing.check_host(absolute)?;
         }
+        Ok(Self::Whole {
+            bytes: lines.at,
+            fields: framing.fields,
+            body,
+            spelling: if at == 0 && target == Target::Path {
+                Spelling::AsSent
+            } else {
+                Spelling::Respelled
+            },
+        })
+    }
+}
+
+/// RFC 9112 §2.2: one empty line before the request line is ignored. Returns its length.
+pub(super) fn leading_line_end(read: &[u8]) -> usize {
+    match read {
+        [b'\r', b'\n', ..] => 2,
+        // The other byte may follow.
+        b"\r" => 1,
+        _ => 0,
     }
 }
 
@@ -82,46 +119,94 @@ enum Version {
 
 /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
 /// not for another.
-fn request_line(line: &[u8]) -> Option<(Version, &[u8])> {
+fn request_line(line: &[u8]) -> Result<(Version, Target<'_>), Rule> {
     // One space more would lie in the target, which holds none.
+    let (method, target, version) = words(line).ok_or_else(|| match line {
+        // What no method holds is no HTTP at all.
+        [] => Rule::RequestLine,
+        _ => check_beginning_of_request(line)
+            .err()
+            .unwrap_or(Rule::RequestLine),
+    })?;
+    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
+    let method = Method::from_bytes(method).map_err(|_| Rule::Method)?;
+    if method == Method::CONNECT {
+        return Err(Rule::Connect);
+    }
+    let target = Target::judge(target, &method)?;
+    match version {
+        b"HTTP/1.1" => Ok((Version::Http11, target)),
+        b"HTTP/1.0" => Ok((Version::Http10, target)),
+        _ => Err(Rule::Version),
+    }
+}
+
+/// The three words of a request line.
+fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (first, last) = (memchr::memchr(b' ', line)?, memchr::memrchr(b' ', line)?);
-    let (method, target, version) = (
+    Some((
         &line[..first],
         line.get(first + 1..last)?,
         &line[last + 1..],
-    );
-    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
-    let known = Method::from_bytes(method).is_ok_and(|method| method != Method::CONNECT);
-    if !known || !is_target(target) {
-        return None;
+    ))
+}
+
+/// Whether more bytes can make a request line of these, RFC 9112 §3.
+fn check_beginning_of_request(line: &[u8]) -> Result<(), Rule> {
+    const VERSIONS: [&[u8]; 2] = [b"HTTP/1.1\r", b"HTTP/1.0\r"];
+    let mut words = line.splitn(3, |&byte| byte == b' ');
+    let method = words.next().unwrap_or_default();
+    if let Some(&byte) = method.iter().find(|&&byte| !is_token(byte)) {
+        return Err(if byte.is_ascii_graphic() {
+            Rule::Method
+        } else {
+            Rule::NotHttp
+        });
     }
-    match version {
-        b"HTTP/1.1" => Some((Version::Http11, target)),
-        b"HTTP/1.0" => Some((Version::Http10, target)),
-        _ => None,
+    let Some(target) = words.next() else {
+        return Ok(());
+    };
+    if method.is_empty() || target.starts_with(b" ") {
+        return Err(Rule::RequestLine);
+    }
+    if target.iter().any(|byte| matches!(byte, 0..b' ' | 0x7f)) {
+        return Err(Rule::TargetByte);
+    }
+    let Some(version) = words.next() else {
+        return Ok(());
+    };
+    if target.is_empty() {
+        return Err(Rule::RequestLine);
+    }
+    if VERSIONS.iter().any(|whole| whole.starts_with(version)) {
+        Ok(())
+    } else if version.starts_with(b"HTTP/") && !version.contains(&b' ') {
+        Err(Rule::Version)
+    } else {
+        Err(Rule::RequestLine)
     }
 }
 
-/// Whether the proxy will take the target. It answers others itself, and no line of the access log would tell.
-fn is_target(target: &[u8]) -> bool {
-    match target {
-        [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => true,
-        // RFC 9112 §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
-        _ if target.iter().any(|byte| matches!(byte, b'#' | 0..=b' ')) => false,
-        [b'/', ..] => PathAndQuery::try_from(target).is_ok(),
-        _ => Uri::try_from(target).is_ok(),
+/// Whether more bytes can make a field, or the end of the head, of these.
+fn check_beginning_of_field(line: &[u8]) -> Result<(), Rule> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.iter().position(|&byte| !is_token(byte)) {
+        None => Ok(()),
+        Some(end) => field(line, end).map(|_| ()),
     }
 }
 
-/// The authority of a target in absolute form, RFC 9112 §3.2.2.
-fn authority(target: &[u8]) -> Option<&[u8]> {
-    if target.starts_with(b"/") {
-        return None;
+/// Name and value of a field line, of whose bytes the one at `end` is the first that no token holds.
+fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), Rule> {
+    match line.split_at(end) {
+        // RFC 9112 §5.2: a line that starts with a blank continues the last, which is obsolete.
+        ([], [b' ' | b'\t', ..]) => Err(Rule::FoldedField),
+        // §5.1: no blank stands before the colon.
+        ([], _) => Err(Rule::FieldName),
+        (name, [b':', value @ ..]) if is_value(value) => Ok((name, value)),
+        (_, [b':', ..]) => Err(Rule::FieldValue),
+        _ => Err(Rule::FieldName),
     }
-    let behind = memchr::memmem::find(target, b"://")? + 3;
-    target[behind..]
-        .split(|byte| matches!(byte, b'/' | b'?'))
-        .next()
 }
 
 /// The fields that frame and address a request, and how many there are in all.
@@ -135,17 +220,13 @@ struct Framing<'a> {
 }
 
 impl<'a> Framing<'a> {
-    /// Takes a field line; `None` when it is folded, has no name, holds what no field may, or contradicts what came before.
-    fn add(&mut self, line: &'a [u8]) -> Option<()> {
-        // A token has neither colon nor space. RFC 9112 §5.1: none stands before the colon; §5.2: a line that starts with one continues
-        // the last, which is obsolete.
-        let end = line.iter().position(|&byte| !TOKEN[usize::from(byte)])?;
-        let (name, [b':', value @ ..]) = line.split_at(end) else {
-            return None;
-        };
-        if name.is_empty() || !is_value(value) {
-            return None;
-        }
+    /// Takes a field line.
+    ///
+    /// # Errors
+    /// It is folded, has no name, holds what no field may, or contradicts what came before.
+    fn add(&mut self, line: &'a [u8]) -> Result<(), Rule> {
+        let end = line.iter().position(|&byte| !is_token(byte));
+        let (name, value) = field(line, end.ok_or(Rule::FieldName)?)?;
         let value = value.trim_ascii();
         self.fields += 1;
         // The length first: most fields differ from all three in it.
@@ -154,51 +235,79 @@ impl<'a> Framing<'a> {
                 self.hosts += 1;
                 self.host = value;
             }
-            // Origins that speak CGI's language read `_` as `-`, and would frame the body by what nobody before them looked at.
-            14 if name.eq_ignore_ascii_case(b"content_length") => return None,
-            17 if name.eq_ignore_ascii_case(b"transfer_encoding") => return None,
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
+            14 if name.eq_ignore_ascii_case(CONTENT_LENGTH) => {
                 // One length, digits only: no sign, no list, no repetition.
                 if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
-                    return None;
+                    return Err(Rule::ContentLength);
                 }
-                self.length = Some(std::str::from_utf8(value).ok()?.parse().ok()?);
+                let length = std::str::from_utf8(value).ok();
+                let length = length.and_then(|length| length.parse().ok());
+                self.length = Some(length.ok_or(Rule::ContentLength)?);
             }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+            17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING) => {
                 // Other codings would have to be undone by somebody who knows them all.
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return None;
+                    return Err(Rule::TransferEncoding);
                 }
                 self.chunked = true;
             }
+            _ if is_framing_lookalike(name) => return Err(Rule::FramingName),
             _ => {}
         }
-        Some(())
+        Ok(())
     }
 
-    /// RFC 9112 §3.2.2: a target in absolute form names the host that `Host` names; neither names a user, RFC 9110 §4.2.4.
-    fn agrees_with(&self, target: &[u8]) -> bool {
-        !self.host.contains(&b'@')
-            && authority(target).is_none_or(|named| {
-                !named.contains(&b'@') && (self.hosts == 0 || named == self.host)
-            })
+    /// RFC 9112 §3.2.2: a target in absolute form names the host that `Host` names.
+    fn check_host(&self, target: &Absolute<'_>) -> Result<(), Rule> {
+        if self.hosts == 0 || target.names(self.host) {
+            Ok(())
+        } else {
+            Err(Rule::HostMismatch)
+        }
     }
 
     /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
-    fn body(&self, version: Version) -> Option<Body> {
+    fn body(&self, version: Version) -> Result<Body, Rule> {
         let addressed = match version {
             Version::Http11 => self.hosts == 1,
             Version::Http10 => self.hosts <= 1,
         };
         if !addressed {
-            return None;
+            return Err(Rule::HostCount);
+        }
+        // RFC 9110 §4.2.4
+        if self.host.contains(&b'@') {
+            return Err(Rule::UserInformation);
         }
         match (self.length, self.chunked) {
-            (Some(_), true) => None,
-            (None, true) => (version == Version::Http11).then_some(Body::Chunked),
-            (length, false) => Some(Body::Length(length.unwrap_or(0))),
+            (Some(_), true) => Err(Rule::TwoFramings),
+            (None, true) if version == Version::Http11 => Ok(Body::Chunked),
+            (None, true) => Err(Rule::TransferEncoding),
+            (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
+}
+
+const CONTENT_LENGTH: &[u8] = b"content-length";
+const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
+
+/// Whether a name, which is neither, may be taken for `Content-Length` or `Transfer-Encoding`: its letters and digits are the same.
+///
+/// Origins that speak CGI's language read `_` as `-`, others drop or merge what they do not expect in a name, and each would frame the body
+/// by a field that nobody before it looked at (RFC 9112 §11.2).
+pub(crate) fn is_framing_lookalike(name: &[u8]) -> bool {
+    // Most names are shorter, or begin with another letter.
+    if name.len() < CONTENT_LENGTH.len() - 1 {
+        return false;
+    }
+    let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric();
+    let whole = match name.iter().find(is_letter) {
+        Some(b'c' | b'C') => CONTENT_LENGTH,
+        Some(b't' | b'T') => TRANSFER_ENCODING,
+        _ => return false,
+    };
+    let letters = name.iter().filter(is_letter).map(u8::to_ascii_lowercase);
+    letters.eq(whole.iter().filter(is_letter).copied()) && !name.eq_ignore_ascii_case(whole)
 }
 
 /// Whether a token may hold this byte.
@@ -209,10 +318,8 @@ pub(super) fn is_token(byte: u8) -> bool {
 /// RFC 9110 §5.6.2: what a token, such as the name of a field, is made of.
 const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
 
-/// What the targets of most requests are made of.
-const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
-
-const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
+/// A table of the bytes that are letters, digits or one of `marks`.
+pub(super) const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
     let mut members = [false; 256];
     let mut byte = 0;
     while byte < members.len() {
@@ -243,24 +350,23 @@ struct Lines<'a> {
 }
 
 enum Line<'a> {
-    Partial,
+    /// Its end is not here yet.
+    Partial(&'a [u8]),
     Whole(&'a [u8]),
-    /// Its end is a bare line feed.
-    Broken,
 }
 
 impl<'a> Lines<'a> {
-    fn next(&mut self) -> Line<'a> {
+    fn next(&mut self) -> Result<Line<'a>, Rule> {
         let Some(feed) = memchr::memchr(b'\n', self.rest) else {
-            return Line::Partial;
+            return Ok(Line::Partial(self.rest));
         };
         let (line, rest) = self.rest.split_at(feed + 1);
         self.rest = rest;
         self.at += line.len();
         match line {
             // A bare carriage return within belongs to no method, target, version, name or value.
-            [text @ .., b'\r', b'\n'] => Line::Whole(text),
-            _ => Line::Broken,
+            [text @ .., b'\r', b'\n'] => Ok(Line::Whole(text)),
+            _ => Err(Rule::LineEnd),
         }
     }
 }
@@ -302,12 +408,16 @@ mod tests {
         for (head, fields, body) in cases {
             let read = [head, b"GET"].concat();
             let bytes = head.len();
-            let whole = Head::Whole {
-                bytes,
-                fields,
-                body,
+            let Head::Whole {
+                bytes: found,
+                fields: counted,
+                body: framed,
+                ..
+            } = Head::find(&read)
+            else {
+                panic!("{} is not whole", head.escape_ascii());
             };
-            assert_eq!(Head::find(&read), whole);
+            assert_eq!((found, counted, framed), (bytes, fields, body));
         }
     }
 
@@ -341,12 +451,12 @@ mod tests {
             "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
             "GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n",
-            "GET /?a=\"<> HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\"<> HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET http://a/#b HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET http://b?/ HTTP/1.1\r\nHost: a\r\n\r\n",
-            "GET http://a:80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET http://u@a/ HTTP/1.1\r\nHost: u@a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n",
             "POST / HTTP/1.1\r\nHost: a\r\nContent_Length: 1\r\n\r\n",
@@ -355,11 +465,76 @@ mod tests {
             "G\"T / HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET  HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
+            "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
             "\r\n\r\n",
         ];
         for head in heads {
-            assert_eq!(Head::find(head.as_bytes()), Head::Malformed, "{head:?}");
+            let found = Head::find(head.as_bytes());
+            assert!(matches!(found, Head::Malformed(_)), "{head:?}: {found:?}");
         }
+    }
+
+    /// Goal: what some origin may take for a field of framing is refused, and nothing else. Method: names that fold to one of the two,
+    /// beside the two and names that only look alike.
+    #[test]
+    fn names_that_fold_to_a_framing_field_are_refused() {
+        for name in [
+            "Content_Length",
+            "Content--Length",
+            "Content.Length",
+            "ContentLength",
+            "-content-length",
+            "Content-Length_",
+            "Transfer---Encoding",
+            "Transfer_Encoding",
+            "Transfer.Encoding",
+            "TRANSFERENCODING",
+            "!Transfer-Encoding",
+        ] {
+            assert!(is_framing_lookalike(name.as_bytes()), "{name}");
+            let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 5\r\n\r\n");
+            let found = Head::find(head.as_bytes());
+            assert_eq!(found, Head::Malformed(Rule::FramingName), "{name}");
+        }
+        for name in [
+            "Content-Length",
+            "transfer-encoding",
+            "Content-Length-Hint",
+            "X-Content-Length",
+            "Content-Encoding",
+            "Transfer-Encodings",
+            "TE",
+        ] {
+            assert!(!is_framing_lookalike(name.as_bytes()), "{name}");
+        }
+    }
+
+    /// Goal: bytes that can become no request are not waited for. Method: beginnings, and the rule that each breaks.
+    #[test]
+    fn a_beginning_of_no_request_is_malformed_at_once() {
+        for (read, rule) in [
+            (&b"\x16\x03\x01\x02\x00\x01"[..], Rule::NotHttp),
+            (b"\0", Rule::NotHttp),
+            (b"\xff\xfe", Rule::NotHttp),
+            (b"\x05\x01", Rule::NotHttp),
+            (b"\n", Rule::LineEnd),
+            (b" GET", Rule::RequestLine),
+            (b"{\"a\"", Rule::Method),
+            (b"GET  ", Rule::RequestLine),
+            (b"GET /\0", Rule::TargetByte),
+            (b"GET / x", Rule::RequestLine),
+            (b"GET / HTTP/2", Rule::Version),
+            (b"GET / HTTP/1.1\r\nHost\0", Rule::FieldName),
+            (b"GET / HTTP/1.1\r\nHost: \x01", Rule::FieldValue),
+            (b"GET / HTTP/1.1\r\n x", Rule::FoldedField),
+            (b"\r\n\r", Rule::NotHttp),
+        ] {
+            let shown = read.escape_ascii();
+            assert_eq!(Head::find(read), Head::Malformed(rule), "{shown}");
+        }
+        assert_eq!(Head::find(b"\r"), Head::Partial);
+        assert_eq!(Head::find(b"\r\nGET"), Head::Partial);
     }
 
     proptest! {
@@ -373,6 +548,17 @@ mod tests {
         #[test]
         fn a_prefix_of_a_head_is_partial(end in 0..USUAL.len()) {
             prop_assert_eq!(Head::find(&USUAL[..end]), Head::Partial);
+        }
+
+        /// Goal: the look at what is not whole refuses nothing that the look at the whole takes. Method: every prefix of a head that is
+        /// whole, with a byte changed, is whole or partial.
+        #[test]
+        fn no_prefix_of_a_whole_head_is_malformed(at in 0..USUAL.len(), byte: u8, end in 0..USUAL.len()) {
+            let mut head = USUAL.to_vec();
+            head[at] = byte;
+            if let Head::Whole { .. } = Head::find(&head) {
+                prop_assert!(!matches!(Head::find(&head[..end]), Head::Malformed(_)));
+            }
         }
     }
 }

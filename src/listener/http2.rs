@@ -1,9 +1,9 @@
 //! Decides how much of HTTP/2 one connection of a client may ask for, and ends connections that only make work.
 //!
 //! Frames are parsed and bounded by the h2 crate, which Pingora drives. It answers at most one PING and one SETTINGS before it reads on,
-//! counts CONTINUATION frames and empty DATA, and ends a connection whose client resets streams faster than they are accepted. What it
-//! does not see is a client whose every stream is accepted, sent to an origin and given up (CVE-2023-44487, "rapid reset"): that is
-//! counted here, by what became of the requests.
+//! counts CONTINUATION frames and empty DATA, and ends a connection whose client resets streams faster than they are accepted, which
+//! [`super::outgoing`] reads off the frames that it sends. What it does not see is a client whose every stream is accepted, sent to an
+//! origin and given up (CVE-2023-44487, "rapid reset"): that is counted here, by what became of the requests.
 //!
 //! # Limits
 //! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]).
@@ -11,11 +11,13 @@
 //! # Concurrency
 //! Each stream is a task of its own. Its request finds the tally of its connection in a local of that task.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::HeaderMap;
 use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
@@ -24,10 +26,16 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use tokio::sync::Notify;
 
+use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
+use super::watched::Watched;
 use crate::bounds;
+use crate::client::{Secured, identify};
+use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
 use crate::live::Live;
+use crate::record::{Disposition, Outcome, RequestId};
+use crate::response::{Problem, Rule};
 
 tokio::task_local! {
     /// The tally of the connection whose request this task serves.
@@ -43,6 +51,14 @@ pub(super) async fn serve(
 ) {
     let patience = live.snapshot().rules.server.client_read_timeout;
     let tally = Arc::new(Tally::default());
+    let account = Arc::new(Account {
+        live: Arc::clone(live),
+        peer: super::peer_address(&*stream),
+        secured: super::secured_of(&*stream),
+        is_told: AtomicBool::new(false),
+    });
+    let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
+    let stream: Stream = Watched::with_frames(stream, frames);
     let connection = Arc::new(Connection {
         live: Arc::clone(live),
         proxy: Arc::clone(proxy),
@@ -50,7 +66,7 @@ pub(super) async fn serve(
     });
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
-        () = tally.exceeded.notified() => live.recorder.metrics.abuse.ended(),
+        () = tally.exceeded.notified() => account.shown_out("it gave up most of its requests"),
         // Pingora waits for the first frames without end, and so does nobody here.
         () = tally.silence(patience) => {}
         _ = connection.process_new(stream, shutdown) => {}
@@ -61,6 +77,87 @@ pub(super) async fn serve(
 pub(crate) fn note_given_up() {
     // Requests of HTTP/1 have no tally: there giving up costs the connection.
     let _ = TALLY.try_with(|tally| tally.give_up());
+}
+
+/// What is remembered of a connection beside its requests.
+struct Account {
+    live: Arc<Live>,
+    peer: Option<IpAddr>,
+    secured: Option<Arc<Secured>>,
+    /// Whether its end was told.
+    is_told: AtomicBool,
+}
+
+impl Account {
+    /// The connection is ended because its client only makes work.
+    fn shown_out(&self, why: &str) {
+        if self.tell(why) {
+            self.live.recorder.metrics.abuse.ended();
+        }
+    }
+
+    /// Tells once why the connection is ended; whether this was the time.
+    fn tell(&self, why: &str) -> bool {
+        // Relaxed: who is first tells, and nothing else is published by it.
+        let is_first = !self.is_told.swap(true, Ordering::Relaxed);
+        if is_first {
+            let why = format_args!("its HTTP/2 connection is ended: {why}");
+            self.live.recorder.notices.tell(self.peer, &why);
+        }
+        is_first
+    }
+}
+
+impl FrameWatch for Arc<Account> {
+    fn ends(&self, reason: u32) {
+        match reason {
+            NO_ERROR => {}
+            ENHANCE_YOUR_CALM => {
+                self.shown_out("it resets streams or sends frames that only make work")
+            }
+            _ => {
+                self.tell("it broke the protocol");
+            }
+        }
+    }
+
+    fn refuses(&self) -> String {
+        let arrived = clock::now();
+        let request_id = RequestId::next();
+        let client = |peer| identify(peer, &HeaderMap::new(), &self.live.snapshot().rules.client);
+        self.live.record(&Outcome {
+            arrived,
+            request_id,
+            trace: None,
+            client: self.peer.map(|peer| client(peer).address),
+            peer: self.peer,
+            secured: self.secured.as_deref(),
+            // The h2 crate keeps nothing of a request that it refuses.
+            method: b"",
+            host: b"",
+            target: b"",
+            protocol: "HTTP/2",
+            route: None,
+            verdict: None,
+            list: None,
+            beside: None,
+            gaps: &[],
+            barred: None,
+            disposition: Disposition::Rejected,
+            status: Problem::BadRequest(Rule::Http2).status().as_u16(),
+            bytes_received: 0,
+            bytes_sent: 0,
+            total: Duration::ZERO,
+            decision: Duration::ZERO,
+            cache: None,
+            origin: None,
+            failure: None,
+            key: None,
+            key_values: &[],
+            reason: Some(Rule::Http2.detail()),
+        });
+        request_id.text().to_string()
+    }
 }
 
 /// One connection, as Pingora serves it.

@@ -55,13 +55,16 @@ impl Intake {
 
     /// Whether the connection starts with HTTP/2's preface. `None` when it broke.
     async fn speaks_http2(stream: &mut Stream) -> Option<bool> {
-        // Three bytes tell it from every method but one that starts with PRI; waiting for all 24 would hang on a shorter request.
-        let mut first = [0; 3];
-        if !stream.try_peek(&mut first).await.ok()? || !HTTP2_PREFACE.starts_with(&first) {
-            return Some(false);
+        // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface: most methods
+        // differ in the first.
+        let mut begin = [0; HTTP2_PREFACE.len()];
+        for end in 1..=HTTP2_PREFACE.len() {
+            let begin = &mut begin[..end];
+            if !stream.try_peek(begin).await.ok()? || !HTTP2_PREFACE.starts_with(begin) {
+                return Some(false);
+            }
         }
-        let mut whole = [0; HTTP2_PREFACE.len()];
-        Some(stream.try_peek(&mut whole).await.ok()? && whole == *HTTP2_PREFACE)
+        Some(true)
     }
 
     /// Serves HTTP/1 requests until the connection ends.
@@ -125,8 +128,18 @@ impl ServerApp for Intake {
         let patience = snapshot.rules.server.client_read_timeout;
         let metrics = &self.live.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
-        stream = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await?;
-        if let Some(peer) = super::peer_address(&*stream) {
+        let notices = &self.live.recorder.notices;
+        let peer = super::peer_address(&*stream);
+        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await;
+        stream = read
+            .inspect_err(|why| {
+                if let Some(said) = why.complaint() {
+                    notices.tell(peer, &said);
+                }
+            })
+            .ok()?;
+        let peer = super::peer_address(&*stream);
+        if let Some(peer) = peer {
             place
                 .belongs_to(peer, &snapshot.rules, &self.live.seed)
                 .ok()?;
@@ -134,7 +147,14 @@ impl ServerApp for Intake {
         drop(snapshot);
         let speaks_http2 = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.live.certificates, &metrics.handshakes);
-            stream = tls::shake_hands(stream, termination, installed, counts, patience).await?;
+            let shaken = tls::shake_hands(stream, termination, installed, counts, patience).await;
+            stream = shaken
+                .inspect_err(|why| {
+                    if let Some(said) = why.complaint() {
+                        notices.tell(peer, &format_args!("its TLS handshake failed: {said}"));
+                    }
+                })
+                .ok()??;
             stream.selected_alpn_proto() == Some(ALPN::H2)
         } else {
             listener.rules.http2 == Http2::Accepted

@@ -10,8 +10,12 @@ mod heartbeat;
 mod http2;
 mod intake;
 mod open_files;
+mod origin_requests;
+mod outgoing;
 pub(crate) mod proxy_protocol;
 mod repeat;
+mod respell;
+mod target;
 mod tls;
 mod vigil;
 mod watched;
@@ -31,6 +35,9 @@ pub use admittance::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
 pub(crate) use http2::note_given_up;
 pub use intake::Intake;
 pub use open_files::OpenFiles;
+pub use origin_requests::{
+    FileShares, OriginRequests, RequestCap, RequestCaps, RequestPermit, RequestTallies,
+};
 pub(crate) use tls::secured;
 use tls::secured_by;
 pub use tls::{

@@ -3,6 +3,8 @@
 //! A connection is a file, and so is the one to the origin behind it. Service managers start processes with a soft limit of 1,024 for
 //! the sake of programs that use `select`, which this one does not; the hard limit is what the operator meant.
 
+use crate::bounds::{FEWEST_FILES, FILES_OF_THREAD, OTHER_FILES};
+
 /// How many files the process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
@@ -16,6 +18,27 @@ pub struct OpenFiles {
 const UNKNOWN: u64 = 256;
 
 impl OpenFiles {
+    /// Files for connections of clients and to origins. The rest is for everything else that `threads` threads of requests go with.
+    #[must_use]
+    pub fn for_connections(self, threads: usize) -> u64 {
+        let others = OTHER_FILES.max(OTHER_FILES / 2 + FILES_OF_THREAD * threads as u64);
+        // Of a small number half, so that something is left to serve with.
+        self.now - others.min(self.now / 2)
+    }
+
+    /// Whether the process can start at all with `threads` threads of requests.
+    ///
+    /// # Errors
+    /// It cannot; the number of files that it takes.
+    pub fn suffice(self, threads: usize) -> Result<(), u64> {
+        let fewest = FEWEST_FILES + FILES_OF_THREAD * threads as u64;
+        if self.now < fewest {
+            Err(fewest)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Raises the soft limit to the hard one. Where that fails, what was stays.
     #[cfg(target_os = "linux")]
     #[must_use]

@@ -43,48 +43,46 @@ pub(crate) enum Header {
     Whole(usize, Option<SocketAddr>),
 }
 
-/// Reads the header where `rules` have one; `None` when the connection must end, which is counted.
+/// Reads the header where `rules` have one.
+///
+/// # Errors
+/// Why the connection must end, which is counted.
 pub(super) async fn read(
     stream: Stream,
     rules: &ProxyProtocol,
     counts: &ProxyHeaders,
     patience: Duration,
-) -> Option<Stream> {
+) -> Result<Stream, ProxyHeader> {
     let (networks, is_required) = match rules {
-        ProxyProtocol::Off => return Some(stream),
+        ProxyProtocol::Off => return Ok(stream),
         ProxyProtocol::Optional(networks) => (networks, false),
         ProxyProtocol::Required(networks) => (networks, true),
     };
+    let end = |why: ProxyHeader| {
+        counts.count(why);
+        Err(why)
+    };
     if !comes_from(&stream, networks) {
-        if is_required {
-            counts.count(ProxyHeader::Stranger);
-            return None;
-        }
-        return Some(stream);
+        return if is_required {
+            end(ProxyHeader::Stranger)
+        } else {
+            Ok(stream)
+        };
     }
     let Ok(stream) = stream.into_any().downcast::<TcpStream>() else {
-        counts.count(ProxyHeader::Malformed);
-        return None;
+        return end(ProxyHeader::Malformed);
     };
-    let ended = timeout(patience, take(*stream)).await;
-    let (stream, header) = match ended {
+    let (stream, header) = match timeout(patience, take(*stream)).await {
         Ok(Some(taken)) => taken,
-        Ok(None) => {
-            counts.count(ProxyHeader::Gone);
-            return None;
-        }
-        Err(_) => {
-            counts.count(ProxyHeader::TimedOut);
-            return None;
-        }
+        Ok(None) => return end(ProxyHeader::Gone),
+        Err(_) => return end(ProxyHeader::TimedOut),
     };
-    let count = match header {
-        Header::Whole(..) => ProxyHeader::Read,
-        Header::None if !is_required => return Some(Box::new(stream)),
-        Header::None | Header::Malformed | Header::Partial => ProxyHeader::Malformed,
-    };
-    counts.count(count);
-    (count == ProxyHeader::Read).then(|| Box::new(stream) as Stream)
+    match header {
+        Header::Whole(..) => counts.count(ProxyHeader::Read),
+        Header::None if !is_required => {}
+        Header::None | Header::Malformed | Header::Partial => return end(ProxyHeader::Malformed),
+    }
+    Ok(Box::new(stream))
 }
 
 /// Whether the other end is one of the operator's proxies.

@@ -13,13 +13,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::IO;
 use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
-use super::head::Head;
-use crate::admission::{KnownBody, Refused, foresee_refusal};
+use super::head::{Head, Spelling};
+use crate::admission::{KnownBody, Refused, foresee_refusal, key_values};
 use crate::bounds;
 use crate::client::{Peer, Secured, Standing, given_request_id};
 use crate::clock;
@@ -63,7 +64,8 @@ impl Repeats {
         }
         if answered > 0 {
             let patience = snapshot.rules.server.client_write_timeout;
-            connection.write(&self.answers, patience).await.ok()?;
+            let stream = &mut connection.stream;
+            stream.write_within(&self.answers, patience).await.ok()?;
             self.answers.clear();
         }
         Some(answered)
@@ -77,16 +79,25 @@ impl Repeats {
         snapshot: &Snapshot,
         live: &Live,
     ) -> Option<usize> {
-        // The proxy judges heads that this one would let pass.
-        if !matches!(Head::find(read), Head::Whole { .. }) {
+        // The proxy judges heads that this one would let pass, and gets others in another spelling.
+        let Head::Whole {
+            spelling: Spelling::AsSent,
+            ..
+        } = Head::find(read)
+        else {
             return None;
-        }
+        };
         let mut fields = [httparse::EMPTY_HEADER; bounds::REPEAT_FIELDS];
         let mut request = httparse::Request::new(&mut fields);
         let Ok(httparse::Status::Complete(head_bytes)) = request.parse(read) else {
             return None;
         };
-        let plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
+        let mut plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
+        let review =
+            (snapshot.field_policy).review(&plain.fields, self.peer, &snapshot.rules.client);
+        for name in &review.remove {
+            plain.fields.remove(name);
+        }
         if live.acme.answers.are_below(plain.target) {
             // An ACME server is never turned away, whoever else asked on its connection.
             return None;
@@ -100,6 +111,10 @@ impl Repeats {
         let located = locate(snapshot, peer, &plain.head()).ok()?;
         if located.route.reads_body || located.route.reads_token {
             // The proxy reads the body; and it would verify the token a second time if the request may pass.
+            return None;
+        }
+        if located.route.compares_body && plain.fields.contains_key(CONTENT_TYPE) {
+            // It reads that body too.
             return None;
         }
         let shape = located.route.shape.as_ref();
@@ -135,8 +150,18 @@ impl Repeats {
         let sent = write_body(&mut self.answers, &plain.method, &body);
         let judged = refused.as_ref().and_then(Refused::judged);
         let barred = refused.as_ref().and_then(Refused::barred);
+        let key_values = refused.as_ref().map_or_else(Vec::new, |refused| {
+            let facts = || located.facts(KnownBody::Unread, arrived);
+            let limit = refused
+                .limit()
+                .and_then(|limit| located.limits().get(limit));
+            key_values(limit, facts, snapshot.rules.log.keys)
+        });
         if let Some(judged) = judged {
             live.notice_overflow(located.limits(), judged);
+        }
+        if review.is_untrusted_forwarding {
+            live.recorder.metrics.untrusted_forwarding.count(self.peer);
         }
         live.record(&Outcome {
             arrived,
@@ -154,6 +179,8 @@ impl Repeats {
             beside: judged.and_then(|judged| judged.beside.as_deref()),
             list: located.standing.list().map(|name| &**name),
             barred,
+            key: refused.as_ref().and_then(Refused::key),
+            key_values: &key_values,
             disposition: match &refused {
                 Some(_) => Disposition::refused(barred),
                 None => Disposition::Blocked,
@@ -166,6 +193,8 @@ impl Repeats {
             decision,
             cache: None,
             origin: None,
+            failure: None,
+            reason: None,
         });
         Some(head_bytes + plain.body_bytes)
     }

@@ -5,6 +5,10 @@
 //! and it bounds the writing of a body, but not that of a head: a client that pipelines and never reads would hold its request, and the
 //! connection to the origin behind it, for ever.
 //!
+//! Patience with a client that reads is a bucket, as it is with one that sends (`crate::gateway::pace`): waiting empties it, and every byte
+//! that the client takes fills in what it takes at the least rate that is asked for. So a client that reads a little now and then does not
+//! hold an answer, and the buffers of it, for ever.
+//!
 //! A wait costs nothing until there is one: the timer is made at the first write that the kernel does not take at once.
 
 use std::fmt;
@@ -15,32 +19,46 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use pingora::prelude::timeout;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
 use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep};
 
 use super::chunks::Chunks;
+use super::outgoing::OutgoingFrames;
 use crate::clock;
+use crate::gateway::worth;
 
 /// A stream with a look at its chunks and a bound for its writes.
 pub(super) struct Watched {
     inner: Stream,
     /// How far the chunked body of the request in flight was read; `None` where it has none.
     chunks: Option<Chunks>,
-    /// How long a write may make no progress.
-    patience: Duration,
     stalled: Stalled,
+    /// What is read along of its answers; `None` in HTTP/1.
+    frames: Option<Box<OutgoingFrames>>,
 }
 
-/// Whether a write waits, and the timer, which is kept from wait to wait.
-#[derive(Default)]
+/// What is asked of a client that reads an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadPace {
+    /// The longest wait for it.
+    pub(super) patience: Duration,
+    /// Bytes a second; 0 asks for none.
+    pub(super) rate: u64,
+}
+
+/// The wait of a write, if it waits, and the timer, which is kept from wait to wait.
 struct Stalled {
-    waits: bool,
+    pace: ReadPace,
+    /// The patience that is left.
+    left: Duration,
+    since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -50,15 +68,52 @@ impl Watched {
         Box::new(Self {
             inner,
             chunks: None,
-            patience: Duration::MAX,
-            stalled: Stalled::default(),
+            stalled: Stalled::new(ReadPace {
+                patience: Duration::MAX,
+                rate: 0,
+            }),
+            frames: None,
         })
     }
 
-    /// Begins a request: what is known of its chunks, and how long its answer may wait for the client.
-    pub(super) fn begin(&mut self, chunks: Option<Chunks>, patience: Duration) {
+    /// A stream for HTTP/2, whose h2 crate bounds what it reads.
+    pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames) -> Box<Self> {
+        let mut watched = Self::new(inner);
+        watched.frames = Some(Box::new(frames));
+        watched
+    }
+
+    /// Writes some of `pieces`.
+    fn poll_pieces(
+        &mut self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        match &mut self.frames {
+            Some(frames) => frames.poll_write(&mut self.inner, context, pieces),
+            None => {
+                let written = Pin::new(&mut *self.inner).poll_write_vectored(context, pieces);
+                self.unless_stalled(written, |bytes| *bytes, context)
+            }
+        }
+    }
+
+    /// Begins a request: what is known of its chunks, and how its answer waits for the client.
+    pub(super) fn begin(&mut self, chunks: Option<Chunks>, pace: ReadPace) {
         self.chunks = chunks;
-        self.patience = patience;
+        self.stalled.pace = pace;
+        self.stalled.left = pace.patience;
+    }
+
+    /// Writes everything, within `patience`.
+    pub(super) async fn write_within(&mut self, bytes: &[u8], patience: Duration) -> Result<()> {
+        let write = async {
+            self.write_all(bytes).await?;
+            self.flush().await
+        };
+        timeout(patience, write)
+            .await
+            .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }
 
     /// The stream that the proxy gives back; `None` when it is another one, which it never is.
@@ -66,34 +121,63 @@ impl Watched {
         stream.into_any().downcast().ok()
     }
 
-    /// Gives `result`, or ends a wait that takes too long.
+    /// Gives `result`, by which the client took so many bytes, or ends a wait that takes too long.
     fn unless_stalled<T>(
         &mut self,
         result: Poll<Result<T>>,
+        bytes: impl Fn(&T) -> usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<T>> {
-        if result.is_ready() {
-            self.stalled.waits = false;
+        if self.frames.is_some() {
+            // HTTP/2 bounds each stream.
             return result;
         }
-        if self.stalled.is_over(self.patience, context) {
-            return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+        match &result {
+            Poll::Pending if self.stalled.is_over(context) => {
+                return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+            }
+            Poll::Ready(Ok(written)) => self.stalled.went_on(bytes(written)),
+            Poll::Pending | Poll::Ready(Err(_)) => {}
         }
-        Poll::Pending
+        result
     }
 }
 
 impl Stalled {
-    fn is_over(&mut self, patience: Duration, context: &mut Context<'_>) -> bool {
+    fn new(pace: ReadPace) -> Self {
+        Self {
+            pace,
+            left: pace.patience,
+            since: None,
+            timer: None,
+        }
+    }
+
+    /// The client took so many bytes.
+    fn went_on(&mut self, bytes: usize) {
+        let since = self.since.take();
+        if self.pace.rate == 0 {
+            return;
+        }
+        if let Some(since) = since {
+            let waited = clock::deadline(Duration::ZERO).saturating_duration_since(since);
+            self.left = self.left.saturating_sub(waited);
+        }
+        if self.left < self.pace.patience {
+            let filled = self.left.saturating_add(worth(bytes, self.pace.rate));
+            self.left = filled.min(self.pace.patience);
+        }
+    }
+
+    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
+        let left = self.left;
         let timer = match &mut self.timer {
             Some(timer) => timer,
-            none => none.insert(Box::pin(tokio::time::sleep_until(clock::deadline(
-                patience,
-            )))),
+            none => none.insert(Box::pin(tokio::time::sleep_until(clock::deadline(left)))),
         };
-        if !self.waits {
-            self.waits = true;
-            timer.as_mut().reset(clock::deadline(patience));
+        if self.since.is_none() {
+            self.since = Some(clock::deadline(Duration::ZERO));
+            timer.as_mut().reset(clock::deadline(left));
         }
         timer.as_mut().poll(context).is_ready()
     }
@@ -125,18 +209,21 @@ impl AsyncWrite for Watched {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
+        if self.frames.is_some() {
+            return self.poll_pieces(context, &[IoSlice::new(bytes)]);
+        }
         let written = Pin::new(&mut *self.inner).poll_write(context, bytes);
-        self.unless_stalled(written, context)
+        self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let flushed = Pin::new(&mut *self.inner).poll_flush(context);
-        self.unless_stalled(flushed, context)
+        self.unless_stalled(flushed, |()| 0, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let shut = Pin::new(&mut *self.inner).poll_shutdown(context);
-        self.unless_stalled(shut, context)
+        self.unless_stalled(shut, |()| 0, context)
     }
 
     fn poll_write_vectored(
@@ -144,8 +231,7 @@ impl AsyncWrite for Watched {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        let written = Pin::new(&mut *self.inner).poll_write_vectored(context, bytes);
-        self.unless_stalled(written, context)
+        self.poll_pieces(context, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -223,5 +309,42 @@ impl GetSocketDigest for Watched {
 
     fn set_socket_digest(&mut self, digest: SocketDigest) {
         self.inner.set_socket_digest(digest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// For how many seconds, up to an hour, an answer waits for a client that takes `bytes` a second, after a wait of a second each.
+    async fn endured(bytes: usize, rate: u64) -> u64 {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut stalled = Stalled::new(ReadPace {
+            patience: Duration::from_secs(10),
+            rate,
+        });
+        for second in 0..3600 {
+            if stalled.is_over(&mut context) {
+                return second;
+            }
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if stalled.is_over(&mut context) {
+                return second;
+            }
+            stalled.went_on(bytes);
+        }
+        3600
+    }
+
+    /// Goal: an answer that is taken a little at a time ends after about one patience, one that is taken fast enough never. Method: a
+    /// byte a second, a little less than the rate, the rate; and where no rate is asked.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_drips_ends() {
+        assert!(endured(1, 240).await <= 11);
+        assert!(endured(200, 240).await <= 70);
+        assert_eq!(endured(240, 240).await, 3600);
+        assert_eq!(endured(1, 0).await, 3600);
     }
 }

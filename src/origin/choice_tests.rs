@@ -118,7 +118,7 @@ fn the_least_loaded_is_found() {
     let tier = tier(&[1, 1, 4]);
     let turn = AtomicU64::new(0);
     let load = |index: usize, count: usize| {
-        (0..count).for_each(|_| assert!(tier.servers()[index].standing.enter(None)));
+        (0..count).for_each(|_| assert!(tier.servers()[index].standing.enter(u32::MAX)));
     };
     let chosen = || {
         let balance = Balance::LeastRequests;
@@ -141,7 +141,7 @@ fn the_least_loaded_is_found() {
 #[test]
 fn power_of_two_avoids_who_is_busy() {
     let tier = tier(&[1; 10]);
-    (0..100).for_each(|_| assert!(tier.servers()[0].standing.enter(None)));
+    (0..100).for_each(|_| assert!(tier.servers()[0].standing.enter(u32::MAX)));
     let turn = AtomicU64::new(0);
     let balance = Balance::PowerOfTwo;
     let mut counts = BTreeMap::new();

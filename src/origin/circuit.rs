@@ -1,95 +1,226 @@
-//! Owns the place before an origin whose servers have all the requests that they may: so many wait, for so long, and no more.
+//! Orders the requests of an origin whose servers have all the requests that they may: so many wait, for so long, and no more.
 //!
 //! A server that is slow under load gets slower with every request more, so what it does not get at once waits here, where waiting
-//! costs nothing. Who waits is not promised his turn: whoever comes when a place is left may take it. That wastes no place, and the
-//! wait is bounded either way.
+//! costs nothing. Requests wait in the order in which they came. What frees a place wakes the first of them; a request that comes later
+//! does not pass those that wait, and a request that was woken too early keeps its ticket, and with it its place in the order.
+//!
+//! # Invariants
+//! 1. A [`Turn`] is used, or it wakes the next request when it is dropped. So the end of a request that was just woken loses nothing.
+//! 2. Whatever frees a place wakes a request of each configuration of the origin that has some: after a reload the requests of the old
+//!    one still wait for the same servers.
 //!
 //! # Concurrency
-//! A place is left before the bell rings, and who waits listens for the bell before he looks for a place: one of them sees the other.
-//! `Notify` keeps one ring for who comes later, and passes on that of a waiter who is dropped.
+//! A place is freed before the count of those that wait is read, and a request is counted before it looks for a place. A full fence
+//! between the two, on both sides, makes at least one of them see the other. A request that found no place lines up only if no place
+//! was freed since it looked (`Order::wakes`).
 
-use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::pool::Choice;
 use crate::clock;
 use crate::config::rules::CircuitRules;
 
-/// How long whoever waits goes without a look, rung for or not: after a reload others may leave places, and ring elsewhere.
-const GLANCE: Duration = Duration::from_millis(250);
+/// The queues of one origin: one for each configuration of which requests are under way.
+#[derive(Debug, Default)]
+pub(super) struct OriginQueues {
+    queues: Mutex<Vec<Weak<Queue>>>,
+    /// Requests that wait in all of them.
+    waiting: AtomicU32,
+}
 
 /// Requests of one origin that wait for a place at a server.
 #[derive(Debug)]
 pub struct Queue {
     /// How many may wait, how long, and for what.
     pub rules: CircuitRules,
-    bell: Notify,
+    origin: Arc<OriginQueues>,
+    order: Mutex<Order>,
     waiting: AtomicU32,
     refused: AtomicU64,
 }
 
-/// One of them.
-struct Place<'q>(&'q Queue);
+#[derive(Debug, Default)]
+struct Order {
+    waiters: BTreeMap<Ticket, Sender<Turn>>,
+    /// Counts the events that wake a request, whether there was one to wake or not.
+    wakes: u64,
+}
 
-impl Queue {
-    pub(super) fn new(rules: CircuitRules) -> Self {
-        Self {
+/// The rank of a request among those that wait: lower ones came earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+/// The waits of one try, from the first to the last.
+#[derive(Debug, Default)]
+pub struct TryWait {
+    ticket: Option<Ticket>,
+    end: Option<Instant>,
+    /// The server that it was taken to had no connection for it.
+    pub refused: bool,
+    /// It waited once for what changes hands at its server.
+    pub(super) settled: bool,
+}
+
+/// The right of one request to look for a place before all others that wait.
+#[derive(Debug)]
+struct Turn(Option<Arc<Queue>>);
+
+/// A request that is counted.
+struct Counted<'q>(&'q Queue);
+
+/// A request that stands in the order.
+struct Lined<'q> {
+    queue: &'q Queue,
+    ticket: Ticket,
+    turn: Receiver<Turn>,
+}
+
+impl OriginQueues {
+    /// A queue beside those that there are.
+    pub(super) fn add(self: &Arc<Self>, rules: CircuitRules) -> Arc<Queue> {
+        let queue = Arc::new(Queue {
             rules,
-            bell: Notify::new(),
+            origin: Arc::clone(self),
+            order: Mutex::default(),
             waiting: AtomicU32::new(0),
             refused: AtomicU64::new(0),
+        });
+        let mut queues = self.queues();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&queue));
+        queue
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<Weak<Queue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the first request of each queue, because a place was freed.
+    pub(super) fn wake(&self) {
+        // Pairs with the fence of `Queue::enter`.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let queues: Vec<Arc<Queue>> = self.queues().iter().filter_map(Weak::upgrade).collect();
+        for queue in queues.iter().filter(|queue| queue.waiting() > 0) {
+            queue.wake();
         }
     }
+}
 
-    /// Says that a place at a server was left.
-    pub(super) fn ring(&self) {
-        self.bell.notify_one();
+impl Queue {
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When whoever begins to wait now has waited long enough.
-    #[must_use]
-    pub fn deadline(&self) -> Instant {
-        clock::deadline(self.rules.patience)
-    }
-
-    /// Waits until `choose` finds a place or no server at all; [`Choice::Full`] where too many wait already, or at the `end`.
-    pub async fn wait(&self, end: Instant, mut choose: impl FnMut() -> Choice) -> Choice {
-        let chosen = match self.enter() {
-            Some(_place) => loop {
-                let mut ring = pin!(self.bell.notified());
-                ring.as_mut().enable();
-                match choose() {
-                    Choice::Full => {}
-                    chosen => break chosen,
-                }
-                let glance = clock::deadline(GLANCE);
-                let rang = tokio::time::timeout_at(glance.min(end), ring).await;
-                if rang.is_err() && end <= glance {
-                    break Choice::Full;
-                }
-            },
-            None => Choice::Full,
-        };
+    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. [`Choice::Full`] where too many wait
+    /// already, or at the end of `wait`. `has_room` tells whether there is a place for one more.
+    pub async fn wait(
+        self: &Arc<Self>,
+        wait: &mut TryWait,
+        has_room: impl Fn() -> bool,
+        choose: impl FnMut() -> Choice,
+    ) -> Choice {
+        let (chosen, turn) = self.wait_in_order(wait, choose).await;
         if matches!(chosen, Choice::Full) {
             self.refuse();
         }
+        // The next one is woken if it may find a place too. This one is not counted any more, so a request that comes from now on and is
+        // alone looks for itself.
+        if let (Choice::Server(_), Some(turn)) = (&chosen, turn)
+            && !has_room()
+        {
+            turn.end();
+        }
         chosen
+    }
+
+    async fn wait_in_order(
+        self: &Arc<Self>,
+        wait: &mut TryWait,
+        mut choose: impl FnMut() -> Choice,
+    ) -> (Choice, Option<Turn>) {
+        let end = wait.end(self);
+        let mut wakes = self.order().wakes;
+        // One that was woken before has been let in already.
+        let Some((counted, ahead)) = self.enter(wait.ticket.is_some()) else {
+            return (Choice::Full, None);
+        };
+        let ticket = wait.ticket();
+        let mut turn = (ahead == 0).then(|| Turn::of(self));
+        loop {
+            if let Some(own) = turn.take() {
+                wakes = self.order().wakes;
+                match choose() {
+                    Choice::Full => own.end(),
+                    chosen => {
+                        drop(counted);
+                        return (chosen, Some(own));
+                    }
+                }
+            }
+            turn = match self.line_up(ticket, wakes) {
+                None => Some(Turn::of(self)),
+                Some(mut lined) => match tokio::time::timeout_at(end, &mut lined.turn).await {
+                    Ok(Ok(turn)) => Some(turn),
+                    Ok(Err(_)) | Err(_) => return (Choice::Full, None),
+                },
+            };
+        }
+    }
+
+    /// Counts a request that waits from now on, and says how many were there before; `None` where as many wait as may.
+    fn enter(&self, is_known: bool) -> Option<(Counted<'_>, u32)> {
+        let enter = |waiting: u32| (is_known || waiting < self.rules.pending).then(|| waiting + 1);
+        // Each round lost is a request that came or left.
+        let ahead = self
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
+            .ok()?;
+        self.origin.waiting.fetch_add(1, Ordering::Relaxed);
+        // Pairs with the fence of `OriginQueues::wake`: a place that is freed from here on sees the count, and one that was freed before
+        // is found.
+        fence(Ordering::SeqCst);
+        Some((Counted(self), ahead))
+    }
+
+    /// Stands in the order, unless something was freed since `wakes` was read.
+    fn line_up(&self, ticket: Ticket, wakes: u64) -> Option<Lined<'_>> {
+        let mut order = self.order();
+        if order.wakes != wakes {
+            return None;
+        }
+        let (sender, turn) = oneshot::channel();
+        order.waiters.insert(ticket, sender);
+        Some(Lined {
+            queue: self,
+            ticket,
+            turn,
+        })
+    }
+
+    /// Wakes the first.
+    fn wake(self: &Arc<Self>) {
+        let first = {
+            let mut order = self.order();
+            order.wakes += 1;
+            order.waiters.pop_first()
+        };
+        if let Some((_, first)) = first {
+            // A turn that nobody takes wakes the next (invariant 1).
+            let _ = first.send(Turn::of(self));
+        }
     }
 
     /// Counts a request that gets no place.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn enter(&self) -> Option<Place<'_>> {
-        // Relaxed, here and below: the count bounds memory and publishes nothing.
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let place = Place(self);
-        (before < self.rules.pending).then_some(place)
     }
 
     /// How many wait.
@@ -105,8 +236,52 @@ impl Queue {
     }
 }
 
-impl Drop for Place<'_> {
+impl Turn {
+    fn of(queue: &Arc<Queue>) -> Self {
+        Self(Some(Arc::clone(queue)))
+    }
+
+    /// Ends it without waking another request: there is nothing for it.
+    fn end(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0.take() {
+            queue.wake();
+        }
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.0.origin.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Lined<'_> {
+    fn drop(&mut self) {
+        self.queue.order().waiters.remove(&self.ticket);
+    }
+}
+
+impl TryWait {
+    /// The moment at which the try has waited long enough, whatever it waits for: `pending_timeout` after its first wait began.
+    pub fn end(&mut self, queue: &Queue) -> Instant {
+        *self
+            .end
+            .get_or_insert_with(|| clock::deadline(queue.rules.patience))
+    }
+
+    /// Its rank among all that wait.
+    pub(super) fn ticket(&mut self) -> Ticket {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // Relaxed: the number orders requests and publishes nothing.
+        *self
+            .ticket
+            .get_or_insert_with(|| Ticket(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 }

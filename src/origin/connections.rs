@@ -2,45 +2,48 @@
 //! them a request uses, and which can go because another is wanted.
 //!
 //! Pingora opens and keeps connections, deep inside a try. What it may open is decided here: [`super::dialer`] takes a [`Permit`] before
-//! it connects, or refuses. A request that is refused sent nothing, and looks again ([`Connections::another_look`]): mostly it was only
-//! too early, because a connection is just being made, given back or closed.
+//! it connects, or refuses. A request that is refused sent nothing. Either a connection is about to be free for it, and it waits for that
+//! at the server ([`Connections::refused`]), or the server is exhausted, and the request waits with the others of its origin
+//! ([`super::circuit`]).
+//!
+//! A connection changes hands inside Pingora: for a moment, while one request takes it or gives it back, no other finds it, though over
+//! HTTP/2 it could carry both. So a refusal means little while other requests are on their way to a connection. Each of those is counted
+//! as a [`Look`], and the end of a look wakes the first of those that were refused.
 //!
 //! # Invariants
 //! 1. A permit lives from before the socket is opened until after it is closed, so there are never more sockets than permits.
 //! 2. A connection that no request can use again does not keep its permit for ever. After a reload that changed what is spoken, or the
-//!    bound, connections are of another group than new requests; and HTTP/2 is of no use to who wants to leave HTTP. Such a connection is
-//!    closed when no request uses it and another is wanted, those of another group soon in any case.
+//!    bound, connections are of another group than new requests; and HTTP/2 is of no use to a request that wants to leave HTTP. Such a
+//!    connection is closed when no request uses it and another is wanted, those of another group soon in any case.
+//! 3. A request that waits here is woken: by the end of another look, by what is freed, by the server's exhaustion, or after [`SETTLING`].
 //!
 //! # Concurrency
-//! One lock for all, held for some words, by requests of origins that have the bound: when they get a connection, and when they end.
-//! Whether none is to be had is a word of its own: advice, which choices read and which is taken back twenty times a second.
+//! One lock for all, held for some words, by requests of origins that have the bound: when they look for a connection, get it, and end.
+//! Whether the server is exhausted is a word of its own, which choices read. It is written under the lock, and taken back by whatever
+//! frees something.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pingora::upstreams::peer::Tracing;
-use tokio::sync::Notify;
+use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::circuit::Queue;
-use crate::bounds::{CONNECTION_LOOKS, CONNECTION_PAUSE, CONNECTION_PAUSES};
+use super::circuit::{OriginQueues, Ticket, TryWait};
 use crate::clock;
 
-/// How long a close that was asked for, or a connection that is being made, is waited for until somebody looks again.
-const CHANGE: Duration = Duration::from_secs(1);
+/// How long a refused request waits, once, for a connection that may just be given back: the framework is done with that in microseconds.
+const SETTLING: Duration = Duration::from_millis(20);
 
 /// The connections of one server.
 #[derive(Debug, Default)]
 pub struct Connections {
     state: Mutex<State>,
-    /// Rings for all who look again: one was closed, or carries requests from now on.
-    changed: Notify,
-    /// Somebody looked for one as often as makes sense, and got none.
+    /// A request found none, and nothing was freed since.
     exhausted: AtomicBool,
 }
 
@@ -48,10 +51,12 @@ pub struct Connections {
 struct State {
     /// Permits.
     open: u32,
-    /// Those of them whose connection was not used yet.
-    dialing: u32,
     sockets: HashMap<RawFd, Open>,
-    /// Counts what happened, so that of two moments one is told to be the earlier.
+    /// Requests that are on their way to a connection.
+    looks: u32,
+    /// Requests that were refused one while others looked.
+    waiters: BTreeMap<Ticket, Sender<Look>>,
+    /// Counts what happened to connections, so that of two moments one is told to be the earlier.
     moment: u64,
     /// When the latest sweep was.
     swept: u64,
@@ -89,14 +94,14 @@ pub(super) struct Group(pub(super) u64);
 #[derive(Debug)]
 pub(super) struct Permit {
     connections: Arc<Connections>,
-    /// Who waits for what is free when it ends.
-    queue: Arc<Queue>,
+    /// The requests that wait for what is free when it ends.
+    queues: Arc<OriginQueues>,
     group: Group,
     /// The connection, once it is made, and when that was.
     made: Option<(RawFd, u64)>,
 }
 
-/// A request's use of a connection, which ends when this is dropped.
+/// A request's use of a connection, which its place ends.
 #[derive(Debug)]
 pub(super) struct Use {
     connections: Arc<Connections>,
@@ -104,17 +109,33 @@ pub(super) struct Use {
     made: u64,
 }
 
-/// What a request remembers that was refused a connection.
-#[derive(Debug, Default)]
-pub struct Refusal {
-    /// Looks in all.
-    looks: u16,
-    /// Pauses before the server that it is at.
-    pauses: u32,
-    /// When it was first refused there.
-    since: Option<u64>,
-    /// Until when it waits.
-    end: Option<Instant>,
+/// A request on its way to a connection, from the choice of the server to the connection or the refusal.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// `None` once it has ended.
+    connections: Option<Arc<Connections>>,
+    /// When it began.
+    began: u64,
+}
+
+/// What a refused request does next.
+#[derive(Debug)]
+enum Next {
+    /// Look again at once.
+    Look(Look),
+    /// Look again when it is woken.
+    Wait(Receiver<Look>),
+    /// The same, or after [`SETTLING`].
+    Settle(Receiver<Look>),
+    /// Nothing: there is none before a request of the server ends.
+    Exhausted,
+}
+
+/// A request that waits for another look.
+struct Waiter<'c> {
+    connections: &'c Arc<Connections>,
+    ticket: Ticket,
+    look: Receiver<Look>,
 }
 
 impl Connections {
@@ -128,25 +149,21 @@ impl Connections {
         self.state().open
     }
 
-    /// The right to open one more where fewer than `most` are; it says so in `queue` when it ends.
+    /// The right to open one more where fewer than `most` are; it wakes a request of `queues` when it ends.
     pub(super) fn permit(
         self: &Arc<Self>,
         most: u32,
         group: Group,
-        queue: &Arc<Queue>,
+        queues: &Arc<OriginQueues>,
     ) -> Option<Permit> {
         let mut state = self.state();
         if state.open >= most {
-            // The request cannot have found it, and whoever could did not want it for a while. What goes makes room for another look.
-            let swept = state.swept;
-            state.close_one(|open, idle_since| open.group != group && idle_since <= swept);
             return None;
         }
         state.open += 1;
-        state.dialing += 1;
         Some(Permit {
             connections: Arc::clone(self),
-            queue: Arc::clone(queue),
+            queues: Arc::clone(queues),
             group,
             made: None,
         })
@@ -156,88 +173,133 @@ impl Connections {
     pub(super) fn begin_use(self: &Arc<Self>, socket: RawFd) -> Option<Use> {
         let mut state = self.state();
         let open = state.sockets.get_mut(&socket)?;
-        let made = open.made;
-        let fresh = open.usage == Usage::Fresh;
         open.usage = match open.usage {
             Usage::By(requests) => Usage::By(requests + 1),
             Usage::Fresh | Usage::Idle(_) | Usage::Closing => Usage::By(1),
         };
-        if fresh {
-            state.dialing -= 1;
-        }
-        drop(state);
-        if fresh {
-            // Over HTTP/2 it carries others too.
-            self.changed.notify_waiters();
-        }
         Some(Use {
             connections: Arc::clone(self),
             socket,
-            made,
+            made: open.made,
         })
-    }
-
-    /// Waits until another look at the server may find a connection, at the latest until the end of the refusal; false where that is not
-    /// to be expected before a request ends there.
-    pub(super) async fn another_look(
-        &self,
-        most: u32,
-        refusal: &mut Refusal,
-        end: Instant,
-    ) -> bool {
-        let mut changed = pin!(self.changed.notified());
-        changed.as_mut().enable();
-        let Some(pause) = self.pause(most, refusal) else {
-            return false;
-        };
-        // Whether it rang or not: a look tells.
-        let _ = tokio::time::timeout_at(clock::deadline(pause).min(end), changed).await;
-        clock::deadline(Duration::ZERO) < end
-    }
-
-    /// How long to wait before another look, if nothing changes; `None` where it makes no sense.
-    fn pause(&self, most: u32, refusal: &mut Refusal) -> Option<Duration> {
-        let mut state = self.state();
-        if state.open < most {
-            return Some(Duration::ZERO);
-        }
-        let now = state.moment;
-        let since = *refusal.since.get_or_insert(now);
-        if state.dialing > 0 || state.is_closing() {
-            return Some(CHANGE);
-        }
-        if refusal.pauses < CONNECTION_PAUSES {
-            refusal.pauses += 1;
-            return Some(CONNECTION_PAUSE * (1 << (refusal.pauses - 1)));
-        }
-        // It was there at every look, and the request cannot use it.
-        let closes = state.close_one(|_, idle_since| idle_since <= since);
-        closes.then_some(CHANGE)
     }
 
     /// Closes what no request used since the sweep before and none of `group` can.
     pub(super) fn sweep(&self, group: Group) {
-        self.relieve();
         let mut state = self.state();
         let (swept, now) = (state.swept, state.moment);
         state.swept = now;
         while state.close_one(|open, idle_since| open.group != group && idle_since <= swept) {}
     }
 
-    // ── whether there is any to be had ──
+    // ── looks ──
 
-    /// Says that none is to be had, so that others need not try; until one ends, or the next sweep.
-    pub(super) fn exhaust(&self) {
-        self.exhausted.store(true, Ordering::Relaxed);
+    /// A request is on its way to a connection from now on.
+    pub(super) fn begin_look(self: &Arc<Self>) -> Look {
+        let mut state = self.state();
+        state.looks += 1;
+        self.look(&state)
     }
 
-    /// Takes that back.
-    pub(super) fn relieve(&self) {
-        if self.is_exhausted() {
-            self.exhausted.store(false, Ordering::Relaxed);
+    fn look(self: &Arc<Self>, state: &State) -> Look {
+        Look {
+            connections: Some(Arc::clone(self)),
+            began: state.moment,
         }
     }
 
+    /// Waits, after a look that was refused, until another may find a connection of `most`. `None` where the server is exhausted, or the
+    /// wait has ended.
+    pub(super) async fn another_look(
+        self: &Arc<Self>,
+        refused: Look,
+        most: u32,
+        wait: &mut TryWait,
+        end: Instant,
+    ) -> Option<Look> {
+        let (ticket, settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
+        let (look, until) = match self.refused(refused, most, ticket, settled) {
+            Next::Look(look) => return (clock::deadline(Duration::ZERO) < end).then_some(look),
+            Next::Wait(look) => (look, end),
+            Next::Settle(look) => {
+                wait.settled = true;
+                (look, end.min(clock::deadline(SETTLING)))
+            }
+            Next::Exhausted => return None,
+        };
+        let mut waiter = Waiter {
+            connections: self,
+            ticket,
+            look,
+        };
+        match tokio::time::timeout_at(until, &mut waiter.look).await {
+            Ok(woken) => woken.ok(),
+            Err(_) => (until < end).then(|| self.begin_look()),
+        }
+    }
+
+    /// Ends a look that found none, and says what comes next.
+    fn refused(
+        self: &Arc<Self>,
+        mut refused: Look,
+        most: u32,
+        ticket: Ticket,
+        settled: bool,
+    ) -> Next {
+        // It ends here, under the lock, and wakes nobody: whatever it could wake for would find no more than this one did.
+        refused.connections = None;
+        let mut state = self.state();
+        state.looks -= 1;
+        // Others look, and what they find or open may carry this request too.
+        if state.looks > 0 || state.is_closing() {
+            return Next::Wait(state.enroll(ticket));
+        }
+        if state.open < most || state.moment != refused.began {
+            state.looks += 1;
+            return Next::Look(self.look(&state));
+        }
+        // The framework loses one now and then, while others are there.
+        if !settled {
+            return Next::Settle(state.enroll(ticket));
+        }
+        // What was idle all the time, and was not found by the only request that looked, is of no use to it.
+        if state.close_one(|_, _| true) {
+            return Next::Wait(state.enroll(ticket));
+        }
+        self.exhausted.store(true, Ordering::Relaxed);
+        // All that wait here learn it by the end of their channel, and find out what else they can do.
+        state.waiters.clear();
+        Next::Exhausted
+    }
+
+    /// Lets the first of those that were refused look again, because something was freed or a look ended. Says whether there was one.
+    fn wake(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> bool {
+        let Some((_, first)) = state.waiters.pop_first() else {
+            return false;
+        };
+        state.looks += 1;
+        let look = self.look(&state);
+        drop(state);
+        // A look that nobody takes wakes the next when it is dropped.
+        drop(first.send(look));
+        true
+    }
+
+    /// Notes that a connection was freed or closed. Says whether a request that waits here takes it.
+    fn freed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> bool {
+        state.moment += 1;
+        self.exhausted.store(false, Ordering::Relaxed);
+        self.wake(state)
+    }
+
+    // ── whether there is any to be had ──
+
+    /// Lets requests look again: the bound may be another.
+    pub(super) fn relieve(&self) {
+        self.exhausted.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a request found none, and nothing was freed since.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted.load(Ordering::Relaxed)
     }
@@ -268,19 +330,18 @@ impl State {
             .any(|open| open.usage == Usage::Closing)
     }
 
+    /// Makes a request wait for another look.
+    fn enroll(&mut self, ticket: Ticket) -> Receiver<Look> {
+        let (sender, look) = oneshot::channel();
+        self.waiters.insert(ticket, sender);
+        look
+    }
+
     /// Forgets a connection, so that it is not touched once its number belongs to another.
     fn forget(&mut self, socket: RawFd, made: u64) {
-        if self
-            .sockets
-            .get(&socket)
-            .is_none_or(|open| open.made != made)
-        {
-            return;
-        }
-        if let Some(open) = self.sockets.remove(&socket)
-            && open.usage == Usage::Fresh
-        {
-            self.dialing -= 1;
+        let known = self.sockets.get(&socket);
+        if known.is_some_and(|open| open.made == made) {
+            self.sockets.remove(&socket);
         }
     }
 }
@@ -323,15 +384,13 @@ impl Tracing for Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.connections.state();
-        match self.made {
-            Some((socket, made)) => state.forget(socket, made),
-            None => state.dialing -= 1,
+        if let Some((socket, made)) = self.made {
+            state.forget(socket, made);
         }
         state.open -= 1;
-        drop(state);
-        self.connections.relieve();
-        self.connections.changed.notify_waiters();
-        self.queue.ring();
+        if !self.connections.freed(state) {
+            self.queues.wake();
+        }
     }
 }
 
@@ -349,11 +408,12 @@ impl Tracing for NoPermit {
     }
 }
 
-impl Drop for Use {
-    fn drop(&mut self) {
+impl Use {
+    /// Ends it. Says whether a request that waits at the server takes what it leaves.
+    pub(super) fn end(self) -> bool {
         let mut state = self.connections.state();
-        state.moment += 1;
-        let moment = state.moment;
+        // Those of before the next moment were idle before it.
+        let moment = state.moment + 1;
         let open = state.sockets.get_mut(&self.socket);
         if let Some(open) = open.filter(|open| open.made == self.made)
             && let Usage::By(requests) = open.usage
@@ -363,25 +423,27 @@ impl Drop for Use {
                 more => Usage::By(more - 1),
             };
         }
+        self.connections.freed(state)
     }
 }
 
-impl Refusal {
-    /// Counts a look; false where it was one too many.
-    pub fn may_look(&mut self) -> bool {
-        self.looks = self.looks.saturating_add(1);
-        self.looks <= CONNECTION_LOOKS
+impl Drop for Look {
+    fn drop(&mut self) {
+        if let Some(connections) = self.connections.take() {
+            let mut state = connections.state();
+            state.looks -= 1;
+            connections.wake(state);
+        }
     }
+}
 
-    /// Until when it waits: as long as requests of the origin do, from the first time on that it is asked.
-    pub fn end(&mut self, queue: &Queue) -> Instant {
-        *self.end.get_or_insert_with(|| queue.deadline())
-    }
-
-    /// It is to be at another server, or at the same anew.
-    pub fn begin_anew(&mut self) {
-        self.pauses = 0;
-        self.since = None;
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = self.connections.state();
+        // Those behind it wait for its next look.
+        if state.waiters.remove(&self.ticket).is_some() && state.looks == 0 {
+            self.connections.wake(state);
+        }
     }
 }
 

@@ -1,28 +1,21 @@
 //! Permits without a proxy: sockets to a listener of the test's own.
 
+use std::pin::pin;
+use std::task::Poll;
+
 use futures_util::{FutureExt, poll};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream as Socket};
 
 use super::*;
-use crate::config::rules::CircuitRules;
 
 const HERE: Group = Group(1);
 const OTHER: Group = Group(2);
 
-fn queue() -> Arc<Queue> {
-    Arc::new(Queue::new(CircuitRules {
-        requests: None,
-        connections: Some(1),
-        pending: 1,
-        patience: Duration::from_secs(60),
-    }))
-}
-
 /// A bound of so many, a listener, and what they are about.
 struct Bench {
     connections: Arc<Connections>,
-    queue: Arc<Queue>,
+    queues: Arc<OriginQueues>,
     listener: TcpListener,
 }
 
@@ -36,13 +29,13 @@ impl Bench {
     async fn new() -> Self {
         Self {
             connections: Arc::default(),
-            queue: queue(),
+            queues: Arc::default(),
             listener: TcpListener::bind("127.0.0.1:0").await.expect("a port"),
         }
     }
 
     fn permit(&self, most: u32, group: Group) -> Option<Permit> {
-        self.connections.permit(most, group, &self.queue)
+        self.connections.permit(most, group, &self.queues)
     }
 
     async fn connect(&self, group: Group) -> Made {
@@ -74,9 +67,10 @@ impl Bench {
         self.connections.begin_use(socket).expect("it has a permit")
     }
 
-    /// Whether the next look is worth while at once, later, or not at all.
-    fn pause(&self, refusal: &mut Refusal) -> Option<Duration> {
-        self.connections.pause(1, refusal)
+    /// A wait after this look, for a connection of one that may be.
+    async fn another_look(&self, look: Look, wait: &mut TryWait) -> Option<Look> {
+        let end = clock::deadline(Duration::from_secs(60));
+        self.connections.another_look(look, 1, wait, end).await
     }
 }
 
@@ -105,7 +99,7 @@ async fn permits_are_bounded_and_come_back() {
     assert_eq!(bench.connections.open(), 1);
     drop(two);
     let state = bench.connections.state();
-    assert_eq!((state.open, state.dialing, state.sockets.len()), (0, 0, 0));
+    assert_eq!((state.open, state.sockets.len()), (0, 0));
 }
 
 /// Goal: a copy of a permit gives no right and takes none back. Method: it is dropped.
@@ -132,64 +126,115 @@ async fn a_number_given_again_is_another_connection() {
     drop(before.socket);
     let after = bench.connect_as(NUMBER, HERE).await;
     let using = bench.begin_use(&after);
-    drop((used, before.permit));
+    used.end();
+    drop(before.permit);
     let usage = bench.connections.state().sockets[&NUMBER].usage;
     assert_eq!(usage, Usage::By(1));
-    drop(using);
+    using.end();
     assert_eq!(bench.connections.open(), 1);
 }
 
-/// Goal: a refused request may have the permit of a connection that it cannot use. Method: one of another group that is used, that is idle;
-/// one of its own group that is idle.
-#[tokio::test]
-async fn who_is_refused_ends_what_is_of_no_use() {
+/// Goal: a refused request may have the permit of a connection that it cannot use. Method: the only one that may be is idle; it is asked to
+/// close, and its end lets the request look again.
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_ends_what_is_of_no_use() {
     let bench = Bench::new().await;
     let other = bench.connect(OTHER).await;
-    let used = bench.begin_use(&other);
+    bench.begin_use(&other).end();
+    let look = bench.connections.begin_look();
     assert!(bench.permit(1, HERE).is_none());
+    let mut wait = TryWait::default();
+    let look = bench.another_look(look, &mut wait).await;
+    let look = look.expect("a connection may have changed hands");
     assert!(!ends(&other).await);
-    drop(used);
-    assert!(bench.permit(1, OTHER).is_none());
-    assert!(!ends(&other).await);
-    assert!(bench.permit(1, HERE).is_none());
-    assert!(!ends(&other).await, "somebody may just want it");
-    bench.connections.sweep(OTHER);
-    assert!(bench.permit(1, HERE).is_none());
+    let mut next = pin!(bench.another_look(look, &mut wait));
+    assert!(poll!(next.as_mut()).is_pending());
     assert!(ends(&other).await);
     assert_eq!(bench.connections.open(), 1, "until it is closed");
     drop(other);
+    assert!(matches!(poll!(next), Poll::Ready(Some(_))));
     assert!(bench.permit(1, HERE).is_some());
 }
 
-/// Goal: looks are bounded, wait for connections that are being made, and end what was idle all the time. Method: what a refusal is told
-/// while one is made, used, idle.
+/// Goal: a refusal means little while another request is on its way to a connection. Method: two look; the one that is refused is woken
+/// when the other has what it looked for, and closes nothing meanwhile.
 #[tokio::test]
-async fn looks_are_bounded() {
+async fn a_refused_request_waits_for_the_looks_of_others() {
+    let bench = Bench::new().await;
+    let idle = bench.connect(HERE).await;
+    bench.begin_use(&idle).end();
+    let (taking, refused) = (
+        bench.connections.begin_look(),
+        bench.connections.begin_look(),
+    );
+    let mut wait = TryWait::default();
+    let mut next = pin!(bench.another_look(refused, &mut wait));
+    assert!(poll!(next.as_mut()).is_pending());
+    assert!(!ends(&idle).await, "the other may just take it");
+    let _used = bench.begin_use(&idle);
+    drop(taking);
+    assert!(matches!(poll!(next), Poll::Ready(Some(_))));
+}
+
+/// Goal: refused requests look again one after the other, in the order in which they came, and none that leaves stops that. Method: three
+/// wait for the look of a fourth; the first of them leaves.
+#[tokio::test]
+async fn looks_go_round_in_order() {
     let bench = Bench::new().await;
     let made = bench.connect(HERE).await;
-    let mut refusal = Refusal::default();
-    assert_eq!(bench.pause(&mut refusal), Some(CHANGE), "it is being made");
-    let used = bench.begin_use(&made);
-    for pause in [1, 2, 4, 8, 16] {
-        assert_eq!(
-            bench.pause(&mut refusal),
-            Some(Duration::from_millis(pause))
-        );
+    let _used = bench.begin_use(&made);
+    let first = bench.connections.begin_look();
+    let mut waits: [TryWait; 3] = Default::default();
+    for wait in &mut waits {
+        wait.ticket();
     }
-    assert_eq!(bench.pause(&mut refusal), None);
-    drop(used);
-    assert_eq!(bench.pause(&mut refusal), None, "it was idle only now");
-    refusal.begin_anew();
-    refusal.pauses = CONNECTION_PAUSES;
-    assert_eq!(bench.pause(&mut refusal), Some(CHANGE));
-    assert!(ends(&made).await);
-    assert_eq!(bench.pause(&mut refusal), Some(CHANGE), "it closes");
-    drop(made);
-    assert_eq!(bench.pause(&mut refusal), Some(Duration::ZERO));
-    let looks = (0..=CONNECTION_LOOKS)
-        .filter(|_| refusal.may_look())
-        .count();
-    assert_eq!(looks, usize::from(CONNECTION_LOOKS));
+    let [leaving, one, two] = &mut waits;
+    let look = || bench.connections.begin_look();
+    let mut leaving = Box::pin(bench.another_look(look(), leaving));
+    let mut two = pin!(bench.another_look(look(), two));
+    let mut one = pin!(bench.another_look(look(), one));
+    assert!(poll!(leaving.as_mut()).is_pending());
+    assert!(poll!(two.as_mut()).is_pending() && poll!(one.as_mut()).is_pending());
+    drop(first);
+    drop(leaving);
+    let Poll::Ready(Some(look)) = poll!(one) else {
+        panic!("the one that left kept its turn");
+    };
+    assert!(poll!(two.as_mut()).is_pending());
+    drop(look);
+    assert!(matches!(poll!(two), Poll::Ready(Some(_))));
+    assert_eq!(bench.connections.state().looks, 0);
+}
+
+/// Goal: a server without a connection is exhausted, all that wait there learn it, and what is freed ends that. Method: the only one
+/// that may be is used; one is refused twice while another waits; the use ends.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_a_connection_is_exhausted() {
+    let bench = Bench::new().await;
+    let made = bench.connect(HERE).await;
+    let used = bench.begin_use(&made);
+    let (mut one, mut two) = (TryWait::default(), TryWait::default());
+    let (look, other) = (
+        bench.connections.begin_look(),
+        bench.connections.begin_look(),
+    );
+    let mut two = pin!(bench.another_look(other, &mut two));
+    assert!(poll!(two.as_mut()).is_pending());
+    let look = bench.another_look(look, &mut one).await;
+    let look = look.expect("a connection may have changed hands");
+    assert!(!bench.connections.is_exhausted());
+    assert!(bench.another_look(look, &mut one).await.is_none());
+    assert!(bench.connections.is_exhausted());
+    assert!(matches!(poll!(two), Poll::Ready(None)));
+    used.end();
+    assert!(!bench.connections.is_exhausted());
+    let mut late = TryWait::default();
+    let (look, over) = (
+        bench.connections.begin_look(),
+        clock::deadline(Duration::ZERO),
+    );
+    let late = bench.connections.another_look(look, 2, &mut late, over);
+    assert!(late.await.is_none(), "its wait has ended");
 }
 
 /// Goal: what nobody can use goes by itself, and what anybody may just take does not. Method: two idle connections, two sweeps.
@@ -197,26 +242,10 @@ async fn looks_are_bounded() {
 async fn sweeps_end_idle_connections_of_other_groups() {
     let bench = Bench::new().await;
     let (here, other) = (bench.connect(HERE).await, bench.connect(OTHER).await);
-    drop((bench.begin_use(&here), bench.begin_use(&other)));
+    bench.begin_use(&here).end();
+    bench.begin_use(&other).end();
     bench.connections.sweep(HERE);
     assert!(!ends(&other).await, "it was used since the sweep before");
     bench.connections.sweep(HERE);
     assert!(ends(&other).await && !ends(&here).await);
-}
-
-/// Goal: a connection that closes wakes who waits for it. Method: a look that waits, and a permit that ends.
-#[tokio::test]
-async fn an_end_is_heard() {
-    let bench = Bench::new().await;
-    let made = bench.connect(HERE).await;
-    let (mut refusal, mut late) = (Refusal::default(), Refusal::default());
-    let end = bench.queue.deadline();
-    let mut look = pin!(bench.connections.another_look(1, &mut refusal, end));
-    assert!(poll!(look.as_mut()).is_pending());
-    bench.connections.exhaust();
-    drop(made);
-    assert!(look.await);
-    assert!(!bench.connections.is_exhausted());
-    let over = clock::deadline(Duration::ZERO);
-    assert!(!bench.connections.another_look(1, &mut late, over).await);
 }

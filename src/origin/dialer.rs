@@ -13,8 +13,9 @@ use pingora::protocols::l4::socket::SocketAddr;
 use pingora::protocols::l4::stream::Stream;
 use pingora::upstreams::peer::{HttpPeer, Tracer};
 use pingora::{Error, ErrorType, OrErr, Result};
+use tokio::net::TcpStream;
 
-use super::circuit::Queue;
+use super::circuit::OriginQueues;
 use super::connections::{Connections, Group};
 
 /// The cause of the error of who is refused a connection. Nothing was sent, and nothing failed.
@@ -26,36 +27,33 @@ struct Dialer {
     connections: Arc<Connections>,
     most: u32,
     group: Group,
-    queue: Arc<Queue>,
+    queues: Arc<OriginQueues>,
 }
 
-/// Lets no more than `most` connections be made by way of `peer`; who waits for one waits in `queue`.
+/// Lets no more than `most` connections be made by way of `peer`; what is freed wakes a request of `queues`.
 pub(super) fn bound(
     peer: &mut HttpPeer,
     connections: &Arc<Connections>,
     most: u32,
-    queue: &Arc<Queue>,
+    queues: &Arc<OriginQueues>,
 ) {
     peer.options.custom_l4 = Some(Arc::new(Dialer {
         connections: Arc::clone(connections),
         most,
         group: Group(peer.group_key),
-        queue: Arc::clone(queue),
+        queues: Arc::clone(queues),
     }));
 }
 
 #[async_trait]
 impl L4Connect for Dialer {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
-        let Some(address) = address.as_inet() else {
-            return Error::e_explain(ErrorType::InternalError, "a server without an address");
-        };
         // Before the socket, so that it ends after it, also where nobody waits for the connection any more.
         let mut permit = self
             .connections
-            .permit(self.most, self.group, &self.queue)
+            .permit(self.most, self.group, &self.queues)
             .ok_or_else(|| Error::new(ErrorType::Custom(NO_CONNECTION)))?;
-        let socket = ext::connect(address, None).await.map_err(blamed)?;
+        let socket = dial(address).await?;
         permit
             .made(&socket)
             .or_err(ErrorType::InternalError, "a second handle of a socket")?;
@@ -63,6 +61,14 @@ impl L4Connect for Dialer {
         stream.tracer = Some(Tracer(Box::new(permit)));
         Ok(stream)
     }
+}
+
+/// Opens a socket to a server, as Pingora does.
+pub(super) async fn dial(address: &SocketAddr) -> Result<TcpStream> {
+    let Some(address) = address.as_inet() else {
+        return Error::e_explain(ErrorType::InternalError, "a server without an address");
+    };
+    ext::connect(address, None).await.map_err(blamed)
 }
 
 /// As Pingora has it: without a port or a socket it is not the server that failed.

@@ -1,6 +1,7 @@
 //! Decides what the origin is told about the client, and which fields of either side stop here.
 //!
-//! Fields about the client come from the gateway, never from an untrusted peer: what such a peer sent under these names is replaced.
+//! Fields about the client come from the gateway, never from an untrusted peer. What such a peer sent under these names is gone by now
+//! ([`FieldPolicy`](crate::client::FieldPolicy)); what is left of them a trusted proxy may say.
 //! Hop-by-hop fields of the request are removed by Pingora's default request policy (RFC 9110 §7.6.1); those of the response here.
 
 use std::fmt::Write as _;
@@ -11,35 +12,29 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderNa
 use pingora::Result;
 
 use super::case::Fields;
-use super::disguise;
-use crate::client::{Scheme, Source, address_text};
-use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy, OverrideFields};
+use crate::client::{Client, Scheme, Source, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text};
+use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the gateway tells an origin about a request.
 pub struct Introduction<'a> {
     /// The other end of the client's connection.
     pub peer: IpAddr,
-    /// Whether the peer is a trusted hop, whose own account is kept and extended.
-    pub source: Source,
+    /// Who asks, and on whose word: that of a trusted hop is kept and extended.
+    pub client: Client,
     /// How the request came.
     pub scheme: Scheme,
     /// The request's identity.
     pub request_id: RequestId,
-    /// Whom to believe, and in which header.
-    pub client: &'a ClientRules,
+    /// In which header trusted hops tell the client.
+    pub rules: &'a ClientRules,
     /// What to put in `Host`.
     pub host: &'a HostPolicy,
     /// Where the request goes.
     pub server: Option<SocketAddr>,
-    /// What becomes of fields that would replace the path or method.
-    pub override_fields: OverrideFields,
 }
 
 /// Writes the introduction into the fields of the request for the origin.
@@ -47,12 +42,19 @@ pub struct Introduction<'a> {
 /// # Errors
 /// Those of [`Fields`].
 pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
-    match told.source {
-        Source::Connection => {
-            disguise::unmask(fields, told);
-            replace_account(fields, told)?;
-        }
-        Source::Forwarded => extend_account(fields, told)?,
+    match told.client.source {
+        Source::Connection => begin_chain(fields, told)?,
+        Source::Forwarded => extend_chain(fields, told)?,
+    }
+    if !fields.all().contains_key(X_FORWARDED_PROTO) {
+        fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
+    }
+    if !fields.all().contains_key(X_FORWARDED_HOST)
+        && matches!(told.host, HostPolicy::Fixed(_))
+        && let Some(asked) = fields.all().get(HOST).cloned()
+    {
+        // `Host` does not tell the origin any more what the client asked for.
+        fields.insert(X_FORWARDED_HOST, asked)?;
     }
     // The gateway has told the client to go on; the origin must not be asked to do so again.
     fields.remove(&EXPECT);
@@ -84,48 +86,30 @@ fn shorten_length(fields: &mut dyn Fields) -> Result<()> {
     }
 }
 
-/// The peer is the client: its own claims are dropped.
-fn replace_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+/// The peer is the client.
+fn begin_chain(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
-    fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
-    forward_host(fields, told)?;
-    // Many origins believe it before the chain.
-    fields.remove(&X_REAL_IP);
-    fields.remove(&FORWARDED);
-    match &told.client.forwarded {
-        ForwardedSource::XForwardedFor => {}
-        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told))?,
-        ForwardedSource::SingleValue(name) => fields.remove(name),
+    match &told.rules.forwarded {
+        ForwardedSource::XForwardedFor => Ok(()),
+        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told)),
+        ForwardedSource::SingleValue(name) => {
+            // There is none, or none that can be read.
+            fields.remove(name);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
-/// The peer is a trusted hop: its account is kept and it is added to the chain.
-fn extend_account(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
-    fields.append(X_FORWARDED_FOR, address_value(told.peer))?;
-    if told.client.forwarded == ForwardedSource::Forwarded {
+/// The peer is a trusted hop: its chain is kept and it is added to it.
+fn extend_chain(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+    if told.rules.forwarded == ForwardedSource::Forwarded {
         fields.append(FORWARDED, forwarded_element(told))?;
     }
-    if !fields.all().contains_key(X_FORWARDED_PROTO) {
-        fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
+    if !fields.all().contains_key(X_FORWARDED_FOR) {
+        // The hop told the client in another field.
+        fields.insert(X_FORWARDED_FOR, address_value(told.client.address))?;
     }
-    if !fields.all().contains_key(X_FORWARDED_HOST) {
-        forward_host(fields, told)?;
-    }
-    Ok(())
-}
-
-/// What the client asked for, where `Host` does not tell the origin any more.
-fn forward_host(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
-    let asked = match told.host {
-        HostPolicy::Fixed(_) => fields.all().get(HOST).cloned(),
-        HostPolicy::Preserve => None,
-    };
-    match asked {
-        Some(host) => fields.insert(X_FORWARDED_HOST, host)?,
-        None => fields.remove(&X_FORWARDED_HOST),
-    }
-    Ok(())
+    fields.append(X_FORWARDED_FOR, address_value(told.peer))
 }
 
 fn server_value(server: SocketAddr) -> HeaderValue {

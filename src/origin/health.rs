@@ -54,10 +54,8 @@ fn look_after(pool: &Arc<Pool>) {
     if pool.bounds_connections() {
         pool.servers().iter().for_each(|server| server.sweep());
     }
-    if let Some(queue) = pool.queue.as_ref().filter(|queue| queue.waiting() > 0) {
-        // Places also come with servers that are back, of which no request tells.
-        queue.ring();
-    }
+    // Places also come with servers that are back, of which no request tells.
+    pool.wake(now);
     if let Some(rules) = &pool.rules.retry
         && pool.budget_due.begin(now)
     {

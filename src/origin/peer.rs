@@ -17,6 +17,7 @@ use pingora::protocols::{ALPN, TcpKeepalive};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
 
+use super::tunnel;
 use crate::bounds;
 use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Protocol, Verify};
 
@@ -63,13 +64,15 @@ pub(super) fn peer(
 }
 
 /// The same way, for a request that wants to leave HTTP: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where a server may be asked for
-/// HTTP/1.1 too, it is asked for that alone.
+/// HTTP/1.1 too, it is asked for that alone. Its connection is made by [`tunnel`].
 #[must_use]
-pub fn for_upgrade(mut peer: Box<HttpPeer>) -> Box<HttpPeer> {
+pub fn for_upgrade(mut peer: Box<HttpPeer>) -> (Box<HttpPeer>, Option<tunnel::TunnelSocket>) {
     if matches!(peer.options.alpn, ALPN::H2H1) {
         peer.options.alpn = ALPN::H1;
     }
-    peer
+    let speaks_http1 = matches!(peer.options.alpn, ALPN::H1);
+    let socket = speaks_http1.then(|| tunnel::lead(&mut peer));
+    (peer, socket)
 }
 
 /// The name that a server must prove: the one that is written, its own, or its address.
@@ -108,6 +111,13 @@ fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
         let chain = identity.chain.iter().map(|one| one.0.to_vec()).collect();
         Arc::new(CertKey::new(chain, identity.key.to_vec()))
     });
+}
+
+/// The part of a group that belongs to the origin `name` alone.
+pub(super) fn group_of(name: &str, group: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (name, group).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Which peers may share connections, besides having one address and name (invariant 1). The same in every run of one build.

@@ -19,15 +19,15 @@ use sluicegate_limiter::Timestamp;
 
 use super::budget::Budget;
 use super::choice::{Terms, Tier};
-use super::circuit::Queue;
-use super::complaint::Complaints;
+use super::circuit::{OriginQueues, Queue, TryWait};
 use super::dialer;
-use super::failure::Failure;
-use super::peer::peer;
+use super::failure::{Failure, FailureKind};
+use super::failure_log::FailureLog;
+use super::peer::{group_of, peer};
 use super::server::{Held, Server, point};
-use super::standing::Standing;
+use super::standing::{ServerState, Standing};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
-use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS};
+use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, SERVER_REQUESTS};
 use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone; where they changed, the servers that stay keep
@@ -41,14 +41,16 @@ pub struct Pool {
     pub budget: Arc<Budget>,
     /// What waits for its servers; `None` where they have no bound.
     pub queue: Option<Arc<Queue>>,
+    /// That and those of the configurations before.
+    queues: Arc<OriginQueues>,
     servers: ArcSwap<ServerSet>,
     /// What makes the values of sticky cookies.
     seed: KeySeed,
     turn: AtomicU64,
     /// Held by who ejects a server, so that two do not eject more together than each may alone.
     ejecting: Mutex<()>,
-    /// What an operator has to mend before its servers can be spoken with.
-    pub complaints: Complaints,
+    /// Failures of requests that no server is to blame for.
+    pub failures: FailureLog,
     pub(super) check_due: Due,
     pub(super) lookup_due: Due,
     pub(super) budget_due: Due,
@@ -104,10 +106,11 @@ impl Pool {
             || Arc::new(Budget::new(rules.retry.as_ref())),
             |before| Arc::clone(&before.budget),
         );
+        let queues = before.map_or_else(Arc::default, |before| Arc::clone(&before.queues));
         let kept = before.and_then(|before| before.queue.as_ref());
         let queue = rules.circuit.map(|circuit| match kept {
             Some(queue) if queue.rules == circuit => Arc::clone(queue),
-            _ => Arc::new(Queue::new(circuit)),
+            _ => queues.add(circuit),
         });
         let addresses: Vec<Vec<SocketAddr>> = rules
             .servers
@@ -118,11 +121,12 @@ impl Pool {
             name,
             budget,
             queue,
+            queues,
             servers: ArcSwap::default(),
             seed: seed.clone(),
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
-            complaints: Complaints::default(),
+            failures: FailureLog::default(),
             check_due: Due::default(),
             // What names say was asked when the configuration was read.
             lookup_due: Due::at(now.saturating_add(rules.resolve_every)),
@@ -189,8 +193,11 @@ impl Pool {
         };
         let mut peer = peer(address, Some(rules), &self.rules);
         let most = self.rules.circuit.and_then(|circuit| circuit.connections);
-        let connections = most.zip(self.queue.as_ref()).map(|(most, queue)| {
-            dialer::bound(&mut peer, &standing.connections, most, queue);
+        let connections = most.map(|most| {
+            // Connections that are counted here are of no use to another origin, which would not count them.
+            peer.group_key = group_of(&self.name, peer.group_key);
+            dialer::bound(&mut peer, &standing.connections, most, &self.queues);
+            standing.connections.relieve();
             Arc::clone(&standing.connections)
         });
         Some(Server {
@@ -202,6 +209,7 @@ impl Pool {
             point: point(address),
             tag: self.rules.sticky.is_some().then(tag),
             queue: self.queue.clone(),
+            queues: Arc::clone(&self.queues),
             slow_start: self.rules.slow_start,
             places: places(&self.rules),
             connections,
@@ -214,6 +222,43 @@ impl Pool {
     pub fn servers(&self) -> Vec<Arc<Server>> {
         let set = self.servers.load();
         set.all().cloned().collect()
+    }
+
+    /// Says why no server can be asked: how many there are, and how many of them are in which state.
+    #[must_use]
+    pub fn why_no_server(&self, now: Timestamp) -> (FailureKind, String) {
+        let servers = self.servers();
+        if servers.is_empty() {
+            let names = self
+                .rules
+                .servers
+                .iter()
+                .filter_map(|entry| entry.name.as_deref());
+            let names: Vec<&str> = names.collect();
+            let reason = format!("no address is known of {}", names.join(", "));
+            return (FailureKind::Resolve, reason);
+        }
+        let mut reason = format!("of {} servers", servers.len());
+        for state in [
+            ServerState::Down,
+            ServerState::Ejected,
+            ServerState::Draining,
+        ] {
+            let count = servers
+                .iter()
+                .filter(|server| server.state(now) == state)
+                .count();
+            if count > 0 {
+                reason.push_str(&format!(", {count} {}", state.as_str()));
+            }
+        }
+        (FailureKind::NoServer, reason)
+    }
+
+    /// Files that a request may need on its way to a server: where connections are counted, each has a second handle.
+    #[must_use]
+    pub fn files_of_connection(&self) -> u64 {
+        if self.bounds_connections() { 2 } else { 1 }
     }
 
     /// Whether its servers have a bound on connections.
@@ -239,7 +284,37 @@ impl Pool {
         if wish.tried.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
-        self.find(wish)
+        match &self.queue {
+            // It does not pass those that wait.
+            Some(queue) if queue.waiting() > 0 => Choice::Full,
+            _ => self.find(wish),
+        }
+    }
+
+    /// A place at a server after a wait; [`Choice::Full`] where there is none at its end. `wish` is asked anew for each look.
+    pub async fn wait(&self, wait: &mut TryWait, wish: impl Fn() -> Wish) -> Choice {
+        match &self.queue {
+            Some(queue) => {
+                // Where connections are counted, the next one is woken when this one has its connection, so that they keep their order.
+                let has_room = || !self.bounds_connections() && self.has_room(wish().now);
+                queue.wait(wait, has_room, || self.find(&wish())).await
+            }
+            None => Choice::Full,
+        }
+    }
+
+    /// Wakes a request that waits, where there is a place for it.
+    pub(super) fn wake(&self, now: Timestamp) {
+        let waits = self.queue.as_ref().is_some_and(|queue| queue.waiting() > 0);
+        if waits && self.has_room(now) {
+            self.queues.wake();
+        }
+    }
+
+    fn has_room(&self, now: Timestamp) -> bool {
+        let set = self.servers.load();
+        set.all()
+            .any(|server| server.is_usable(now) && server.has_room())
     }
 
     /// As [`choose`](Self::choose), for a request that waits after that.
@@ -360,16 +435,20 @@ impl Pool {
     }
 }
 
-/// How many requests a server may have in flight: what `max_requests` says, and no more than `max_connections` can carry.
-fn places(rules: &OriginRules) -> Option<u32> {
-    let circuit = rules.circuit?;
+/// How many requests a server may have in flight: what `max_requests` says, and no more than `max_connections` can carry; without either,
+/// as many as there are ports for.
+fn places(rules: &OriginRules) -> u32 {
     let each = match rules.protocol {
         Protocol::Http1 => 1,
         // As many as there may be; a server that takes fewer streams, or none, is found out.
         Protocol::H2 | Protocol::H2c | Protocol::Auto => ORIGIN_STREAMS as u32,
     };
-    let carried = circuit.connections.map(|most| most.saturating_mul(each));
-    [circuit.requests, carried].into_iter().flatten().min()
+    let carried = |connections: u32| connections.saturating_mul(each);
+    let bounds = rules
+        .circuit
+        .map(|circuit| [circuit.requests, circuit.connections.map(carried)]);
+    let bound = bounds.into_iter().flatten().flatten().min();
+    bound.unwrap_or_else(|| carried(SERVER_REQUESTS))
 }
 
 impl ServerSet {

@@ -1,8 +1,10 @@
 //! Pools as the configuration makes them: who is asked, who is not, and what failures do to them.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::task::Poll;
 
+use futures_util::poll;
 use proptest::prelude::*;
 use sluicegate_limiter::Seed;
 
@@ -162,27 +164,65 @@ fn full_servers_are_told_from_absent_ones() {
     );
 }
 
-/// Goal: who waits gets the place that is left, and no more wait than may. Method: a place taken, two that want it, one that may wait.
+/// Goal: requests get the places that are left in the order in which they came, no newcomer passes them, and no more wait than may.
+/// Method: a place taken; three wait, of which the first leaves; a fourth and a newcomer come too late.
 #[tokio::test]
-async fn a_place_that_is_left_goes_to_who_waits() {
-    let rules = "circuit = { max_requests = 1, max_pending = 1, pending_timeout = \"60s\" }";
+async fn places_that_are_left_go_round_in_order() {
+    let rules = "circuit = { max_requests = 1, max_pending = 3, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
+    let admitted = crate::admission::Admitted::unasked();
     let inside = held(pool.find(&wish(0)));
-    let mut waiter = std::pin::pin!(queue.wait(queue.deadline(), || pool.find(&wish(0))));
-    assert!(futures_util::poll!(waiter.as_mut()).is_pending());
-    assert_eq!(queue.waiting(), 1);
-    assert!(matches!(
-        queue.wait(queue.deadline(), || pool.find(&wish(0))).await,
-        Choice::Full
-    ));
-    assert_eq!((queue.waiting(), queue.refused()), (1, 1));
+    let mut waits: [TryWait; 4] = Default::default();
+    let [first, second, third, fourth] = &mut waits;
+    let mut first = Box::pin(pool.wait(first, || wish(0)));
+    let mut second = pin!(pool.wait(second, || wish(0)));
+    let mut third = pin!(pool.wait(third, || wish(0)));
+    assert!(poll!(first.as_mut()).is_pending() && poll!(second.as_mut()).is_pending());
+    assert!(poll!(third.as_mut()).is_pending());
+    assert_eq!(queue.waiting(), 3);
+    assert!(matches!(pool.wait(fourth, || wish(0)).await, Choice::Full));
+    assert_eq!((queue.waiting(), queue.refused()), (3, 1));
     drop(inside);
-    let Poll::Ready(chosen) = futures_util::poll!(waiter.as_mut()) else {
-        panic!("nobody rang");
+    assert!(matches!(pool.choose(&admitted, &wish(0)), Choice::Full));
+    // It was woken, and its end wakes the next.
+    drop(first);
+    assert!(poll!(third.as_mut()).is_pending());
+    let Poll::Ready(inside) = poll!(second) else {
+        panic!("nobody woke it");
     };
-    assert_eq!(port(chosen), 1);
+    assert!(poll!(third.as_mut()).is_pending());
+    drop(inside);
+    let Poll::Ready(inside) = poll!(third) else {
+        panic!("nobody woke it");
+    };
+    assert_eq!(port(inside), 1);
     assert_eq!(queue.waiting(), 0);
+    assert!(matches!(
+        pool.choose(&admitted, &wish(0)),
+        Choice::Server(_)
+    ));
+}
+
+/// Goal: requests of the configuration before a reload are woken by those of the next, and the reverse. Method: one of each waits for the
+/// place of the other.
+#[tokio::test]
+async fn a_reload_parts_no_request_from_what_wakes_it() {
+    let bounded = |pending| {
+        let circuit = format!("circuit = {{ max_requests = 1, max_pending = {pending} }}");
+        rules(&format!("{}\n{circuit}", servers(1)))
+    };
+    let seed = seed();
+    let before = Pool::new("app".into(), bounded(1), &seed, None, at(0));
+    let after = Pool::new("app".into(), bounded(2), &seed, Some(&before), at(0));
+    for (one, other) in [(&before, &after), (&after, &before)] {
+        let inside = held(one.find(&wish(0)));
+        let mut wait = TryWait::default();
+        let mut waiting = pin!(other.wait(&mut wait, || wish(0)));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        drop(inside);
+        assert!(matches!(poll!(waiting), Poll::Ready(Choice::Server(_))));
+    }
 }
 
 /// Goal: a server takes as many requests as both bounds let it. Method: one bound, the other, both, over HTTP/1 and HTTP/2.
@@ -190,24 +230,19 @@ async fn a_place_that_is_left_goes_to_who_waits() {
 fn places_are_what_requests_and_connections_allow() {
     let streams = ORIGIN_STREAMS as u32;
     for (lines, places) in [
-        ("", None),
-        ("circuit = { max_requests = 3 }", Some(3)),
-        ("circuit = { max_connections = 2 }", Some(2)),
-        (
-            "circuit = { max_requests = 3, max_connections = 2 }",
-            Some(2),
-        ),
-        (
-            "circuit = { max_requests = 2, max_connections = 3 }",
-            Some(2),
-        ),
+        ("", SERVER_REQUESTS),
+        ("protocol = \"h2c\"", SERVER_REQUESTS * streams),
+        ("circuit = { max_requests = 3 }", 3),
+        ("circuit = { max_connections = 2 }", 2),
+        ("circuit = { max_requests = 3, max_connections = 2 }", 2),
+        ("circuit = { max_requests = 2, max_connections = 3 }", 2),
         (
             "protocol = \"h2c\"\ncircuit = { max_connections = 2 }",
-            Some(2 * streams),
+            2 * streams,
         ),
         (
             "protocol = \"h2c\"\ncircuit = { max_requests = 3, max_connections = 2 }",
-            Some(3),
+            3,
         ),
     ] {
         let pool = pool(&format!("{}\n{lines}", servers(1)));
@@ -215,29 +250,18 @@ fn places_are_what_requests_and_connections_allow() {
     }
 }
 
-/// Goal: a server without a connection to give is left alone until there may be one, and what was no try is not counted. Method: a place
-/// that is given back; then a sweep, a request that ends.
+/// Goal: a place that is given back was no try. Method: one is given back, another ends without an answer.
 #[test]
-fn a_place_given_back_says_that_others_would_fare_no_better() {
-    let pool = pool(&format!(
-        "{}\ncircuit = {{ max_connections = 2 }}",
-        servers(1)
-    ));
+fn a_place_given_back_is_no_try() {
+    let rules = "circuit = { max_connections = 2 }";
+    let pool = pool(&format!("{}\n{rules}", servers(1)));
     let server = Arc::clone(&pool.servers()[0]);
-    let give_back = || {
-        held(pool.find(&wish(0))).give_back();
-        assert!(matches!(pool.find(&wish(0)), Choice::Full));
-    };
     let other = held(pool.find(&wish(0)));
-    give_back();
+    held(pool.find(&wish(0))).give_back();
     assert_eq!(server.standing.in_flight(), 1);
-    server.sweep();
-    give_back();
     drop(other);
-    drop(held(pool.find(&wish(0))));
     let tried = |outcome: &TryOutcome| server.standing.count(*outcome);
-    // Two ended without an answer; nothing was tried by who gave its place back.
-    assert_eq!(TryOutcome::ALL.iter().map(tried).sum::<u64>(), 2);
+    assert_eq!(TryOutcome::ALL.iter().map(tried).sum::<u64>(), 1);
     assert_eq!(server.standing.in_flight(), 0);
 }
 

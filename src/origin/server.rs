@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
-use tokio::time::Instant;
 
-use super::circuit::Queue;
-use super::connections::{Connections, Group, Refusal, Use};
+use super::circuit::{OriginQueues, Queue, TryWait};
+use super::connections::{Connections, Group, Look, Use};
 use super::failure::TryOutcome;
 use super::standing::{ServerState, Share, Standing};
 use crate::config::rules::{Role, Weight};
@@ -33,8 +32,10 @@ pub struct Server {
     /// What stands for it in the cookie of a client that stays with it; `None` where none does.
     pub(super) tag: Option<u64>,
     pub(super) queue: Option<Arc<Queue>>,
+    /// All queues of requests that may want a place here.
+    pub(super) queues: Arc<OriginQueues>,
     /// How many requests it may have in flight.
-    pub(super) places: Option<u32>,
+    pub(super) places: u32,
     /// Its connections, where they have a bound.
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
@@ -62,8 +63,7 @@ impl Server {
 
     /// Whether it may have one more request.
     pub(super) fn has_room(&self) -> bool {
-        self.places
-            .is_none_or(|most| self.standing.in_flight() < most)
+        self.standing.in_flight() < self.places
             && self
                 .connections
                 .as_ref()
@@ -95,6 +95,7 @@ impl Server {
             server: Arc::clone(self),
             outcome: Some(TryOutcome::Abandoned),
             connection: None,
+            look: self.connections.as_ref().map(Connections::begin_look),
         })
     }
 }
@@ -114,6 +115,8 @@ pub struct Held {
     pub(super) outcome: Option<TryOutcome>,
     /// The connection that it uses, where those have a bound.
     connection: Option<Use>,
+    /// It is on its way to one.
+    look: Option<Look>,
 }
 
 impl Held {
@@ -123,47 +126,47 @@ impl Held {
             return;
         };
         self.connection = connections.begin_use(socket);
-        let shared = self.server.peer.options.alpn.get_max_http_version() > 1;
-        if let Some(queue) = self.server.queue.as_ref().filter(|_| shared)
-            && queue.waiting() > 0
-        {
-            // There may be room for who waits too. Whoever gets none stops the chain.
-            queue.ring();
-        }
+        self.look = None;
+        // There may be room for one that waits too. A request that gets none stops the chain.
+        self.server.queues.wake();
     }
 
-    /// Waits until another look may find a connection, at the latest until the `end`; false where it makes no sense.
-    pub async fn another_look(&self, refusal: &mut Refusal, end: Instant) -> bool {
-        let queue = self.server.queue.as_ref();
-        let most = queue.and_then(|queue| queue.rules.connections);
-        match (&self.server.connections, most) {
-            (Some(connections), Some(most)) => connections.another_look(most, refusal, end).await,
-            _ => false,
-        }
+    /// The try gets no connection, for another reason than that there is none to be had.
+    pub fn unconnected(&mut self) {
+        self.look = None;
+    }
+
+    /// Waits until another look may find a connection; false where the server has none, or the wait has ended.
+    pub async fn another_look(&mut self, wait: &mut TryWait) -> bool {
+        let (Some(connections), Some(queue), Some(look)) = (
+            &self.server.connections,
+            &self.server.queue,
+            self.look.take(),
+        ) else {
+            return false;
+        };
+        let Some(most) = queue.rules.connections else {
+            return false;
+        };
+        let end = wait.end(queue);
+        self.look = connections.another_look(look, most, wait, end).await;
+        self.look.is_some()
     }
 
     /// Leaves the place as if nobody had been there: the server has no connection for it, nor for others.
     pub fn give_back(mut self) {
         self.outcome = None;
-        if let Some(connections) = &self.server.connections {
-            connections.exhaust();
-        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.connection = None;
+        let is_taken = self.connection.take().is_some_and(Use::end);
+        self.look = None;
         self.server.standing.leave(self.outcome);
-        if self.outcome.is_none() {
-            // Who waits would fare no better.
-            return;
-        }
-        if let Some(connections) = &self.server.connections {
-            connections.relieve();
-        }
-        if let Some(queue) = &self.server.queue {
-            queue.ring();
+        // Others would fare no better where this one tried nothing, nor where another has its connection, which wakes them in turn.
+        if self.outcome.is_some() && !is_taken {
+            self.server.queues.wake();
         }
     }
 }

@@ -16,6 +16,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connections::Connections;
 use super::failure::{Failure, TryOutcome};
+use super::failure_log::FailureLog;
 use crate::config::rules::{EjectionRules, HealthRules};
 
 /// What is known of a server.
@@ -39,6 +40,8 @@ pub struct Standing {
     /// The latest failure: an index into [`TryOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
     last_failure: AtomicU64,
     outcomes: [AtomicU64; TryOutcome::ALL.len()],
+    /// Failed requests by their cause, and the warnings about them.
+    pub failure_log: FailureLog,
     ejections: AtomicU64,
     health_changes: AtomicU64,
 }
@@ -113,6 +116,7 @@ impl Default for Standing {
             grows_from: AtomicU64::new(0),
             last_failure: AtomicU64::new(0),
             outcomes: Default::default(),
+            failure_log: FailureLog::default(),
             ejections: AtomicU64::new(0),
             health_changes: AtomicU64::new(0),
         }
@@ -185,11 +189,7 @@ impl Standing {
 
     /// Takes a place among `most`; false where all are taken.
     #[must_use]
-    pub(super) fn enter(&self, most: Option<u32>) -> bool {
-        let Some(most) = most else {
-            self.in_flight.fetch_add(1, Ordering::Relaxed);
-            return true;
-        };
+    pub(super) fn enter(&self, most: u32) -> bool {
         // Each round lost is a place that another took or left, and only so many can be taken before this one is refused.
         self.in_flight
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
@@ -406,9 +406,9 @@ mod tests {
     #[test]
     fn places_are_bounded() {
         let server = Standing::default();
-        assert!(server.enter(Some(2)) && server.enter(Some(2)) && !server.enter(Some(2)));
+        assert!(server.enter(2) && server.enter(2) && !server.enter(2));
         server.leave(Some(TryOutcome::Success));
-        assert!(server.enter(Some(2)));
+        assert!(server.enter(2));
         assert_eq!(server.in_flight(), 2);
         assert_eq!(server.count(TryOutcome::Success), 1);
     }

@@ -154,6 +154,7 @@ pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
     all.push(recorder.metrics.proxy_headers.family());
+    all.push(recorder.metrics.untrusted_forwarding.family());
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]
     all.extend(recorder.spans.families());
@@ -334,7 +335,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
     }
     let mut abuse = Family::counter(
         "sluicegate_http2_abuse_total",
-        "Connections of HTTP/2 that were ended because their client gave up most of its requests.",
+        "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
     );
     abuse.push(&[], metrics.abuse.read());
     vec![

@@ -84,6 +84,23 @@ impl HandshakeFailure {
     }
 }
 
+impl HandshakeFailure {
+    /// What the operator is told of it; `None` where the connection only ended.
+    #[must_use]
+    pub fn complaint(self) -> Option<&'static str> {
+        match self {
+            Self::TimedOut | Self::Gone => None,
+            Self::Crowded => Some("as many as may be are under way"),
+            Self::NotTls => Some("what it sent is not TLS"),
+            Self::NothingInCommon => Some("no version, cipher suite or protocol in common"),
+            Self::UnknownName => Some("no certificate for the name that it asks for"),
+            Self::ClientCertificate => Some("it showed no certificate that is believed"),
+            Self::RefusedByClient => Some("it refuses, mostly the certificate that it was shown"),
+            Self::Other => Some("it broke the protocol"),
+        }
+    }
+}
+
 impl Handshakes {
     /// Begins one; `None` where as many as may be are under way.
     pub fn begin(&self) -> Option<UnderWay<'_>> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use sluicegate_limiter::Verdict;
 
 use crate::admission::{Bar, Barred, Finding};
-use crate::bounds::LOGGED_SUBJECT;
+use crate::bounds::{FAILURE_REASON, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use crate::client::{Secured, address_text};
 
 use super::escape::{Cut, escape, escape_cut};
@@ -56,6 +56,12 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
         b",\"outcome\":\"",
         outcome.disposition.as_str().as_bytes(),
     );
+    if let Some(failure) = outcome.failure() {
+        text(into, b",\"failure\":\"", failure.as_bytes());
+    }
+    if let Some(reason) = outcome.reason {
+        text_cut(into, b",\"reason\":\"", reason.as_bytes(), FAILURE_REASON);
+    }
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
@@ -120,6 +126,7 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
+    key(into, outcome);
     if let Some(remaining) = outcome.verdict.and_then(Verdict::remaining) {
         number(into, b",\"remaining\":", remaining.into());
     }
@@ -133,8 +140,36 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
+    overflowed(into, outcome);
     tiers(into, outcome);
     notes(into, outcome);
+}
+
+/// The key that the limit which refused counts by, as the operator's endpoints show it: without the bit that the limiter does not keep.
+fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    if let Some(key) = outcome.key {
+        let _ = write!(into, ",\"key\":\"{:016x}\"", key.bits() & !1);
+    }
+    let mut before: &[u8] = b",\"key_values\":[\"";
+    for value in outcome.key_values {
+        text_cut(into, before, value.as_bytes(), LOGGED_KEY_VALUE);
+        before = b",\"";
+    }
+    if !outcome.key_values.is_empty() {
+        into.push(b']');
+    }
+}
+
+/// The limits that counted the request together with other new keys.
+fn overflowed(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    let mut before: &[u8] = b",\"overflow\":[\"";
+    for limit in outcome.overflowed() {
+        text(into, before, limit.as_bytes());
+        before = b",\"";
+    }
+    if before == b",\"" {
+        into.push(b']');
+    }
 }
 
 /// The tiers that the request names, by limit.

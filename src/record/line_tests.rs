@@ -23,6 +23,9 @@ use crate::config::rules::{OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
+static KEY_VALUES: std::sync::LazyLock<[String; 1]> =
+    std::sync::LazyLock::new(|| ["+49151\"*****78".to_owned()]);
+
 /// An outcome to vary.
 pub(crate) struct Example<'a> {
     pub(crate) client: Option<IpAddr>,
@@ -37,6 +40,7 @@ pub(crate) struct Example<'a> {
     pub(crate) gaps: &'a [Gap],
     pub(crate) barred: Option<&'a Barred>,
     pub(crate) origin: Option<OriginUse<'a>>,
+    pub(crate) reason: Option<&'a str>,
 }
 
 impl Default for Example<'_> {
@@ -54,6 +58,7 @@ impl Default for Example<'_> {
             gaps: &[],
             barred: None,
             origin: None,
+            reason: None,
         }
     }
 }
@@ -80,6 +85,8 @@ impl Example<'_> {
             beside: self.beside,
             gaps: self.gaps,
             barred: self.barred,
+            key: refused.then_some(KeyHash::from_bits(0xabcd)),
+            key_values: if refused { &*KEY_VALUES } else { &[] },
             disposition: match (refused, self.origin, self.route) {
                 _ if self.barred.is_some() => Disposition::refused(self.barred),
                 (true, ..) => Disposition::Refused,
@@ -98,6 +105,8 @@ impl Example<'_> {
             decision: Duration::from_nanos(412),
             cache: self.origin.map(|_| CacheUse::Miss),
             origin: self.origin,
+            failure: self.reason.map(|_| "truncated"),
+            reason: self.reason,
         }
     }
 }
@@ -159,7 +168,8 @@ fn a_refused_request_names_its_limit_and_its_wait() {
             "time": "2026-11-21T07:10:38.042Z", "id": "00000000000000000000000000000abc",
             "client": "203.0.113.7", "peer": "::1", "method": "POST", "host": "example.com",
             "target": "/auth/sendOTP?x=1", "protocol": "HTTP/1.1", "route": "POST /auth/sendOTP",
-            "outcome": "refused", "limit": "otp", "remaining": 0, "retry_after": 22, "status": 429,
+            "outcome": "refused", "limit": "otp", "key": "000000000000abcc",
+            "key_values": ["+49151\"*****78"], "remaining": 0, "retry_after": 22, "status": 429,
             "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
         })
     );
@@ -305,6 +315,8 @@ fn fields_that_do_not_apply_are_left_out() {
         "server",
         "tries",
         "wait_ms",
+        "failure",
+        "reason",
     ] {
         assert!(object.get(absent).is_none(), "{absent}");
     }
@@ -386,6 +398,7 @@ fn every_field_is_in_the_operators_guide() {
         verdict: Some(&verdict),
         list: Some("office"),
         origin: Some(origin),
+        reason: Some("connection closed"),
         target: &long,
         ..Example::default()
     };
@@ -427,6 +440,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     let note = |limit, finding| Note { limit, finding };
     let beside = Beside {
         tiers: Default::default(),
+        queues: Vec::new(),
         named: vec![(0, Arc::from("pro")), (1, Arc::from("fr\"ee"))],
         asked: [1].into_iter().collect(),
         notes: vec![
@@ -440,6 +454,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
             note(1, Finding::Blocked),
             note(1, Finding::ShadowRatesRefused),
             note(1, Finding::ShadowRatesAdmitted),
+            note(0, Finding::OverflowRefused),
         ],
         marks: Vec::new(),
     };
@@ -467,5 +482,6 @@ fn notes_are_written_with_the_names_of_their_limits() {
     assert_eq!(line["cost_malformed"], json!(["b"]));
     assert_eq!(line["marked"], json!(["a"]));
     assert_eq!(line["shadow_rates_refused"], json!(["b"]));
+    assert_eq!(line["overflow"], json!(["a"]));
     assert!(line["shadow_refused"].is_null());
 }

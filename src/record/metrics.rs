@@ -22,6 +22,7 @@ use super::outcome::{CacheUse, Disposition, Outcome};
 use super::proxy_headers::ProxyHeaders;
 use super::store_calls::StoreTallies;
 use super::stripe::{self, STRIPES, Striped};
+use super::untrusted_forwarding::UntrustedForwarding;
 use crate::admission::{Bar, Finding};
 use crate::config::rules::Name;
 use crate::store::Decider;
@@ -61,6 +62,8 @@ pub struct Metrics {
     pub proxy_headers: ProxyHeaders,
     /// Of TLS.
     pub handshakes: Handshakes,
+    /// Of proxies that are not trusted.
+    pub untrusted_forwarding: UntrustedForwarding,
 }
 
 /// A limit as one route uses it.
@@ -389,6 +392,8 @@ impl LimitCells {
 
     fn note(&self, finding: Finding) {
         let (cell, units) = match finding {
+            // The table of the limit counts it.
+            Finding::OverflowRefused => return,
             Finding::Released => (&self.released, 1),
             Finding::Cost(units) => (&self.told_cost, units.into()),
             Finding::CostMalformed => (&self.cost_malformed, 1),

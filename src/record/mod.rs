@@ -14,6 +14,7 @@ mod histogram;
 pub mod line;
 pub mod live_view;
 pub mod metrics;
+mod notices;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 pub mod outcome;
@@ -26,16 +27,19 @@ mod sink;
 mod store_calls;
 mod stripe;
 pub mod trace;
+mod untrusted_forwarding;
 mod writer;
 
 pub use access_log::AccessLog;
 pub use handshakes::{HandshakeFailure, HandshakeKind, Handshakes};
 pub use metrics::{InFlight, Metrics, RouteMetrics};
+pub use notices::Notices;
 pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use request_id::RequestId;
 pub use store_calls::{CallResult, LinkEvent, StoreTallies};
 pub use trace::Trace;
+pub use untrusted_forwarding::UntrustedForwarding;
 
 /// All memories of a request.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub struct Recorder {
     pub metrics: Arc<Metrics>,
     /// Lines, for the file.
     pub log: AccessLog,
+    /// Lines about strangers, for the process log.
+    pub notices: Notices,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
     pub spans: otlp::Spans,
@@ -56,6 +62,7 @@ impl Recorder {
         Self {
             metrics,
             log,
+            notices: Notices::default(),
             #[cfg(feature = "otlp")]
             spans: otlp::Spans::default(),
         }

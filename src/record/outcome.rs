@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sluicegate_limiter::{Outcome as Answer, Timestamp, Verdict};
+use sluicegate_limiter::{Counted, KeyHash, Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
@@ -48,6 +48,10 @@ pub struct Outcome<'a> {
     pub gaps: &'a [Gap],
     /// What stood before the limits, or came of their refusal.
     pub barred: Option<&'a Barred>,
+    /// The key that the limit which refused counts it by; `None` where none refused.
+    pub key: Option<KeyHash>,
+    /// The values of that key, where the operator wants them in the log.
+    pub key_values: &'a [String],
     /// What became of it.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
@@ -64,6 +68,10 @@ pub struct Outcome<'a> {
     pub cache: Option<CacheUse>,
     /// The origin's part.
     pub origin: Option<OriginUse<'a>>,
+    /// The kind of the failure that it met; `None` where nothing failed.
+    pub failure: Option<&'static str>,
+    /// Why it failed or was rejected, in words.
+    pub reason: Option<&'a str>,
 }
 
 impl Outcome<'_> {
@@ -92,6 +100,12 @@ impl Outcome<'_> {
         Some(limit)
     }
 
+    /// The kind of the failure that it met, with those that its disposition alone tells.
+    pub(super) fn failure(&self) -> Option<&'static str> {
+        let store = self.disposition == Disposition::RefusedStoreAway;
+        self.failure.or(store.then_some("store-unavailable"))
+    }
+
     /// How long a refused client was told to wait.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self.barred {
@@ -107,6 +121,20 @@ impl Outcome<'_> {
             let limit = self.route?.limits().get(usize::from(*limit))?;
             Some((&**limit, &**tier))
         })
+    }
+
+    /// The names of the limits that counted the request together with other new keys.
+    pub(super) fn overflowed(&self) -> impl Iterator<Item = &str> {
+        let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
+        let shared = (0..).zip(decisions).filter_map(|(ask, decision)| {
+            let limit = self.limit_of(ask)?;
+            let name = self.route?.limits().get(limit)?;
+            (decision.counted() == Counted::InOverflow).then_some(&**name)
+        });
+        let noted = self
+            .notes()
+            .filter_map(|(_, name, what)| (what == Finding::OverflowRefused).then_some(name));
+        shared.chain(noted)
     }
 
     /// The notes, with the names of their limits.

@@ -46,6 +46,20 @@ impl ProxyHeader {
     }
 }
 
+impl ProxyHeader {
+    /// What the operator is told of a connection that ended for this; `None` where it only ended.
+    #[must_use]
+    pub fn complaint(self) -> Option<&'static str> {
+        match self {
+            Self::Read | Self::TimedOut | Self::Gone => None,
+            Self::Stranger => {
+                Some("it is no proxy that may announce clients, and the listener takes no others")
+            }
+            Self::Malformed => Some("its header of the PROXY protocol is missing or malformed"),
+        }
+    }
+}
+
 impl ProxyHeaders {
     /// Counts one.
     pub fn count(&self, what: ProxyHeader) {

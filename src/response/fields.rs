@@ -133,7 +133,10 @@ impl PolicyItems {
             into.extend_from_slice(b";r=");
             into.extend_from_slice(number.format(standing.remaining).as_bytes());
             into.extend_from_slice(b";t=");
-            into.extend_from_slice(number.format(whole_seconds(standing.next_free)).as_bytes());
+            // Waits may pass the window by a fraction of a second, or by more for costs above 1: `Retry-After` says those.
+            let wait = whole_seconds(standing.next_free);
+            let window = u64::from(standing.rate.period().as_secs());
+            into.extend_from_slice(number.format(wait.min(window)).as_bytes());
         }
     }
 

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::rule::Rule;
 use crate::admission::{Gap, Why};
 use crate::config::rules::ValueSource;
 
@@ -19,8 +20,8 @@ pub enum Problem {
     AmbiguousPath,
     /// The host is no host.
     BadHost,
-    /// The request is malformed.
-    BadRequest,
+    /// The request breaks a rule of HTTP.
+    BadRequest(Rule),
     /// The connection was made for another host.
     Misdirected,
     /// The head has too many fields or bytes.
@@ -49,8 +50,12 @@ pub enum Problem {
     OriginTimeout,
     /// The client wants what is stored, and nothing is.
     NotStored,
+    /// The request went in a circle.
+    Loop,
     /// Too many requests are held back already.
     Crowded,
+    /// As many requests are on their way to origins as may be, in all or of the client.
+    Overloaded,
     /// The gateway failed.
     Internal,
 }
@@ -60,7 +65,7 @@ impl Problem {
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
-            Self::BadPath | Self::AmbiguousPath | Self::BadHost | Self::BadRequest => {
+            Self::BadPath | Self::AmbiguousPath | Self::BadHost | Self::BadRequest(_) => {
                 StatusCode::BAD_REQUEST
             }
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
@@ -73,7 +78,11 @@ impl Problem {
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             // RFC 9111 §5.2.1.7 names the status.
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoServer | Self::OriginFull | Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoServer | Self::OriginFull | Self::Crowded | Self::Overloaded => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            // RFC 8586 leaves the status open; RFC 5842 §7.2 names this one.
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -83,7 +92,7 @@ impl Problem {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             // Requests end all the time.
-            Self::OriginFull => Some(1),
+            Self::OriginFull | Self::Overloaded => Some(1),
             _ => None,
         }
     }
@@ -91,7 +100,12 @@ impl Problem {
     /// The body.
     #[must_use]
     pub fn body(self) -> Bytes {
-        about_blank(self.status(), self.detail())
+        let mut body = about_blank_json(self.status(), self.detail());
+        if let Self::BadRequest(rule) = self {
+            // RFC 9457 §3.2: a member beside the standard ones, for programs.
+            body["rule"] = rule.name().into();
+        }
+        Bytes::from(body.to_string())
     }
 
     /// What happened, in words.
@@ -102,8 +116,10 @@ impl Problem {
             Self::AmbiguousPath => {
                 "the path can be read in two ways; send it without encoded slashes, backslashes and `..`"
             }
-            Self::BadHost => "the host is malformed",
-            Self::BadRequest => "the request is malformed",
+            Self::BadHost => {
+                "the Host field or the authority is no host name or address with an optional port"
+            }
+            Self::BadRequest(rule) => rule.detail(),
             Self::Misdirected => "this connection was made for another host; open one for this",
             Self::HeadTooLarge => {
                 "the request has too many header fields or too many bytes of them"
@@ -122,7 +138,11 @@ impl Problem {
             Self::NotStored => {
                 "nothing fitting is stored, and only-if-cached forbids to ask the origin"
             }
+            Self::Loop => {
+                "this request came through this gateway before: an origin leads back to it"
+            }
             Self::Crowded => "too many requests wait for their turn already",
+            Self::Overloaded => "too many requests are on their way to origins; try again soon",
             Self::Internal => "the gateway failed",
         }
     }
@@ -163,15 +183,16 @@ pub fn problem_of_origin(status: StatusCode) -> Bytes {
 
 /// A body of the type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1), where it has one.
 fn about_blank(status: StatusCode, detail: &str) -> Bytes {
-    Bytes::from(
-        json!({
-            "type": "about:blank",
-            "title": status.canonical_reason().unwrap_or("Error"),
-            "status": status.as_u16(),
-            "detail": detail,
-        })
-        .to_string(),
-    )
+    Bytes::from(about_blank_json(status, detail).to_string())
+}
+
+fn about_blank_json(status: StatusCode, detail: &str) -> Value {
+    json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("Error"),
+        "status": status.as_u16(),
+        "detail": detail,
+    })
 }
 
 /// Why a limit refuses, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.

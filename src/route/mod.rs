@@ -32,6 +32,7 @@ mod method;
 pub mod path;
 mod pattern;
 mod query;
+pub mod raw_query;
 mod regex;
 mod site;
 mod summary;

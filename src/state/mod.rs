@@ -228,6 +228,14 @@ impl Directory {
         match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
             Ok((limit, adopted)) => {
                 announce(&format_args!("limit {}: counters", meaning.name), &adopted);
+                let dropped = limit.tallies().dropped;
+                if dropped > 0 {
+                    warn!(
+                        "limit {}: {dropped} counters in its file lay more than a window ahead and were dropped; the file was damaged, or \
+                         time was lost",
+                        meaning.name
+                    );
+                }
                 let file = meaning.identity(policy, capacity);
                 (limit, Survival::of(&adopted, file))
             }

@@ -165,6 +165,24 @@ impl Store {
         self.run(asks, call(self.moment(now)), call).await
     }
 
+    /// Returns what [`decide`](Self::decide) would say of one ask; writes nothing.
+    pub(super) async fn peek(&self, ask: &Ask<'_>, now: Timestamp) -> Result<Decided, Trouble> {
+        let asks = [*ask];
+        let call = |near| script::peek(&asks, near);
+        self.run(&asks, call(self.moment(now)), call).await
+    }
+
+    /// Charges one ask whether it fits or not.
+    pub(super) async fn force(&self, ask: &Ask<'_>, now: Timestamp) -> Result<Decided, Trouble> {
+        let call = |near| script::force(ask, near);
+        self.run(&[*ask], call(self.moment(now)), call).await
+    }
+
+    /// Deletes what the store keeps under a name.
+    pub(super) async fn forget(&self, name: &KeyName) -> Result<(), Trouble> {
+        self.link.run(script::forget(name)).await.map(drop)
+    }
+
     /// Makes a charge cost what is due, and says what that left; `None` where it is what it cost.
     pub(super) async fn settle(
         &self,

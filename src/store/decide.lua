@@ -390,6 +390,11 @@ local function enter(ask)
 end
 
 local mode = text()
+-- An operator clears a key: nothing is judged.
+if mode == 'forget' then
+  redis.call('DEL', unpack(KEYS))
+  return { head(DONE) }
+end
 
 local function read_ask(place)
   local ask = { place = place, key = next_key(), rates = {}, longest = 0 }

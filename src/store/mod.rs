@@ -5,6 +5,7 @@
 //! them while the store is away; `synced` those that each node decides at once. What it admits of these is `owed`, and told by the protocol
 //! of `exchange` in the next `sync`; `leaving` says where the debts go when a reload puts another store in force.
 
+mod administer;
 mod breaker;
 mod calls;
 mod exchange;
@@ -23,6 +24,7 @@ mod tests;
 mod tls;
 mod unsent;
 
+pub use self::administer::StoreKey;
 pub use self::calls::{Debts, Store};
 pub use self::link::{Link, LinkView, Refusal, Trouble};
 pub use self::script::KeyName;

@@ -11,6 +11,7 @@
 //! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`Number`] of
 //!   each [`Node`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
 //! - [`settle`] makes a charge cost what it came to: gives back, or takes more.
+//! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
 //!
 //! Of these only `push` may be repeated when it is not known whether it ran. A `decide` or `settle` that was lost stays lost:
 //! then something may stay charged that nobody was admitted for, and nothing is charged twice.
@@ -24,7 +25,7 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
 
 pub use answer::{Answer, Came, Decided, Told, Unreadable, read};
-pub use call::{decide, peek, push, settle};
+pub use call::{decide, force, forget, peek, push, settle};
 
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");

@@ -243,63 +243,6 @@ async fn a_request_that_waited_for_its_turn_is_charged_as_any_other() {
 }
 
 #[tokio::test]
-async fn only_so_many_requests_of_the_process_are_held_back() {
-    // Goal: waiters are bounded in all, whatever their keys; who finds no room is charged nothing and told nothing of limits, and rooms
-    // become free. Method: each of many clients has used its turn and waits ten minutes for the next; one more is answered at once, until
-    // one of them leaves.
-    const WAITERS: usize = 4096;
-    let gateway = Gateway::start(
-        "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n\
-         [limit.turn]\nkey = \"client.ip\"\nrates = [\"6 per 1h\"]\naction = \"delay\"\nqueue = 1\nmax_wait = \"10m\"\n\
-         [[route]]\npath = \"/\"\nlimits = [\"turn\"]\nrespond = { status = 200 }\n",
-    )
-    .await;
-    let address = |n: usize| format!("10.7.{}.{}", n / 250, n % 250);
-    let head = |n: usize| {
-        let client = address(n);
-        format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: {client}\r\n\r\n")
-    };
-    let mut client = gateway.client().await;
-    for n in 0..=WAITERS {
-        assert_eq!(
-            client
-                .send(get("/").forwarded_for(&address(n)))
-                .await
-                .status,
-            200
-        );
-    }
-    in_flight(&gateway, 0).await;
-    let mut waiters = Vec::new();
-    for n in 0..WAITERS {
-        let mut raw = gateway.raw().await;
-        raw.write(head(n)).await;
-        waiters.push(raw);
-    }
-    in_flight(&gateway, WAITERS).await;
-    for _ in 0..2 {
-        let crowded = client.send(get("/").forwarded_for(&address(WAITERS))).await;
-        crowded.assert_problem(503);
-        assert_eq!(crowded.header("ratelimit"), None, "{crowded:?}");
-    }
-    // Those who wait are counted when they end.
-    let metrics = gateway.metrics().await;
-    let sum = |metric| metrics.sum(metric, &[("limit", "turn")]);
-    let (admitted, delayed) = (
-        sum("sluicegate_limit_admitted_total"),
-        sum("sluicegate_limit_delayed_total"),
-    );
-    assert_eq!((admitted, delayed), (WAITERS as f64 + 1.0, 0.0));
-    drop(waiters.pop());
-    in_flight(&gateway, WAITERS - 1).await;
-    let mut last = gateway.raw().await;
-    last.write(head(WAITERS)).await;
-    in_flight(&gateway, WAITERS).await;
-    drop((waiters, last));
-    in_flight(&gateway, 0).await;
-}
-
-#[tokio::test]
 async fn a_share_of_keys_is_refused_and_the_rest_is_in_shadow() {
     // Goal: `enforce`: always the same keys. Method: a hundred clients, three requests each against a limit of one; a client that is
     // refused once is refused again, and only those who can be refused are told of the limit.

@@ -290,3 +290,46 @@ origin = "app"
         assert!(id.len() == 32 && hex, "{id}");
     }
 }
+
+#[tokio::test]
+async fn a_proxy_that_is_not_trusted_is_told_once() {
+    // Goal: a balancer that is missing in `trusted_proxies` is found, by log, metric and `explain`, and nobody fills the log. Method: two
+    // peers that nobody trusts send chains, one refused again and again on one connection.
+    let rules = TRUSTING.replace("\"127.0.0.0/8\", ", "");
+    let gateway = Gateway::start(&rules).await;
+    for address in ["127.0.0.1", "127.0.0.2"] {
+        let mut peer = gateway.client_from(address).await;
+        for n in 0..5 {
+            let answer = peer
+                .send(get("/").forwarded_for(&format!("203.0.113.{n}")))
+                .await;
+            assert_eq!(answer.status, if n == 0 { 200 } else { 429 });
+        }
+    }
+    let labels = [("peer", "private")];
+    let count = gateway.metrics().await;
+    let count = count.sum("sluicegate_untrusted_forwarded_total", &labels);
+    assert!((count - 10.0).abs() < 0.5, "{count}");
+    let log = gateway.stderr();
+    for address in ["127.0.0.1", "127.0.0.2"] {
+        let cure = format!("trusted_proxies = [\"{address}\"]");
+        assert_eq!(log.matches(&cure).count(), 1, "{log}");
+    }
+    let file = gateway.config_path();
+    let mut explain = Process::run(&[
+        "explain",
+        file.to_str().unwrap(),
+        "--request",
+        "GET /",
+        "--client",
+        "192.0.2.9",
+        "--header",
+        "X-Forwarded-For: 203.0.113.9",
+        "--header",
+        "X-Real-IP: 203.0.113.9",
+    ]);
+    assert_eq!(explain.exit_code().await, 0);
+    let told = explain.stdout();
+    assert!(told.contains("trusted_proxies = [\"192.0.2.9\"]"), "{told}");
+    assert!(told.contains("x-real-ip: removed"), "{told}");
+}

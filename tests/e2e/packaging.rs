@@ -237,3 +237,64 @@ async fn the_schema_is_one_that_editors_read() {
             .contains("periods")
     );
 }
+
+#[tokio::test]
+async fn the_man_page_has_the_sections_that_an_operator_looks_for() {
+    // Goal: man(1) renders the page, and it answers what the help of the commands does not. Method: each section heading is there once,
+    // every signal that docs/operations.md lists is in SIGNALS, and no line is longer than a macro may be.
+    let page = output(&["man"]).await;
+    for section in [
+        "FILES",
+        "ENVIRONMENT",
+        "SIGNALS",
+        "EXIT STATUS",
+        "EXAMPLES",
+        "SEE ALSO",
+    ] {
+        let heading = format!("\n.SH {section}\n");
+        assert_eq!(page.matches(&heading).count(), 1, "{section}");
+    }
+    let operations = read("docs/operations.md");
+    let signals = operations
+        .lines()
+        .filter_map(|line| line.strip_prefix("| SIG")?.split(' ').next());
+    for signal in signals {
+        assert!(page.contains(&format!(".B SIG{signal}\n")), "SIG{signal}");
+    }
+}
+
+#[test]
+fn the_container_is_stopped_no_earlier_than_its_drain_ends() {
+    // Goal: Docker does not kill a process that still drains. Method: the grace period of the Compose file, against the default of
+    // `shutdown_timeout`, which conf/gateway.toml leaves as it is.
+    assert!(!read("conf/gateway.toml").contains("shutdown_timeout"));
+    let compose = read("packaging/docker/compose.yaml");
+    let grace = compose
+        .lines()
+        .find_map(|line| {
+            line.trim()
+                .strip_prefix("stop_grace_period: ")?
+                .strip_suffix('s')
+        })
+        .unwrap();
+    assert!(grace.parse::<u64>().unwrap() > 30, "{grace}");
+}
+
+#[test]
+fn the_release_runs_commands_that_the_script_has() {
+    // Goal: a release can be made by hand. Method: each `./dev COMMAND` of the workflow is a command that `./dev help` lists.
+    let help = std::process::Command::new(root().join("dev"))
+        .arg("help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let workflow = read(".github/workflows/release.yml");
+    let commands: Vec<&str> = workflow
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- run: ./dev ")?.split(' ').next())
+        .collect();
+    assert!(commands.len() >= 3, "{commands:?}");
+    for command in commands {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}");
+    }
+}

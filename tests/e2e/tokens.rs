@@ -73,10 +73,21 @@ async fn a_claim_counts_out_of_a_verified_token_only() {
     expired["exp"] = json!(now() - 600);
     let mut foreign = of(json!("bob"));
     foreign["iss"] = json!("them");
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let first = if signature.starts_with('A') { 'B' } else { 'A' };
+    let forged = format!("{signed}.{first}{}", &signature[1..]);
+    let said = |field: &str| get("/").header("authorization", field);
     let wrong = [
         (get("/"), "absent"),
         (get("/").header("authorization", "Basic YTpi"), "absent"),
-        (with(&good[..good.len() - 4]), "unverified"),
+        (with(&forged), "unverified"),
+        // What some library takes for a token.
+        (said(&format!("Bearer\t{good}")), "malformed"),
+        (said(&format!("bearer {good} x")), "malformed"),
+        (said(&format!("JWT {good}")), "malformed"),
+        (said(&good), "malformed"),
+        (with(&format!("{good}!")), "malformed"),
+        (said("Bearer"), "malformed"),
         (with(&token(&expired)), "unverified"),
         (with(&token(&foreign)), "unverified"),
         (with(&good).header("authorization", "Bearer x"), "repeated"),

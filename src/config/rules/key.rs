@@ -8,7 +8,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use http::HeaderName;
-use phonenumber::country;
+
+use crate::telephony::Region;
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +82,10 @@ pub enum Normaliser {
     Lower,
     /// `trim`
     Trim,
+    /// `fold`: without case, accents, width and invisible characters.
+    Fold,
     /// `e164`, or `e164 DE` with the country of numbers that are written without one.
-    E164(Option<country::Id>),
+    E164(Option<Region>),
     /// `email`
     Email,
     /// `first N`: so many characters.
@@ -154,7 +157,8 @@ impl Normaliser {
     pub fn can_fail(&self) -> bool {
         match self {
             Self::Lower | Self::Trim | Self::First(_) => false,
-            Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
+            // Bytes that are no UTF-8 are no text to fold.
+            Self::Fold | Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
         }
     }
 }
@@ -241,8 +245,9 @@ impl fmt::Display for Normaliser {
         match self {
             Self::Lower => f.write_str("lower"),
             Self::Trim => f.write_str("trim"),
+            Self::Fold => f.write_str("fold"),
             Self::E164(None) => f.write_str("e164"),
-            Self::E164(Some(region)) => write!(f, "e164 {}", region.as_ref()),
+            Self::E164(Some(region)) => write!(f, "e164 {region}"),
             Self::Email => f.write_str("email"),
             Self::First(count) => write!(f, "first {count}"),
             Self::Before(mark) => write!(f, "before \"{mark}\""),

@@ -4,12 +4,22 @@ use http::{HeaderName, header};
 use ipnet::IpNet;
 
 use super::list;
+use crate::client::X_FORWARDED_PROTO;
 use crate::config::cidr;
-use crate::config::field::{all, quoted};
+use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
-use crate::config::rules::{ClientRules, ForwardedSource, Name};
+use crate::config::rules::{ClientRules, ForwardedSource, Name, TrustedHeader};
 use crate::config::section::Section;
+
+/// Fields without which a request is none.
+const FRAMING: [HeaderName; 5] = [
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
 
 /// The rules, the block of all addresses if one is trusted, and where lists are named.
 pub(in crate::config) struct Client {
@@ -39,6 +49,18 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
         );
     }
+    let trusted = section.field("trusted_headers", "[\"x-forwarded-proto\"]");
+    let trusted_headers = match &trusted {
+        Some(field) => trusted_headers(field),
+        None => Some(vec![TrustedHeader::Name(X_FORWARDED_PROTO)]),
+    };
+    if let (Some(field), Some([])) = (&trusted, blocks.as_deref()) {
+        field.report.warning(
+            &field.place,
+            "no hop is trusted, so these fields are always removed",
+            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
+        );
+    }
     let request_id = section.field("request_id", "\"x-request-id\"");
     let named_in = request_id
         .as_ref()
@@ -53,6 +75,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
     let (uses, lists) = list::uses(&section);
     section.finish();
     let (blocks, forwarded, request_id, uses) = (blocks?, source?, named_in?, uses?);
+    let trusted_headers = trusted_headers?;
     Some(Client {
         everyone: blocks
             .iter()
@@ -61,10 +84,43 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
         rules: ClientRules {
             trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
             forwarded,
+            trusted_headers,
             request_id,
             lists: uses,
         },
         lists,
+    })
+}
+
+/// The fields that trusted proxies write.
+fn trusted_headers(field: &Field<'_>) -> Option<Vec<TrustedHeader>> {
+    let elements = field.elements()?;
+    all(elements
+        .iter()
+        .map(|element| element.parsed(trusted_header)))
+}
+
+fn trusted_header(text: &str) -> Result<TrustedHeader, Mistake> {
+    let advice = "write the name of a header that your proxies write in every request, such as \"x-forwarded-host\", or \"cf-*\" for \
+                  all that begin so";
+    let named = text.strip_suffix('*').unwrap_or(text);
+    let is_prefix = named.len() < text.len();
+    let Ok(name) = HeaderName::try_from(named) else {
+        let message = format!("{} is not the name of a header", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    };
+    if is_prefix && named.len() < 3 {
+        let message = format!("{} is the beginning of too many names", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    }
+    if FRAMING.contains(&name) {
+        let message = format!("{} is no field that only a proxy may write", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    }
+    Ok(if is_prefix {
+        TrustedHeader::Prefix(name.as_str().into())
+    } else {
+        TrustedHeader::Name(name)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::rules::{AccessLogTarget, LogRules};
+use crate::config::rules::{AccessLogTarget, LogRules, LoggedKeys};
 use crate::config::section::Section;
 
 /// Reads the table; relative paths begin at `base`, the directory of the configuration.
@@ -23,6 +23,20 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<LogRu
             path => Some(AccessLogTarget::File(base.join(path))),
         }
     });
+    let keys = section.or("keys", "\"hash\"", LoggedKeys::Hash, |field| {
+        match field.text()? {
+            "hash" => Some(LoggedKeys::Hash),
+            "masked" => Some(LoggedKeys::Masked),
+            "plain" => Some(LoggedKeys::Plain),
+            other => field.refuse(
+                format!("{other:?} is no way to log keys"),
+                "write \"hash\", \"masked\" or \"plain\"",
+            ),
+        }
+    });
     section.finish();
-    Some(LogRules { access: access? })
+    Some(LogRules {
+        access: access?,
+        keys: keys?,
+    })
 }

@@ -37,27 +37,25 @@ use crate::client::{ClientCertificate, Secured};
 use crate::record::{HandshakeFailure, HandshakeKind, Handshakes};
 use stream::SecuredStream;
 
-/// Lets a client prove what it must, and gives the connection under TLS; `None` when it ends here, which is counted.
+/// Lets a client prove what it must, and gives the connection under TLS; `None` where it was a question of a certificate authority.
+///
+/// # Errors
+/// Why the handshake failed, which is counted.
 pub(super) async fn shake_hands(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,
     handshakes: &Handshakes,
     patience: Duration,
-) -> Option<Stream> {
-    let Some(_under_way) = handshakes.begin() else {
-        handshakes.failed(HandshakeFailure::Crowded);
-        return None;
+) -> Result<Option<Stream>, HandshakeFailure> {
+    let ended = if let Some(_under_way) = handshakes.begin() {
+        let shake = shake(stream, termination, installed, handshakes);
+        let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
+        ended.unwrap_or(Err(HandshakeFailure::TimedOut))
+    } else {
+        Err(HandshakeFailure::Crowded)
     };
-    let shake = shake(stream, termination, installed, handshakes);
-    let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
-    match ended.unwrap_or(Err(HandshakeFailure::TimedOut)) {
-        Ok(stream) => stream,
-        Err(failure) => {
-            handshakes.failed(failure);
-            None
-        }
-    }
+    ended.inspect_err(|failure| handshakes.failed(*failure))
 }
 
 /// `None` where it was a question of a certificate authority, which is answered by then.
@@ -226,7 +224,8 @@ mod tests {
             let stream: Stream = Box::new(Accepted::from(stream));
             let counts = Handshakes::default();
             let patience = Duration::from_secs(60);
-            let goes_on = shake_hands(stream, termination, installed, &counts, patience).await;
+            let shaken = shake_hands(stream, termination, installed, &counts, patience).await;
+            let goes_on = shaken.ok().flatten();
             goes_on.is_some()
         };
         tokio::join!(client, server)

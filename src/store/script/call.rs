@@ -10,7 +10,7 @@ use sluicegate_limiter::{
     Begins, Cost, Debt, Due, Entry, RateState, RateTerms, RemoteState, Span, Timestamp,
 };
 
-use super::{Ask, Call, Charge, Node, Number};
+use super::{Ask, Call, Charge, KeyName, Node, Number};
 
 /// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
 #[must_use]
@@ -35,6 +35,26 @@ pub fn push(ask: &Ask<'_>, node: Node, number: Number, near: Timestamp) -> Call 
     call
 }
 
+/// Charges `ask` whether it fits or not.
+#[must_use]
+pub fn force(ask: &Ask<'_>, near: Timestamp) -> Call {
+    let mut call = Call::of("force");
+    call.ask(ask);
+    call.terms(ask, near, None);
+    call
+}
+
+/// Deletes all that is kept under a name, whatever the algorithm.
+#[must_use]
+pub fn forget(name: &KeyName) -> Call {
+    let name = name.as_str();
+    let mut call = Call::of("forget");
+    call.keys = ["", ":log", ":beside"]
+        .map(|kind| format!("{name}{kind}").into_bytes())
+        .into();
+    call
+}
+
 /// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
 /// whether it fits or not. `None` if it cost what was charged.
 #[must_use]
@@ -50,10 +70,7 @@ pub fn settle(charge: &Charge, due: Due, near: Timestamp) -> Option<Call> {
         ..charge.ask()
     };
     if let Some(missing) = Cost::new(actual.saturating_sub(charged)) {
-        let mut call = Call::of("force");
-        call.ask(&of(missing));
-        call.terms(&of(missing), near, None);
-        return Some(call);
+        return Some(force(&of(missing), near));
     }
     let surplus = of(Cost::new(charged - actual)?);
     let mut call = Call::of("settle");

@@ -14,14 +14,13 @@ async fn crowd(gateway: &Gateway, size: usize) -> Vec<Response> {
     futures_util::future::join_all(asked).await
 }
 
-#[tokio::test]
-async fn a_thousand_misses_at_once_are_one_request_to_the_origin() {
+async fn a_thousand_misses_at_once_are_one_request_to_the_origin(by: Version) {
     // Goal: requests for the same are collapsed. Method: 1,000 connections ask at once, and the origin takes its time.
     let origin = Origin::answering(|_| {
         let answer = with(&[("Cache-Control", "max-age=60")]).body("x".repeat(10_000));
         Reply::After(Duration::from_secs(3), Box::new(answer.into()))
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let answers = crowd(&gateway, 1_000).await;
     assert!(answers.iter().all(|answer| answer.body.len() == 10_000));
     assert_eq!(origin.count(), 1);
@@ -33,15 +32,14 @@ async fn a_thousand_misses_at_once_are_one_request_to_the_origin() {
     assert!(metrics.sum("sluicegate_cache_waits_total", &[]) > 500.0);
 }
 
-#[tokio::test]
-async fn nobody_waits_for_what_cannot_be_shared() {
+async fn nobody_waits_for_what_cannot_be_shared(by: Version) {
     // Goal: those that wait are let go when the answer turns out to be for one alone, and later ones do not wait. Method: a crowd before an
     // origin that takes a moment and forbids to store; were they served one by one, this would take 25 seconds.
     let origin = Origin::answering(|_| {
         let answer = with(&[("Cache-Control", "no-store")]).body("x");
         Reply::After(Duration::from_millis(500), Box::new(answer.into()))
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let answers = tokio::time::timeout(Duration::from_secs(10), crowd(&gateway, 50))
         .await
         .unwrap();
@@ -50,8 +48,7 @@ async fn nobody_waits_for_what_cannot_be_shared() {
     assert_eq!(told(&gateway.get("/").await), "fwd=bypass");
 }
 
-#[tokio::test]
-async fn those_that_wait_do_not_fail_with_the_one_that_fetches() {
+async fn those_that_wait_do_not_fail_with_the_one_that_fetches(by: Version) {
     // Goal: a fetch whose client leaves is taken over by one that waits. Method: the first answer never comes, and its client goes away
     // while another waits.
     let count = AtomicUsize::new(0);
@@ -66,7 +63,7 @@ async fn those_that_wait_do_not_fail_with_the_one_that_fetches() {
                 .into(),
         }
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let mut first = gateway.raw().await;
     first
         .write("GET /hang HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
@@ -121,4 +118,10 @@ async fn variants_of_a_url_are_bounded() {
     }
     let objects = gateway.metrics().await.sum("sluicegate_cache_objects", &[]);
     assert!((1.0..=64.0).contains(&objects), "{objects}");
+}
+
+by_both_versions! {
+    a_thousand_misses_at_once_are_one_request_to_the_origin,
+    nobody_waits_for_what_cannot_be_shared,
+    those_that_wait_do_not_fail_with_the_one_that_fetches,
 }

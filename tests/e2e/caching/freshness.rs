@@ -3,17 +3,16 @@
 use super::*;
 
 /// How many of three requests for the same reach an origin that answers so.
-async fn fetched(lines: &str, answer: Answer) -> usize {
+async fn fetched(by: Version, lines: &str, answer: Answer) -> usize {
     let origin = Origin::answering(move |_| answer.clone().into());
-    let gateway = Gateway::before(&origin, &storing(lines)).await;
+    let gateway = before(by, &origin, &storing(lines)).await;
     for _ in 0..3 {
         gateway.get("/a?b=1").await;
     }
     origin.count()
 }
 
-#[tokio::test]
-async fn what_is_fresh_is_served_without_the_origin() {
+async fn what_is_fresh_is_served_without_the_origin(by: Version) {
     // Goal: a fresh answer is served as it came, with its age and without the origin. Method: the same request twice; the second is
     // asked for after the origin is gone.
     let origin = numbered(&[
@@ -21,7 +20,7 @@ async fn what_is_fresh_is_served_without_the_origin() {
         ("Age", "10"),
         ("X-Of-Origin", "yes"),
     ]);
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let first = gateway.get("/a").await;
     assert_eq!(
         (first.text(), told(&first)),
@@ -38,8 +37,7 @@ async fn what_is_fresh_is_served_without_the_origin() {
     assert_eq!(gateway.get("/b").await.status, 502);
 }
 
-#[tokio::test]
-async fn only_what_says_how_long_it_is_fresh_is_stored() {
+async fn only_what_says_how_long_it_is_fresh_is_stored(by: Version) {
     // Goal: nothing is guessed, and everything that is said is heard. Method: answers with each way to say it, right and wrong.
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let later = "Sun, 06 Nov 1994 09:49:37 GMT";
@@ -73,31 +71,29 @@ async fn only_what_says_how_long_it_is_fresh_is_stored() {
         ),
     ] {
         assert_eq!(
-            fetched("", with(fields).body("x")).await,
+            fetched(by, "", with(fields).body("x")).await,
             count,
             "{fields:?}"
         );
     }
 }
 
-#[tokio::test]
-async fn a_route_may_say_what_its_answers_do_not() {
+async fn a_route_may_say_what_its_answers_do_not(by: Version) {
     // Goal: default_ttl holds for what says nothing, and for nothing else. Method: answers that are silent, forbid, and fail.
     let lines = "default_ttl = \"1h\"\nstatuses = [200, 404]";
-    assert_eq!(fetched(lines, Answer::new(200).body("x")).await, 1);
-    assert_eq!(fetched(lines, Answer::new(404).body("x")).await, 1);
-    assert_eq!(fetched(lines, Answer::new(500).body("x")).await, 3);
+    assert_eq!(fetched(by, lines, Answer::new(200).body("x")).await, 1);
+    assert_eq!(fetched(by, lines, Answer::new(404).body("x")).await, 1);
+    assert_eq!(fetched(by, lines, Answer::new(500).body("x")).await, 3);
     assert_eq!(
-        fetched(lines, with(&[("Cache-Control", "no-store")])).await,
+        fetched(by, lines, with(&[("Cache-Control", "no-store")])).await,
         3
     );
     let moved = Answer::new(301).header("Cache-Control", "max-age=60");
-    assert_eq!(fetched(lines, moved.clone()).await, 3);
-    assert_eq!(fetched("", moved).await, 1);
+    assert_eq!(fetched(by, lines, moved.clone()).await, 3);
+    assert_eq!(fetched(by, "", moved).await, 1);
 }
 
-#[tokio::test]
-async fn fields_that_are_not_to_be_stored_are_not() {
+async fn fields_that_are_not_to_be_stored_are_not(by: Version) {
     // Goal: what is said to one client is not said to another. Method: an answer with a cookie that it sets aside itself, and with the
     // origin's own RateLimit fields and request id.
     let origin = numbered(&[
@@ -110,7 +106,7 @@ async fn fields_that_are_not_to_be_stored_are_not() {
         ("RateLimit", "\"theirs\";r=1;t=1"),
         ("X-Request-Id", "of-the-origin"),
     ]);
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     assert_eq!(gateway.get("/").await.header("set-cookie"), Some("a=b"));
     let hit = gateway.get("/").await;
     assert!(is_hit(&hit), "{hit:?}");
@@ -120,8 +116,7 @@ async fn fields_that_are_not_to_be_stored_are_not() {
     assert_ne!(hit.header("x-request-id"), Some("of-the-origin"));
 }
 
-#[tokio::test]
-async fn a_broken_or_endless_answer_is_not_stored() {
+async fn a_broken_or_endless_answer_is_not_stored(by: Version) {
     // Goal: half an answer is never taken for a whole one. Method: a body that is cut short, and one whose end is that of its connection;
     // then a whole one at the same URL.
     let count = AtomicUsize::new(0);
@@ -139,7 +134,7 @@ async fn a_broken_or_endless_answer_is_not_stored() {
             _ => with(&[("Cache-Control", "max-age=60")]).body("whole").into(),
         }
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let mut client = gateway.client().await;
     assert!(client.try_send(get("/cut")).await.is_err());
     assert_eq!(gateway.get("/cut").await.text(), "whole");
@@ -153,8 +148,7 @@ async fn a_broken_or_endless_answer_is_not_stored() {
     assert_eq!(origin.count(), 6);
 }
 
-#[tokio::test]
-async fn what_is_too_large_passes_and_is_not_stored() {
+async fn what_is_too_large_passes_and_is_not_stored(by: Version) {
     // Goal: max_object bounds what is stored, not what passes. Method: bodies around the bound, with a length and without.
     let origin = Origin::answering(|received| {
         let size = match received.target.as_str() {
@@ -170,7 +164,7 @@ async fn what_is_too_large_passes_and_is_not_stored() {
         }
         with(&[("Cache-Control", "max-age=60")]).body(body).into()
     });
-    let gateway = Gateway::before(&origin, &storing("max_object = 1000")).await;
+    let gateway = before(by, &origin, &storing("max_object = 1000")).await;
     for (target, length, count) in [
         ("/small", 1_000, 1),
         ("/large", 1_001, 2),
@@ -184,8 +178,7 @@ async fn what_is_too_large_passes_and_is_not_stored() {
     }
 }
 
-#[tokio::test]
-async fn clients_may_ask_for_what_is_newer_unless_they_may_not() {
+async fn clients_may_ask_for_what_is_newer_unless_they_may_not(by: Version) {
     // Goal: Cache-Control of requests is heard, or ignored where the route says so. Method: each directive against a fresh answer of
     // fifty seconds.
     for (ignore, wish, hits) in [
@@ -199,7 +192,7 @@ async fn clients_may_ask_for_what_is_newer_unless_they_may_not() {
     ] {
         let origin = numbered(&[("Cache-Control", "max-age=100"), ("Age", "50")]);
         let lines = format!("ignore_client_no_cache = {ignore}");
-        let gateway = Gateway::before(&origin, &storing(&lines)).await;
+        let gateway = before(by, &origin, &storing(&lines)).await;
         gateway.get("/").await;
         let answer = gateway.send(get("/").header("Cache-Control", wish)).await;
         assert_eq!(is_hit(&answer), hits, "{wish}, ignored: {ignore}");
@@ -211,15 +204,25 @@ async fn clients_may_ask_for_what_is_newer_unless_they_may_not() {
     }
 }
 
-#[tokio::test]
-async fn only_if_cached_never_asks_the_origin() {
+async fn only_if_cached_never_asks_the_origin(by: Version) {
     // Goal: RFC 9111 §5.2.1.7. Method: the directive before and after something is stored.
     let origin = numbered(&[("Cache-Control", "max-age=100")]);
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let wish = || get("/").header("Cache-Control", "only-if-cached");
     gateway.send(wish()).await.assert_problem(504);
     assert_eq!(origin.count(), 0);
     gateway.get("/").await;
     assert_eq!(gateway.send(wish()).await.text(), "answer 1");
     assert_eq!(origin.count(), 1);
+}
+
+by_both_versions! {
+    what_is_fresh_is_served_without_the_origin,
+    only_what_says_how_long_it_is_fresh_is_stored,
+    a_route_may_say_what_its_answers_do_not,
+    fields_that_are_not_to_be_stored_are_not,
+    a_broken_or_endless_answer_is_not_stored,
+    what_is_too_large_passes_and_is_not_stored,
+    clients_may_ask_for_what_is_newer_unless_they_may_not,
+    only_if_cached_never_asks_the_origin,
 }

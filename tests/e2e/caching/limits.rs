@@ -12,12 +12,11 @@ fn limited(lines: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn hits_count_unless_the_limit_says_otherwise() {
+async fn hits_count_unless_the_limit_says_otherwise(by: Version) {
     // Goal: a stored answer is no way around a limit, and each client is told its own standing. Method: two clients ask for one stored
     // answer until they are refused.
     let origin = numbered(&[FRESH]);
-    let gateway = Gateway::before(&origin, &limited("")).await;
+    let gateway = before(by, &origin, &limited("")).await;
     for address in ["127.0.0.2", "127.0.0.3"] {
         let mut client = gateway.client_from(address).await;
         for left in [2, 1, 0] {
@@ -33,8 +32,7 @@ async fn hits_count_unless_the_limit_says_otherwise() {
     assert_eq!(origin.count(), 1);
 }
 
-#[tokio::test]
-async fn a_limit_of_the_origin_gives_hits_back() {
+async fn a_limit_of_the_origin_gives_hits_back(by: Version) {
     // Goal: count = "origin" counts what reaches the origin: misses, confirmations and failures, and no hits; whoever is at the limit is
     // refused, whatever is stored. Method: hits between requests of each kind, looked at by what remains.
     let origin = Origin::answering(|received| match received.target.as_str() {
@@ -46,7 +44,7 @@ async fn a_limit_of_the_origin_gives_hits_back() {
         .into(),
         _ => with(&[FRESH]).body("x").into(),
     });
-    let gateway = Gateway::before(&origin, &limited("count = \"origin\"")).await;
+    let gateway = before(by, &origin, &limited("count = \"origin\"")).await;
     let mut client = gateway.client().await;
     assert_eq!(client.get("/").await.remaining("few"), 2);
     for _ in 0..20 {
@@ -63,12 +61,11 @@ async fn a_limit_of_the_origin_gives_hits_back() {
     assert_eq!(released.count(), 20);
 }
 
-#[tokio::test]
-async fn a_stampede_cannot_slip_through_a_limit_of_the_origin() {
+async fn a_stampede_cannot_slip_through_a_limit_of_the_origin(by: Version) {
     // Goal: requests at once are charged before anybody knows that they will be hits. Method: 50 at once for 50 pages that are not
     // stored, three of which may be.
     let origin = numbered(&[FRESH]);
-    let gateway = Gateway::before(&origin, &limited("count = \"origin\"")).await;
+    let gateway = before(by, &origin, &limited("count = \"origin\"")).await;
     let mut clients = Vec::new();
     for _ in 0..50 {
         clients.push(gateway.client().await);
@@ -82,15 +79,19 @@ async fn a_stampede_cannot_slip_through_a_limit_of_the_origin() {
     assert_eq!(origin.count(), 3);
 }
 
-#[tokio::test]
-async fn what_is_stored_settles_as_it_was_stored() {
+async fn what_is_stored_settles_as_it_was_stored(by: Version) {
     // Goal: count_if is judged by the stored answer, also where the client gets 304 or a part of it. Method: a limit that counts 404s,
     // and one that counts 200s.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/none" => Answer::new(404).header(FRESH.0, FRESH.1).into(),
         _ => with(&[FRESH, ("ETag", "\"d\"")]).body("0123").into(),
     });
-    let gateway = Gateway::before(&origin, &limited("count_if = \"response.status == 404\"")).await;
+    let gateway = before(
+        by,
+        &origin,
+        &limited("count_if = \"response.status == 404\""),
+    )
+    .await;
     let mut client = gateway.client().await;
     for _ in 0..5 {
         assert_eq!(client.get("/").await.remaining("few"), 2);
@@ -101,7 +102,12 @@ async fn what_is_stored_settles_as_it_was_stored() {
     }
     assert_eq!(client.get("/none").await.status, 429);
 
-    let gateway = Gateway::before(&origin, &limited("count_if = \"response.status == 200\"")).await;
+    let gateway = before(
+        by,
+        &origin,
+        &limited("count_if = \"response.status == 200\""),
+    )
+    .await;
     let mut client = gateway.client().await;
     client.get("/").await;
     let same = client.send(get("/").header("If-None-Match", "\"d\"")).await;
@@ -109,4 +115,11 @@ async fn what_is_stored_settles_as_it_was_stored() {
     let part = client.send(get("/").header("Range", "bytes=0-1")).await;
     assert_eq!((part.status, part.remaining("few")), (206, 0));
     assert_eq!(client.get("/").await.status, 429);
+}
+
+by_both_versions! {
+    hits_count_unless_the_limit_says_otherwise,
+    a_limit_of_the_origin_gives_hits_back,
+    a_stampede_cannot_slip_through_a_limit_of_the_origin,
+    what_is_stored_settles_as_it_was_stored,
 }

@@ -4,6 +4,7 @@
 
 mod crowds;
 mod freshness;
+mod heads;
 mod limits;
 mod operating;
 mod parts;
@@ -13,6 +14,30 @@ mod stale;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::*;
+
+/// Makes two tests of each case: its clients speak HTTP/1.1 in one, HTTP/2 in the other.
+macro_rules! by_both_versions {
+    ($($case:ident),+ $(,)?) => {
+        mod by_http1 {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::harness::Version::Http1).await;
+            })+
+        }
+        mod by_http2 {
+            $(#[tokio::test]
+            async fn $case() {
+                super::$case(crate::harness::Version::Http2).await;
+            })+
+        }
+    };
+}
+use by_both_versions;
+
+/// A gateway before one origin, named `app` in the rules, whose clients speak this version.
+async fn before(by: Version, origin: &Origin, rules: &str) -> Gateway {
+    Gateway::before(origin, rules).await.spoken_to_by(by)
+}
 
 /// A route to `app` whose answers are stored, with these lines in its `[route.cache]`.
 fn storing(lines: &str) -> String {

@@ -91,14 +91,13 @@ async fn purges_are_for_whoever_has_the_token() {
     assert_eq!(open.admin(post("/cache/purge?all")).await.status, 403);
 }
 
-#[tokio::test]
-async fn log_metrics_and_status_tell_how_the_cache_does() {
+async fn log_metrics_and_status_tell_how_the_cache_does(by: Version) {
     // Goal: one use, one word, everywhere. Method: a miss, a hit, a bypass and a refusal of only-if-cached.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/no" => Answer::new(200).into(),
         _ => with(FRESH).body("x").into(),
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let answers = [
         gateway.get("/").await,
         gateway.get("/").await,
@@ -253,4 +252,8 @@ async fn explain_says_what_is_stored_and_what_counts() {
     ] {
         assert!(told.contains(sentence), "{sentence}: {told}");
     }
+}
+
+by_both_versions! {
+    log_metrics_and_status_tell_how_the_cache_does,
 }

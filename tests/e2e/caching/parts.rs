@@ -14,13 +14,12 @@ fn digits() -> Origin {
     })
 }
 
-#[tokio::test]
-async fn ranges_are_cut_from_what_is_stored() {
+async fn ranges_are_cut_from_what_is_stored(by: Version) {
     // Goal: RFC 9110 §14, whether the whole is fetched for the range or was stored before. Method: ranges of each kind, first and later;
     // one fetch in all, of the whole.
     for stored_before in [false, true] {
         let origin = digits();
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         if stored_before {
             gateway.get("/").await;
         }
@@ -55,11 +54,10 @@ async fn ranges_are_cut_from_what_is_stored() {
     }
 }
 
-#[tokio::test]
-async fn if_range_cuts_only_what_is_unchanged() {
+async fn if_range_cuts_only_what_is_unchanged(by: Version) {
     // Goal: a download goes on only in the same bytes. Method: strong, other and weak validators.
     let origin = digits();
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     for (validator, status) in [
         ("\"d\"", 206),
         ("\"e\"", 200),
@@ -73,8 +71,7 @@ async fn if_range_cuts_only_what_is_unchanged() {
     }
 }
 
-#[tokio::test]
-async fn a_chunked_answer_can_be_cut_once_it_is_stored() {
+async fn a_chunked_answer_can_be_cut_once_it_is_stored(by: Version) {
     // Goal: the length of a stored answer is known whether the origin said it or not. Method: a chunked answer, then a range of it.
     let origin = Origin::answering(|_| {
         Reply::Raw(
@@ -82,7 +79,7 @@ async fn a_chunked_answer_can_be_cut_once_it_is_stored() {
                 .to_vec(),
         )
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     assert_eq!(gateway.get("/").await.text(), "0123456");
     let hit = gateway.get("/").await;
     assert_eq!(
@@ -94,11 +91,10 @@ async fn a_chunked_answer_can_be_cut_once_it_is_stored() {
     assert_eq!(origin.count(), 1);
 }
 
-#[tokio::test]
-async fn head_is_answered_from_get_and_fills_for_it() {
+async fn head_is_answered_from_get_and_fills_for_it(by: Version) {
     // Goal: HEAD and GET share what is stored. Method: HEAD first, which fetches the whole, then both.
     let origin = digits();
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     for hit in [false, true] {
         let head = gateway.send(request("HEAD", "/")).await;
         assert_eq!(
@@ -111,13 +107,12 @@ async fn head_is_answered_from_get_and_fills_for_it() {
     assert_eq!(origin.only_request().method, "GET");
 }
 
-#[tokio::test]
-async fn conditions_of_clients_are_answered_from_what_is_stored() {
+async fn conditions_of_clients_are_answered_from_what_is_stored(by: Version) {
     // Goal: a client that has the answer is told so, by the gateway. Method: conditions that hold and that do not, before and after
     // the answer is stored; the origin never sees one.
     for stored_before in [false, true] {
         let origin = digits();
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         if stored_before {
             gateway.get("/").await;
         }
@@ -144,8 +139,7 @@ async fn conditions_of_clients_are_answered_from_what_is_stored() {
     }
 }
 
-#[tokio::test]
-async fn a_stale_answer_is_confirmed_and_updated() {
+async fn a_stale_answer_is_confirmed_and_updated(by: Version) {
     // Goal: RFC 9111 §4.3: the origin is asked by condition, 304 makes the stored answer fresh with new fields, and the client gets it
     // whole. Method: an answer that is stale from the start; the confirmation has another age and another field.
     let origin = Origin::answering(|received| {
@@ -161,7 +155,7 @@ async fn a_stale_answer_is_confirmed_and_updated() {
                 .into(),
         }
     });
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     assert_eq!(gateway.get("/").await.header("x-version"), Some("1"));
     let confirmed = gateway.get("/").await;
     assert_eq!((confirmed.status, confirmed.text()), (200, "body"));
@@ -179,8 +173,7 @@ async fn a_stale_answer_is_confirmed_and_updated() {
     assert_eq!(origin.count(), 2);
 }
 
-#[tokio::test]
-async fn a_real_nginx_is_revalidated() {
+async fn a_real_nginx_is_revalidated(by: Version) {
     // Goal: validators as a real server makes and compares them. Method: nginx serves a file that must be confirmed each time.
     let nginx = Nginx::start(
         "root .; location / { return 404; } \
@@ -191,10 +184,21 @@ async fn a_real_nginx_is_revalidated() {
         .servers("app", &[nginx.address()])
         .rules(&storing(""))
         .start()
-        .await;
+        .await
+        .spoken_to_by(by);
     let first = gateway.get("/nginx.conf").await;
     assert_eq!(first.status, 200, "{first:?}");
     let second = gateway.get("/nginx.conf").await;
     assert_eq!(told(&second), "fwd=stale; fwd-status=304");
     assert_eq!(first.body, second.body);
+}
+
+by_both_versions! {
+    ranges_are_cut_from_what_is_stored,
+    if_range_cuts_only_what_is_unchanged,
+    a_chunked_answer_can_be_cut_once_it_is_stored,
+    head_is_answered_from_get_and_fills_for_it,
+    conditions_of_clients_are_answered_from_what_is_stored,
+    a_stale_answer_is_confirmed_and_updated,
+    a_real_nginx_is_revalidated,
 }

@@ -14,12 +14,11 @@ fn mirror(fields: &'static [(&'static str, &'static str)], of: &'static str) -> 
     })
 }
 
-#[tokio::test]
-async fn hosts_paths_and_queries_are_told_apart() {
+async fn hosts_paths_and_queries_are_told_apart(by: Version) {
     // Goal: what is stored for one URL is served for no other. Method: URLs that differ in host, port, path, spelling or query, asked
     // twice; the host's case makes no other.
     let origin = mirror(&[FRESH], "host");
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let urls = [
         ("a.test", "/"),
         ("b.test", "/"),
@@ -45,11 +44,10 @@ async fn hosts_paths_and_queries_are_told_apart() {
     assert_eq!(origin.count(), urls.len());
 }
 
-#[tokio::test]
-async fn answers_differ_by_what_vary_names() {
+async fn answers_differ_by_what_vary_names(by: Version) {
     // Goal: a variant goes to whoever asks for it. Method: two languages in turn; fields that are not named make no difference.
     let origin = mirror(&[FRESH, ("Vary", "Accept-Language")], "accept-language");
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let ask = |language: &'static str, agent: &'static str| {
         get("/")
             .header("Accept-Language", language)
@@ -67,8 +65,7 @@ async fn answers_differ_by_what_vary_names() {
     assert_eq!(origin.count(), 3);
 }
 
-#[tokio::test]
-async fn no_client_gets_a_coding_that_it_did_not_ask_for() {
+async fn no_client_gets_a_coding_that_it_did_not_ask_for(by: Version) {
     // Goal: encodings are never mixed, even where the origin forgets Vary. Method: an origin that compresses when asked, and says that it
     // looks or does not; whoever can decode may get the plain body, and never the reverse.
     for says in [true, false] {
@@ -83,7 +80,7 @@ async fn no_client_gets_a_coding_that_it_did_not_ask_for() {
                 _ => answer.body("plain").into(),
             }
         });
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         for round in 0..3 {
             let zipped = gateway
                 .send(get("/").header("Accept-Encoding", "gzip"))
@@ -99,13 +96,12 @@ async fn no_client_gets_a_coding_that_it_did_not_ask_for() {
     }
 }
 
-#[tokio::test]
-async fn nobody_gets_the_page_of_another_user() {
+async fn nobody_gets_the_page_of_another_user(by: Version) {
     // Goal: answers to credentials and cookies are for whoever sent them, unless they say that they are for all. Method: two users and
     // nobody ask in turn for pages that are fresh, for all, and told apart by the cookie.
     for name in ["authorization", "cookie"] {
         let origin = mirror(&[FRESH], name);
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         for _ in 0..2 {
             for user in ["a", "b"] {
                 let answer = gateway.send(get("/").header(name, user)).await;
@@ -120,13 +116,13 @@ async fn nobody_gets_the_page_of_another_user() {
         );
 
         let origin = mirror(&[("Cache-Control", "public, max-age=60")], name);
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         gateway.send(get("/").header(name, "a")).await;
         let shared = gateway.send(get("/").header(name, "b")).await;
         assert_eq!((shared.text(), is_hit(&shared)), ("/ a", true), "{name}");
     }
     let origin = mirror(&[FRESH, ("Vary", "Cookie")], "cookie");
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     for hit in [false, true] {
         for user in ["a", "b"] {
             let answer = gateway.send(get("/").header("Cookie", user)).await;
@@ -138,22 +134,20 @@ async fn nobody_gets_the_page_of_another_user() {
     }
 }
 
-#[tokio::test]
-async fn a_route_may_say_that_cookies_mean_nothing() {
+async fn a_route_may_say_that_cookies_mean_nothing(by: Version) {
     // Goal: pictures are for everybody, whatever browsers send along. Method: two cookies, one fetch.
     let origin = mirror(&[FRESH], "cookie");
-    let gateway = Gateway::before(&origin, &storing("cookies = \"ignored\"")).await;
+    let gateway = before(by, &origin, &storing("cookies = \"ignored\"")).await;
     gateway.send(get("/").header("Cookie", "a")).await;
     let second = gateway.send(get("/").header("Cookie", "b")).await;
     assert_eq!((second.text(), is_hit(&second)), ("/ a", true));
 }
 
-#[tokio::test]
-async fn fields_of_vary_on_and_routes_make_other_answers() {
+async fn fields_of_vary_on_and_routes_make_other_answers(by: Version) {
     // Goal: what the gateway itself decides by is told apart without a word of the origin. Method: a field in vary_on; then two routes of
     // one URL that a field chooses between.
     let origin = mirror(&[FRESH], "x-lang");
-    let gateway = Gateway::before(&origin, &storing("vary_on = [\"x-lang\"]")).await;
+    let gateway = before(by, &origin, &storing("vary_on = [\"x-lang\"]")).await;
     for language in ["de", "en", "de"] {
         let answer = gateway.send(get("/").header("X-Lang", language)).await;
         assert_eq!(answer.text(), format!("/ {language}"));
@@ -166,34 +160,32 @@ async fn fields_of_vary_on_and_routes_make_other_answers() {
         storing(""),
         storing("").replace("path =", "headers = { x-plan = \"gold\" }\npath =")
     );
-    let gateway = Gateway::before(&origin, &rules).await;
+    let gateway = before(by, &origin, &rules).await;
     assert_eq!(gateway.get("/").await.text(), "/ nobody");
     let gold = gateway.send(get("/").header("X-Plan", "gold")).await;
     assert_eq!(gold.text(), "/ gold");
 }
 
-#[tokio::test]
-async fn what_hides_another_request_is_not_stored() {
+async fn what_hides_another_request_is_not_stored(by: Version) {
     // Goal: nobody can put another page at a URL by fields that the key does not know. Method: an origin that obeys such fields, asked
     // with one and then without.
     for name in ["x-original-url", "x-rewrite-url", "x-http-method-override"] {
         let origin = mirror(&[FRESH], name);
         let rules = format!("[server]\noverride_fields = \"pass\"\n{}", storing(""));
-        let gateway = Gateway::before(&origin, &rules).await;
+        let gateway = before(by, &origin, &rules).await;
         let answer = gateway.send(get("/").header(name, "evil")).await;
         assert_eq!(answer.text(), "/ evil");
         assert_eq!(gateway.get("/").await.text(), "/ nobody", "{name}");
     }
     let origin = mirror(&[FRESH], "x-forwarded-host");
-    let gateway = Gateway::before(&origin, &storing("")).await;
+    let gateway = before(by, &origin, &storing("")).await;
     let answer = gateway
         .send(get("/").header("X-Forwarded-Host", "evil"))
         .await;
     assert_eq!(answer.text(), "/ nobody", "an untrusted peer says nothing");
 }
 
-#[tokio::test]
-async fn a_trusted_hop_may_tell_sites_apart() {
+async fn a_trusted_hop_may_tell_sites_apart(by: Version) {
     // Goal: scheme and host that a trusted proxy reports are part of the key, since the origin sees them. Method: both schemes and two
     // hosts through such a proxy.
     let origin = Origin::answering(|received| {
@@ -202,10 +194,10 @@ async fn a_trusted_hop_may_tell_sites_apart() {
         with(&[FRESH]).body(format!("{proto} {host}")).into()
     });
     let rules = format!(
-        "[client]\ntrusted_proxies = [\"127.0.0.1\"]\n{}",
+        "[client]\ntrusted_proxies = [\"127.0.0.1\"]\ntrusted_headers = [\"x-forwarded-*\"]\n{}",
         storing("")
     );
-    let gateway = Gateway::before(&origin, &rules).await;
+    let gateway = before(by, &origin, &rules).await;
     for _ in 0..2 {
         for (proto, host) in [("http", "a"), ("https", "a"), ("https", "b")] {
             let request = get("/")
@@ -219,4 +211,15 @@ async fn a_trusted_hop_may_tell_sites_apart() {
         }
     }
     assert_eq!(origin.count(), 3);
+}
+
+by_both_versions! {
+    hosts_paths_and_queries_are_told_apart,
+    answers_differ_by_what_vary_names,
+    no_client_gets_a_coding_that_it_did_not_ask_for,
+    nobody_gets_the_page_of_another_user,
+    a_route_may_say_that_cookies_mean_nothing,
+    fields_of_vary_on_and_routes_make_other_answers,
+    what_hides_another_request_is_not_stored,
+    a_trusted_hop_may_tell_sites_apart,
 }

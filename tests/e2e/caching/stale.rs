@@ -10,8 +10,7 @@ fn old(words: &str) -> Answer {
         .header("ETag", "\"d\"")
 }
 
-#[tokio::test]
-async fn a_stale_answer_stands_in_for_an_origin_that_fails() {
+async fn a_stale_answer_stands_in_for_an_origin_that_fails(by: Version) {
     // Goal: stale-if-error, RFC 5861 §4, as the route says and as the origin says. Method: an origin that answers once and then fails in
     // each way that there is; at last it is stopped.
     for (lines, words) in [
@@ -29,7 +28,7 @@ async fn a_stale_answer_stands_in_for_an_origin_that_fails() {
                 0 => answer.clone().into(),
                 _ => failure.clone(),
             });
-            let gateway = Gateway::before(&origin, &storing(lines)).await;
+            let gateway = before(by, &origin, &storing(lines)).await;
             assert_eq!(gateway.get("/").await.text(), "stored");
             let stale = gateway.get("/").await;
             assert_eq!((stale.status, stale.text()), (200, "stored"), "{words}");
@@ -72,8 +71,7 @@ async fn a_connection_outlives_a_stale_answer_unless_it_is_said() {
     }
 }
 
-#[tokio::test]
-async fn what_must_be_confirmed_is_never_served_stale() {
+async fn what_must_be_confirmed_is_never_served_stale(by: Version) {
     // Goal: RFC 9111 §4.2.4. Method: the route allows everything, the answer forbids it in each way; the origin is stopped. Not Found is
     // no failure of the origin either.
     let lines = "stale_if_error = \"1h\"\nstale_while_revalidate = \"1h\"";
@@ -85,7 +83,7 @@ async fn what_must_be_confirmed_is_never_served_stale() {
     ] {
         let answer = old(words).body("stored");
         let origin = Origin::answering(move |_| answer.clone().into());
-        let gateway = Gateway::before(&origin, &storing(lines)).await;
+        let gateway = before(by, &origin, &storing(lines)).await;
         assert_eq!(gateway.get("/").await.text(), "stored");
         origin.stop();
         gateway.get("/").await.assert_problem(502);
@@ -95,7 +93,7 @@ async fn what_must_be_confirmed_is_never_served_stale() {
         0 => old("x=y").body("stored").into(),
         _ => Answer::new(404).into(),
     });
-    let gateway = Gateway::before(&origin, &storing("stale_if_error = \"1h\"")).await;
+    let gateway = before(by, &origin, &storing("stale_if_error = \"1h\"")).await;
     gateway.get("/").await;
     assert_eq!(gateway.get("/").await.status, 404);
 }
@@ -172,8 +170,7 @@ async fn what_came_by_tls_is_fetched_anew_for_those_who_come_by_tls() {
     assert_eq!(origin.count(), 2);
 }
 
-#[tokio::test]
-async fn writing_to_a_url_takes_away_what_is_stored_of_it() {
+async fn writing_to_a_url_takes_away_what_is_stored_of_it(by: Version) {
     // Goal: RFC 9111 §4.4. Method: each unsafe method, through a route of its own without a cache; one that fails takes nothing away,
     // and neither does one to another URL.
     let count = AtomicUsize::new(0);
@@ -190,7 +187,7 @@ async fn writing_to_a_url_takes_away_what_is_stored_of_it() {
         "{}[[route]]\npath = \"/*\"\nmethods = [\"POST\", \"PUT\", \"PATCH\", \"DELETE\"]\norigin = \"app\"\n",
         storing("")
     );
-    let gateway = Gateway::before(&origin, &rules).await;
+    let gateway = before(by, &origin, &rules).await;
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
         gateway.get("/a").await;
         assert!(is_hit(&gateway.get("/a").await));
@@ -204,8 +201,7 @@ async fn writing_to_a_url_takes_away_what_is_stored_of_it() {
     }
 }
 
-#[tokio::test]
-async fn clients_may_put_up_with_what_is_stale() {
+async fn clients_may_put_up_with_what_is_stale(by: Version) {
     // Goal: max-stale, RFC 9111 §5.2.1.2, where the answer allows it. Method: an answer that has been stale for forty seconds.
     for (words, wish, status) in [
         ("x=y", "max-stale", 200),
@@ -215,10 +211,17 @@ async fn clients_may_put_up_with_what_is_stale() {
     ] {
         let answer = old(words).body("stored");
         let origin = Origin::answering(move |_| answer.clone().into());
-        let gateway = Gateway::before(&origin, &storing("")).await;
+        let gateway = before(by, &origin, &storing("")).await;
         gateway.get("/").await;
         origin.stop();
         let answer = gateway.send(get("/").header("Cache-Control", wish)).await;
         assert_eq!(answer.status, status, "{words}, {wish}");
     }
+}
+
+by_both_versions! {
+    a_stale_answer_stands_in_for_an_origin_that_fails,
+    what_must_be_confirmed_is_never_served_stale,
+    writing_to_a_url_takes_away_what_is_stored_of_it,
+    clients_may_put_up_with_what_is_stale,
 }

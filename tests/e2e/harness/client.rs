@@ -1,7 +1,7 @@
-//! An HTTP/1.1 client on one kept-alive connection.
+//! A client on one kept-alive connection, of HTTP/1.1 or of HTTP/2.
 //!
-//! hyper speaks the protocol, so that an answer it cannot parse fails the test. What hyper would not send goes through
-//! [`super::RawConnection`].
+//! hyper and h2 speak the protocols, so that an answer they cannot parse fails the test. What they would not send goes through
+//! [`super::RawConnection`] and [`super::frames`].
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,16 @@ use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
 use super::eventually::PATIENCE;
+use super::h2c::H2cClient;
 use super::origin::Echo;
+
+/// The protocol that a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    #[default]
+    Http1,
+    Http2,
+}
 
 /// A request in the making: `post("/x").header("a", "b").body("…")`.
 #[derive(Clone, Debug)]
@@ -82,6 +91,13 @@ impl Request {
     /// The body as it will be sent.
     pub(super) fn content(&self) -> Bytes {
         self.body.clone()
+    }
+
+    /// Takes away the `Host` that was set; the last one, where there are more.
+    pub(super) fn take_host(&mut self) -> Option<String> {
+        let is_host = |(name, _): &mut (String, String)| name.eq_ignore_ascii_case("host");
+        let host = self.headers.extract_if(.., is_host).last();
+        host.map(|(_, value)| value)
     }
 
     /// The request without its body, with `origin` before the path where a version needs the absolute form.
@@ -203,33 +219,48 @@ impl Response {
 
 /// One connection, kept alive as long as the gateway keeps it.
 pub struct Client {
-    sender: http1::SendRequest<Full<Bytes>>,
+    sender: Sender,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(H2cClient),
 }
 
 impl Client {
     /// Connects from an address that the system chooses.
     pub async fn connect(to: SocketAddr) -> Self {
-        Self::try_connect_from(None, to).await.unwrap()
+        Self::try_connect(to).await.unwrap()
     }
 
     /// Connects from a loopback address such as `127.0.0.7`: another client in the eyes of the gateway.
     pub async fn connect_from(from: &str, to: SocketAddr) -> Self {
-        Self::try_connect_from(Some(from.parse().unwrap()), to)
-            .await
-            .unwrap()
+        Self::connect_by(Version::Http1, Some(from), to).await
+    }
+
+    /// Connects by this version.
+    pub(super) async fn connect_by(by: Version, from: Option<&str>, to: SocketAddr) -> Self {
+        let from = from.map(|from| from.parse().unwrap());
+        Self::try_connect_from(by, from, to).await.unwrap()
     }
 
     /// One on a connection that stands.
     pub(super) fn over(sender: http1::SendRequest<Full<Bytes>>) -> Self {
-        Self { sender }
+        Self {
+            sender: Sender::Http1(sender),
+        }
     }
 
     /// Connects, or says why not.
     pub async fn try_connect(to: SocketAddr) -> std::io::Result<Self> {
-        Self::try_connect_from(None, to).await
+        Self::try_connect_from(Version::Http1, None, to).await
     }
 
-    async fn try_connect_from(from: Option<IpAddr>, to: SocketAddr) -> std::io::Result<Self> {
+    async fn try_connect_from(
+        by: Version,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+    ) -> std::io::Result<Self> {
         let socket = if to.is_ipv4() {
             TcpSocket::new_v4()?
         } else {
@@ -240,11 +271,15 @@ impl Client {
         }
         let stream = socket.connect(to).await?;
         stream.set_nodelay(true)?;
+        if by == Version::Http2 {
+            let sender = Sender::Http2(H2cClient::over(stream).await);
+            return Ok(Self { sender });
+        }
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(std::io::Error::other)?;
         tokio::spawn(connection);
-        Ok(Self { sender })
+        Ok(Self::over(sender))
     }
 
     /// Sends a request and reads the answer whole.
@@ -257,6 +292,10 @@ impl Client {
 
     /// Sends a request and reads the answer whole, or says what broke.
     pub async fn try_send(&mut self, request: Request) -> Result<Response, String> {
+        let sender = match &mut self.sender {
+            Sender::Http1(sender) => sender,
+            Sender::Http2(client) => return client.try_send(request).await,
+        };
         let body = Full::new(request.content());
         let mut built = request
             .parts("")
@@ -267,12 +306,11 @@ impl Client {
             .entry(HOST)
             .or_insert(http::HeaderValue::from_static("gateway.test"));
         timeout(PATIENCE, async {
-            self.sender
+            sender
                 .ready()
                 .await
                 .map_err(|error| format!("connection gone: {error}"))?;
-            let answer = self
-                .sender
+            let answer = sender
                 .send_request(built)
                 .await
                 .map_err(|error| format!("no answer: {error}"))?;

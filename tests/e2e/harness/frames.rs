@@ -203,6 +203,17 @@ impl Frames {
         }
     }
 
+    /// Waits until the gateway has read all that was sent, which a ping tells.
+    pub async fn pong(&mut self) {
+        self.write(&frame(PING, 0, 0, b"all read")).await;
+        while let Some(next) = self.next().await {
+            if next.kind == PING && next.flags & ACK != 0 {
+                return;
+            }
+        }
+        panic!("the gateway closed the connection");
+    }
+
     /// Waits until the gateway ends the connection, and gives the reason that it told, if it did.
     pub async fn goaway(&mut self) -> Option<u32> {
         let mut reason = None;

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -14,14 +14,14 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::client::{Client, Request, Response, get, post};
+use super::client::{Client, Request, Response, Version, get, post};
 use super::eventually::{clear_of_the_hours_end, eventually, within};
 use super::h2c::H2cClient;
 use super::metrics::Metrics;
 use super::origin::Origin;
 use super::ports::free_address;
 use super::raw::RawConnection;
-use super::setup::{Layout, Place, Setup, Writing};
+use super::setup::{Layout, Place, Setup, Writing, command};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluicegate");
 
@@ -50,20 +50,26 @@ pub struct Gateway {
     admin: SocketAddr,
     setup: Setup,
     writes: u32,
+    spoken: Version,
 }
 
 impl Process {
     /// Runs the binary with these arguments, with its directory for relative paths.
     pub fn run(arguments: &[&str]) -> Self {
+        Self::run_with_files(None, arguments)
+    }
+
+    /// As [`run`](Self::run), where so many files may be open.
+    pub fn run_with_files(files: Option<u64>, arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let mut process = Self::run_in(directory.path(), arguments);
+        let mut process = Self::run_in(directory.path(), files, arguments);
         process._directory = Some(directory);
         process
     }
 
-    fn run_in(directory: &Path, arguments: &[&str]) -> Self {
+    fn run_in(directory: &Path, files: Option<u64>, arguments: &[&str]) -> Self {
         let stderr = directory.join("stderr.log");
-        let child = Command::new(BINARY)
+        let child = command(BINARY, files)
             .args(arguments)
             .current_dir(directory)
             .env_remove("RUST_LOG")
@@ -211,6 +217,7 @@ impl Gateway {
         }
         let process = Process::run_in(
             directory.path(),
+            setup.open_files(),
             &["run", "--config", file.to_str().unwrap()],
         );
         Self {
@@ -220,6 +227,7 @@ impl Gateway {
             admin,
             setup,
             writes: 0,
+            spoken: Version::default(),
         }
     }
 
@@ -274,14 +282,20 @@ impl Gateway {
 
     // ── asking ──
 
+    /// From now on, clients that are not asked for by a version speak this one.
+    pub fn spoken_to_by(mut self, version: Version) -> Self {
+        self.spoken = version;
+        self
+    }
+
     /// A kept-alive connection.
     pub async fn client(&self) -> Client {
-        Client::connect(self.listener).await
+        Client::connect_by(self.spoken, None, self.listener).await
     }
 
     /// A kept-alive connection from another loopback address.
     pub async fn client_from(&self, address: &str) -> Client {
-        Client::connect_from(address, self.listener).await
+        Client::connect_by(self.spoken, Some(address), self.listener).await
     }
 
     /// A connection that sends exactly the given bytes.
@@ -368,7 +382,8 @@ impl Gateway {
             self.write_setup(self.setup.clone(), Writing::InPlace);
             let file = self.config_path();
             let arguments = ["run", "--config", file.to_str().unwrap()];
-            self.process = Process::run_in(self.directory.path(), &arguments);
+            self.process =
+                Process::run_in(self.directory.path(), self.setup.open_files(), &arguments);
             if self.becomes_ready().await {
                 return;
             }
@@ -385,7 +400,7 @@ impl Gateway {
         self.write_setup(self.setup.clone(), Writing::InPlace);
         let file = self.config_path();
         let arguments = ["run", "--config", file.to_str().unwrap()];
-        self.process = Process::run_in(self.directory.path(), &arguments);
+        self.process = Process::run_in(self.directory.path(), self.setup.open_files(), &arguments);
         let (listener, admin) = (self.listener, self.admin);
         eventually("the gateway answers", async || {
             Client::try_connect(listener).await.ok()?;

@@ -28,7 +28,11 @@ pub struct H2cClient {
 impl H2cClient {
     /// Connects and exchanges the prefaces.
     pub async fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).await.unwrap();
+        Self::over(TcpStream::connect(to).await.unwrap()).await
+    }
+
+    /// Exchanges the prefaces on a connection that stands.
+    pub(super) async fn over(stream: TcpStream) -> Self {
         let (sender, connection) = timeout(PATIENCE, h2::client::handshake(stream))
             .await
             .unwrap()
@@ -50,9 +54,23 @@ impl H2cClient {
             .unwrap()
     }
 
-    async fn exchange(&self, request: Request) -> Result<(Response, EndOfStream), h2::Error> {
+    /// As [`send`](Self::send), or says what broke.
+    pub async fn try_send(&self, request: Request) -> Result<Response, String> {
+        match timeout(PATIENCE, self.exchange(request)).await {
+            Ok(Ok((answer, _))) => Ok(answer),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer in time".to_owned()),
+        }
+    }
+
+    async fn exchange(&self, mut request: Request) -> Result<(Response, EndOfStream), h2::Error> {
+        // HTTP/2 says it before the path.
+        let host = request.take_host();
         let head = request
-            .parts("http://gateway.test")
+            .parts(&format!(
+                "http://{}",
+                host.as_deref().unwrap_or("gateway.test")
+            ))
             .version(http::Version::HTTP_2)
             .body(())
             .unwrap();

@@ -7,6 +7,7 @@ mod collector;
 mod eventually;
 mod flood;
 pub mod frames;
+mod frameworks;
 mod gateway;
 mod h2c;
 mod metrics;
@@ -22,11 +23,12 @@ mod turnstile;
 mod wrk;
 
 pub use acme::{AcmeServer, Fault};
-pub use client::{Client, Request, Response, delete, get, head, options, post, request};
+pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
 pub use eventually::{eventually, within};
 pub use flood::Flood;
+pub use frameworks::{Framework, LIMITED, Reading};
 pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
 pub use mishap::{Mishap, Way};

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
 use super::gateway::Gateway;
 use super::origin::Origin;
@@ -9,8 +10,10 @@ use super::origin::Origin;
 /// A configuration in the making.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
+    files_open: Option<u64>,
     listener: String,
     admin: String,
+    log: String,
     access: Access,
     origins: String,
     rules: String,
@@ -95,6 +98,12 @@ impl Setup {
         self
     }
 
+    /// Adds a line to `[log]`.
+    pub fn log_line(mut self, line: &str) -> Self {
+        self.log.push_str(&format!("{line}\n"));
+        self
+    }
+
     /// Writes no access log: for a million requests.
     pub fn without_access_log(mut self) -> Self {
         self.access = Access::Off;
@@ -125,9 +134,19 @@ impl Setup {
         self
     }
 
+    /// The gateway may have so many files open.
+    pub fn with_open_files(mut self, files: u64) -> Self {
+        self.files_open = Some(files);
+        self
+    }
+
     /// Starts the gateway and waits until it is ready.
     pub async fn start(self) -> Gateway {
         Gateway::start_with(self).await
+    }
+
+    pub(super) fn open_files(&self) -> Option<u64> {
+        self.files_open
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -157,6 +176,7 @@ impl Setup {
         let admin_lines = self.admin.replace("{directory}", &directory.to_string());
         let Self {
             listener: listener_lines,
+            log,
             origins,
             rules,
             ..
@@ -164,8 +184,18 @@ impl Setup {
         format!(
             "[[listener]]\naddress = \"{listener}\"\n{listener_lines}\n\
              [admin]\naddress = \"{admin}\"\n{admin_lines}\n\
-             [log]\naccess = \"{access}\"\n\n\
+             [log]\naccess = \"{access}\"\n{log}\n\
              {origins}\n{rules}\n"
         )
     }
+}
+
+/// The program, with so many open files at most; under the process id that it is started with.
+pub(super) fn command(program: &str, files: Option<u64>) -> Command {
+    let Some(files) = files else {
+        return Command::new(program);
+    };
+    let mut command = Command::new("prlimit");
+    command.args([&format!("--nofile={files}:{files}"), program]);
+    command
 }

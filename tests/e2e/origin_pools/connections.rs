@@ -1,14 +1,13 @@
 //! How many connections a server gets for requests: never more than `max_connections`, and no request fails for want of one that comes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Response;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use super::*;
 
@@ -387,68 +386,4 @@ async fn hanging() -> SocketAddr {
         }
     });
     address
-}
-
-/// An origin that takes one stream of HTTP/2 at a time, counts them, and answers one for each permit that the test gives.
-async fn on_demand() -> (SocketAddr, Arc<AtomicUsize>, Arc<Semaphore>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (asked, answers) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let (count, permits) = (Arc::clone(&asked), Arc::clone(&answers));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (count, permits) = (Arc::clone(&count), Arc::clone(&permits));
-            tokio::spawn(async move {
-                let mut builder = h2::server::Builder::new();
-                builder.max_concurrent_streams(1);
-                let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
-                while let Some(Ok((_, mut respond))) = connection.accept().await {
-                    count.fetch_add(1, Ordering::SeqCst);
-                    let permits = Arc::clone(&permits);
-                    tokio::spawn(async move {
-                        permits.acquire().await.unwrap().forget();
-                        respond.send_response(Response::new(()), true).unwrap();
-                    });
-                }
-            });
-        }
-    });
-    (address, asked, answers)
-}
-
-#[tokio::test]
-async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
-    // Goal: a request that is refused a connection leaves its place while it waits for one, and it is one try in the end. Method: one
-    // connection with one stream, taken by a request that the origin holds; another waits until the first is answered.
-    let (address, asked, answers) = on_demand().await;
-    let gateway = one_each(&[address]).await;
-    let client = gateway.h2c().await;
-    let ask = || {
-        let client = client.clone();
-        tokio::spawn(async move { client.send(get("/")).await.status })
-    };
-    // With an answer the gateway has heard how many streams there may be.
-    answers.add_permits(1);
-    assert_eq!(ask().await.unwrap(), 200);
-    let first = ask();
-    eventually("the stream is taken", async || {
-        (asked.load(Ordering::SeqCst) == 2).then_some(())
-    })
-    .await;
-    let second = ask();
-    eventually("it waits, and not at the server", async || {
-        let status = gateway.status().await;
-        let origin = &status["origins"][0];
-        (origin["pending"] == 1 && origin["servers"][0]["in_flight"] == 1).then_some(())
-    })
-    .await;
-    answers.add_permits(2);
-    assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
-    let tries = "sluicegate_origin_tries_total";
-    let metrics = eventually("all have ended", async || {
-        let metrics = gateway.metrics().await;
-        (metrics.sum(tries, &[("outcome", "2xx")]) == 3.0).then_some(metrics)
-    })
-    .await;
-    assert_eq!(metrics.sum(tries, &[]), 3.0);
 }

@@ -12,6 +12,7 @@ mod connections;
 mod drain;
 mod failing;
 mod retries;
+mod waiting;
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 

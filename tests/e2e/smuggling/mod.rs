@@ -1,7 +1,7 @@
 //! Nobody gets a request past the gateway that it did not see, or to an origin that could read it in another way.
 
-mod recorder;
-mod strict;
+pub mod recorder;
+pub mod strict;
 mod variants;
 
 use std::collections::BTreeMap;
@@ -156,8 +156,8 @@ fn number_of(variant: &Variant) -> String {
 }
 
 fn without_authority(mut request: Clear) -> Clear {
-    if let Some(path) = request.target.strip_prefix("http://a") {
-        request.target = path.to_owned();
+    if let Some(absolute) = request.target.strip_prefix("http://") {
+        request.target = absolute[absolute.find('/').unwrap()..].to_owned();
     }
     request
 }
@@ -216,7 +216,7 @@ async fn a_length_reaches_the_origin_without_zeros_ahead() {
 #[tokio::test]
 async fn fields_that_pass_for_something_else_stop_at_the_gateway() {
     // Goal: no limit is walked around by another path or method in a field, and no stranger speaks in the gateway's name with another
-    // dash or strikes out what it says. Method: what the origin is sent, from a stranger and from a trusted proxy.
+    // dash or strikes out what it says. Method: what the origin is sent, from a stranger and through a trusted proxy.
     let origin = Origin::echo();
     let rules =
         "[client]\ntrusted_proxies = [\"127.0.0.9\"]\n[[route]]\npath = \"/*\"\norigin = \"app\"\n";
@@ -250,6 +250,6 @@ async fn fields_that_pass_for_something_else_stop_at_the_gateway() {
         .send(request().forwarded_for("192.0.2.1"))
         .await
         .echo();
-    assert_eq!(echo.header("x-original-url"), Some("/auth/sendOTP"));
-    assert_eq!(echo.header("x-http-method-override"), Some("DELETE"));
+    assert_eq!(echo.header("x-original-url"), None);
+    assert_eq!(echo.header("x-http-method-override"), None);
 }

@@ -23,9 +23,12 @@ pub enum Reading {
 }
 
 /// Every request at the start of `bytes`, and what is left behind them.
+///
+/// RFC 9112 §2.2: a server ignores one empty line before a request. No origin is sent one, so [`request`] does not.
 pub fn requests(mut bytes: &[u8]) -> (Vec<Clear>, Reading) {
     let mut clear = Vec::new();
     loop {
+        bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
         match request(bytes) {
             Reading::Request(next, used) => {
                 clear.push(next);
@@ -55,7 +58,8 @@ fn read(bytes: &[u8]) -> Result<Reading, Reading> {
     if !is_token(method) || method == "CONNECT" {
         return unclear("a method is a token");
     }
-    if target.is_empty() || target.contains(['#', '\t', '"', '<', '>']) {
+    let path = target.split('?').next().unwrap_or_default();
+    if target.is_empty() || target.contains(['#', '\t']) || path.contains(['"', '<', '>']) {
         return unclear("a target has no fragment and nothing that a URI may not hold");
     }
     let minor = match version {
@@ -76,12 +80,17 @@ fn read(bytes: &[u8]) -> Result<Reading, Reading> {
             return unclear("a name is a token");
         }
         let value = value.trim_matches([' ', '\t']);
-        match &*name.to_ascii_lowercase().replace('_', "-") {
+        let lower = name.to_ascii_lowercase();
+        match &*lower {
             "host" => hosts.push(value.to_owned()),
-            "content-length" if !name.contains('_') => lengths.push(value.to_owned()),
-            "transfer-encoding" if !name.contains('_') => codings.push(value.to_ascii_lowercase()),
-            "content-length" | "transfer-encoding" => return unclear("an underscore is no dash"),
-            _ => {}
+            "content-length" => lengths.push(value.to_owned()),
+            "transfer-encoding" => codings.push(value.to_ascii_lowercase()),
+            _ => {
+                let letters = lower.replace(|letter: char| !letter.is_ascii_alphanumeric(), "");
+                if matches!(&*letters, "contentlength" | "transferencoding") {
+                    return unclear("a name is no other's for its marks");
+                }
+            }
         }
     }
     if hosts.len() > 1 || (minor == 1 && hosts.is_empty()) {
@@ -89,7 +98,15 @@ fn read(bytes: &[u8]) -> Result<Reading, Reading> {
     }
     if let Some(absolute) = target.strip_prefix("http://") {
         let named = absolute.split(['/', '?']).next().unwrap();
-        if named.contains('@') || hosts.first().is_some_and(|host| host != named) {
+        let place = |authority: &str| {
+            let authority = authority.to_ascii_lowercase();
+            authority
+                .strip_suffix(":80")
+                .unwrap_or(&authority)
+                .to_owned()
+        };
+        let is_other = |host: &String| place(host) != place(named);
+        if named.contains('@') || hosts.first().is_some_and(is_other) {
             return unclear("a target names the same host");
         }
     }

@@ -22,7 +22,7 @@ impl Variant {
 }
 
 /// Ways to write a length of five.
-const LENGTHS: [&str; 26] = [
+const LENGTHS: [&str; 27] = [
     "Content-Length: 5\r\n",
     "content-length:5\r\n",
     "Content-Length: 05\r\n",
@@ -48,11 +48,12 @@ const LENGTHS: [&str; 26] = [
     "Content-Length: 5\r\nContent-Length: 0\r\n",
     "Content-Length: 5\n",
     "Content_Length: 5\r\n",
+    "Content--Length: 5\r\n",
     "X-A: b\rContent-Length: 5\r\n",
 ];
 
 /// Ways to write that a body is in chunks.
-const CODINGS: [&str; 28] = [
+const CODINGS: [&str; 29] = [
     "Transfer-Encoding: chunked\r\n",
     "transfer-encoding:CHUNKED\r\n",
     "Transfer-Encoding: \tchunked\t\r\n",
@@ -79,6 +80,7 @@ const CODINGS: [&str; 28] = [
     "Transfer-Encoding:\r\n chunked\r\n",
     "Transfer-Encoding: chunked\n",
     "Transfer_Encoding: chunked\r\n",
+    "Transfer---Encoding: chunked\r\n",
     "X-A: b\rTransfer-Encoding: chunked\r\n",
     "Transfer\u{2010}Encoding: chunked\r\n",
 ];
@@ -138,10 +140,15 @@ const ENDS: [&str; 16] = [
 ];
 
 /// Heads, in full, `{v}` for what makes the target unique.
-const HEADS: [&str; 44] = [
+const HEADS: [&str; 49] = [
     "GET {v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET {v} HTTP/1.0\r\n\r\n",
     "GET http://a{v} HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET http://A:80{v} HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET http://a:81{v} HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET http://a{v} HTTP/1.0\r\n\r\n",
+    "\r\n\r\nGET {v} HTTP/1.1\r\nHost: a\r\n\r\n",
+    "\r\nGET http://a{v} HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
     "GET http://b{v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET http://u@a{v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET http://a{v} HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",

@@ -1,0 +1,418 @@
+//! Answers what is asked about one key of a limit: `/limits/NAME/keys?value=…` and `/limits/NAME/keys/KEY`.
+//!
+//! GET turns a value into the key's hash, as the access log has it, and says how the key stands. DELETE clears its counters and its ban.
+//! PUT sets what it used, or bans it by hand. A key of a shared limit can be found in the store by its values alone: its hash here is
+//! under the secret of this process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use sluicegate_limiter::{Cost, Counted, KeyHash, NEVER, Timestamp};
+
+use super::top::seconds;
+use super::view::AdminView;
+use super::{JSON, Page, Sender};
+use crate::admission::KeyState;
+use crate::config::read_duration;
+use crate::record::rfc3339;
+
+/// Values of a key, at most; no key has more parts.
+const VALUES: usize = 16;
+/// Bytes of the reason of a ban that are kept.
+const REASON: usize = 200;
+
+/// What is asked of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeyRequest {
+    limit: String,
+    which: Which,
+    change: Change,
+    reason: String,
+    peer: Option<SocketAddr>,
+}
+
+/// How a key is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// By its hash.
+    Hash(KeyHash),
+    /// By its values, one for each part.
+    Values(Vec<String>),
+}
+
+/// What is done to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Look,
+    /// Its counters and its ban are cleared.
+    Clear,
+    /// It has used so much of every rate.
+    Use(u32),
+    /// It is banned for so long.
+    Ban(Duration),
+}
+
+/// How a key stands, after the change.
+#[derive(Clone, Debug)]
+pub struct KeyView {
+    /// Its hash, as the access log has it.
+    pub key: KeyHash,
+    /// How it stands.
+    pub state: KeyState,
+    /// When that was.
+    pub now: Timestamp,
+    /// Whether a ban was in force before.
+    pub was_banned: bool,
+}
+
+/// Why nothing is said of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// There is no such limit.
+    NoLimit,
+    /// The values do not make a key of the limit.
+    BadValues(String),
+    /// The limit has no `ban`.
+    NoBan,
+    /// The ban would be longer than the limit's longest.
+    LongBan(Duration),
+    /// There is no room to remember the ban.
+    NoRoom,
+    /// A shared limit's key is changed by its values.
+    NeedsValues,
+    /// The store was not told.
+    Store(String),
+}
+
+/// How a key stands, or why nothing is said of it.
+pub type KeyResult = Result<KeyView, KeyError>;
+
+/// The body of PUT.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    used: Option<u32>,
+    ban: Option<Ban>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ban {
+    #[serde(rename = "for")]
+    length: String,
+    #[serde(default)]
+    reason: String,
+}
+
+impl KeyRequest {
+    /// What a request asks of a key; `None` where it is about something else.
+    pub(super) fn of(request: &Parts, sender: &Sender) -> Option<Result<Self, Page>> {
+        let (limit, rest) = request
+            .uri
+            .path()
+            .strip_prefix("/limits/")?
+            .split_once('/')?;
+        let which = match rest.strip_prefix("keys")? {
+            "" => values(request.uri.query().unwrap_or_default()).map(Which::Values),
+            path => hash(path.strip_prefix('/')?).map(Which::Hash),
+        };
+        if limit.is_empty() {
+            return None;
+        }
+        let change = change(&request.method, &sender.body);
+        Some(which.and_then(|which| {
+            let (change, reason) = change?;
+            Ok(Self {
+                limit: limit.to_owned(),
+                which,
+                change,
+                reason,
+                peer: sender.peer,
+            })
+        }))
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_change(&self) -> bool {
+        self.change != Change::Look
+    }
+
+    /// Does what is asked; the page that says how the key stands then. A change leaves a line in the process log.
+    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let shown = match view.key(&self.limit, &self.which, &self.change) {
+            Ok(shown) => shown,
+            Err(error) => {
+                if self.is_change() {
+                    log::warn!("audit: {} failed: {error:?}", self.act("the key"));
+                }
+                return error.page();
+            }
+        };
+        let key = format!("{:016x}", shown.key.bits() & !1);
+        if self.is_change() {
+            log::info!("audit: {}", self.act(&format!("key {key}")));
+        }
+        Page::json(&Shown::of(&self.limit, key, &shown))
+    }
+
+    /// Says who does what, for the process log.
+    fn act(&self, key: &str) -> String {
+        let peer = self
+            .peer
+            .map_or_else(|| "somebody".to_owned(), |peer| peer.to_string());
+        let what = match self.change {
+            Change::Look => "looked at".to_owned(),
+            Change::Clear => "cleared".to_owned(),
+            Change::Use(used) => format!("set to {used} used"),
+            Change::Ban(length) => format!("banned for {} s", length.as_secs()),
+        };
+        let reason = match self.reason.as_str() {
+            "" => String::new(),
+            reason => format!(", reason \"{}\"", reason.escape_default()),
+        };
+        format!("limit {}: {peer} {what} {key}{reason}", self.limit)
+    }
+}
+
+impl KeyError {
+    fn page(&self) -> Page {
+        let (status, error) = match self {
+            Self::NoLimit => (StatusCode::NOT_FOUND, "no such limit; /status names them".to_owned()),
+            Self::BadValues(why) => (StatusCode::BAD_REQUEST, why.clone()),
+            Self::NoBan => (
+                StatusCode::CONFLICT,
+                "this limit bans nobody; give it a ban in the configuration, or set used".to_owned(),
+            ),
+            Self::LongBan(max) => (
+                StatusCode::BAD_REQUEST,
+                format!("a ban of this limit lasts at most {} s; raise its ban.max", max.as_secs()),
+            ),
+            Self::NoRoom => (
+                StatusCode::INSUFFICIENT_STORAGE,
+                "there is no room to remember the ban; raise the limit's capacity".to_owned(),
+            ),
+            Self::NeedsValues => (
+                StatusCode::CONFLICT,
+                "the counters of this limit are in the store, where only values name a key: write /limits/NAME/keys?value=VALUE".to_owned(),
+            ),
+            Self::Store(why) => (
+                StatusCode::BAD_GATEWAY,
+                format!("the store was not told ({why}); this gateway has changed what it counts itself"),
+            ),
+        };
+        error_page(status, &error)
+    }
+}
+
+/// A page that says what is wrong.
+fn error_page(status: StatusCode, error: &str) -> Page {
+    let body = serde_json::json!({ "error": error }).to_string();
+    Page::new(status, JSON, body.into_bytes())
+}
+
+/// Nobody can show that they may change a key.
+pub(super) fn no_token() -> Page {
+    error_page(
+        StatusCode::FORBIDDEN,
+        "only who has a token may change a key; set [admin] token_file",
+    )
+}
+
+/// What a method and a body do to a key, and why.
+fn change(method: &Method, body: &[u8]) -> Result<(Change, String), Page> {
+    match *method {
+        Method::GET | Method::HEAD => Ok((Change::Look, String::new())),
+        Method::DELETE => Ok((Change::Clear, String::new())),
+        Method::PUT => put(body).map_err(|why| error_page(StatusCode::BAD_REQUEST, &why)),
+        _ => {
+            let error = "a key is read by GET, cleared by DELETE, and set by PUT";
+            let page = error_page(StatusCode::METHOD_NOT_ALLOWED, error);
+            Err(page.with(ALLOW, "GET, HEAD, DELETE, PUT"))
+        }
+    }
+}
+
+fn put(body: &[u8]) -> Result<(Change, String), String> {
+    const WRITE: &str = r#"write {"used": 0} or {"ban": {"for": "1h", "reason": "…"}}"#;
+    let body: Body = serde_json::from_slice(body).map_err(|error| format!("{error}; {WRITE}"))?;
+    match body {
+        Body {
+            used: Some(used),
+            ban: None,
+        } => Ok((Change::Use(used), String::new())),
+        Body {
+            used: None,
+            ban: Some(ban),
+        } => {
+            let length = read_duration(&ban.length).map_err(|why| format!("{why}; {WRITE}"))?;
+            if length < Duration::from_secs(1) {
+                return Err("a ban lasts at least 1s".to_owned());
+            }
+            Ok((
+                Change::Ban(length),
+                ban.reason.chars().take(REASON).collect(),
+            ))
+        }
+        _ => Err(WRITE.to_owned()),
+    }
+}
+
+/// The key with this hash.
+fn hash(text: &str) -> Result<KeyHash, Page> {
+    let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+    bits.map(KeyHash::from_bits).ok_or_else(|| {
+        let error = "a key is written as 16 hex digits, as the access log shows it; or write keys?value=VALUE";
+        error_page(StatusCode::BAD_REQUEST, error)
+    })
+}
+
+/// The values of a query: `value=…`, once for each part of the key, percent-encoded.
+fn values(query: &str) -> Result<Vec<String>, Page> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let values: Option<Vec<String>> = pairs
+        .map(|pair| decoded(pair.strip_prefix("value=")?))
+        .collect();
+    let values = values.filter(|values| values.len() <= VALUES);
+    values.ok_or_else(|| {
+        let error = "what may follow the question mark is value=VALUE, once for each part of the key, percent-encoded";
+        error_page(StatusCode::BAD_REQUEST, error)
+    })
+}
+
+/// The text that a query has percent-encoded; a plus stands for itself, since telephone numbers begin with it.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    limit: &'a str,
+    key: String,
+    at: String,
+    decided_by: &'static str,
+    admits: bool,
+    exempt: Option<&'static str>,
+    in_overflow: bool,
+    rates: Vec<Rate>,
+    ban: Option<Banned>,
+    ban_level: u8,
+    was_banned: bool,
+    in_flight: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Rate {
+    rate: String,
+    limit: u32,
+    used: u32,
+    remaining: u32,
+    next: Option<f64>,
+    reset: f64,
+}
+
+#[derive(Serialize)]
+struct Banned {
+    left: f64,
+    until: String,
+    level: u8,
+}
+
+impl<'a> Shown<'a> {
+    fn of(limit: &'a str, key: String, view: &KeyView) -> Self {
+        let KeyView { state, now, .. } = view;
+        let standings = state.decision.standings();
+        Self {
+            limit,
+            key,
+            at: rfc3339::format(*now),
+            decided_by: state.by,
+            admits: state.exempt != Some("blocked")
+                && state.banned.is_none()
+                && (state.exempt.is_some() || standings.iter().all(|rate| rate.remaining > 0)),
+            exempt: state.exempt,
+            in_overflow: state.decision.counted() == Counted::InOverflow,
+            rates: standings
+                .iter()
+                .map(|standing| Rate {
+                    rate: standing.rate.to_string(),
+                    limit: standing.rate.count(),
+                    used: standing.rate.count().saturating_sub(standing.remaining),
+                    remaining: standing.remaining,
+                    next: (standing.next_free < NEVER).then(|| seconds(standing.next_free)),
+                    reset: seconds(standing.reset),
+                })
+                .collect(),
+            ban: state.banned.map(|banned| Banned {
+                left: seconds(banned.left),
+                until: rfc3339::format(banned.until(*now)),
+                level: banned.level,
+            }),
+            ban_level: state.ban_level,
+            was_banned: view.was_banned,
+            in_flight: state.in_flight.map(|in_flight| in_flight.permits),
+        }
+    }
+}
+
+impl Change {
+    /// The units that it has used afterwards; `None` for none.
+    pub(super) fn used(self) -> Option<Cost> {
+        match self {
+            Self::Use(units) => Cost::new(units),
+            Self::Look | Self::Clear | Self::Ban(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a slip changes nobody's key. Method: bodies, values and hashes around the right ones.
+    #[test]
+    fn a_change_is_written_in_full() {
+        let hour = Change::Ban(Duration::from_secs(3600));
+        assert_eq!(put(br#"{"used":0}"#), Ok((Change::Use(0), String::new())));
+        let banned = put(br#"{"ban":{"for":"1h","reason":"spam"}}"#);
+        assert_eq!(banned, Ok((hour, "spam".to_owned())));
+        for wrong in [
+            &b""[..],
+            b"{}",
+            b"[]",
+            br#"{"used":-1}"#,
+            br#"{"used":1,"ban":{"for":"1h"}}"#,
+            br#"{"ban":{"for":"1x"}}"#,
+            br#"{"ban":{"for":"0s"}}"#,
+            br#"{"ban":{"for":"1h","why":"x"}}"#,
+        ] {
+            assert!(put(wrong).is_err(), "{}", String::from_utf8_lossy(wrong));
+        }
+        assert_eq!(
+            values("value=%2B49&value=a+b").ok(),
+            Some(vec!["+49".to_owned(), "a+b".to_owned()])
+        );
+        assert_eq!(values("").ok(), Some(Vec::new()));
+        assert!(
+            values("n=1").is_err() && values("value=%4").is_err() && values("value=%ff").is_err()
+        );
+        assert!(hash("0123456789abcdee").is_ok() && hash("0123").is_err());
+    }
+}

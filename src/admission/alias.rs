@@ -1,0 +1,249 @@
+//! Decides which names an origin may take for the one that a key names.
+//!
+//! Parsers of parameters and cookies change names: PHP drops blanks in front, cuts at a NUL and writes `_` for `.`, ` ` and `[`; Rack, qs
+//! and Rails read brackets and dots as nesting; ASP.NET ignores case. A client could send the gateway one value under the name of the key
+//! and the origin another under a name that becomes it. All these changes are applied at once, so that one comparison covers
+//! every framework: a name that is not the key's and becomes it under any of them is an alias.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use super::fold::fold;
+
+/// The name in a key, with which names of a request are compared.
+pub(super) struct Wanted<'n> {
+    name: &'n str,
+    forms: OnceCell<Forms>,
+}
+
+/// What parsers make of a name.
+struct Forms {
+    /// With `_` for what PHP replaces, once with the blanks at the end and once without.
+    flat: [String; 2],
+    /// The same of what stands before the first bracket: the array that PHP makes of `user.id[]`.
+    array: String,
+    /// The steps of a nested name.
+    steps: Vec<String>,
+}
+
+/// How a name compares to the one in a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// It is the name.
+    Same,
+    /// Some origins take it for the name.
+    Alias,
+    /// It is another name.
+    Other,
+}
+
+impl<'n> Wanted<'n> {
+    pub(super) fn new(name: &'n str) -> Self {
+        Self {
+            name,
+            forms: OnceCell::new(),
+        }
+    }
+
+    /// Compares a decoded name.
+    pub(super) fn likeness(&self, found: &[u8]) -> Likeness {
+        let name = self.name.as_bytes();
+        if found == name {
+            return Likeness::Same;
+        }
+        let is_alias = if is_plain(found) && is_plain(name) {
+            found.eq_ignore_ascii_case(name)
+        } else {
+            self.is_alias(found)
+        };
+        if is_alias {
+            Likeness::Alias
+        } else {
+            Likeness::Other
+        }
+    }
+
+    fn is_alias(&self, found: &[u8]) -> bool {
+        let text = text(found);
+        let before_nul = text.split('\0').next().unwrap_or_default();
+        let forms = self.forms.get_or_init(|| forms(self.name));
+        [&text, before_nul]
+            .into_iter()
+            .any(|text| is_taken_for(&self::forms(text), forms))
+    }
+}
+
+/// Letters, digits, `_` and `-` only, which no parser replaces.
+fn is_plain(name: &[u8]) -> bool {
+    name.iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+fn is_taken_for(found: &Forms, wanted: &Forms) -> bool {
+    let flat = |found: &String| !found.is_empty() && wanted.flat.contains(found);
+    found.flat.iter().chain([&found.array]).any(flat)
+        || (!wanted.steps.is_empty() && found.steps.starts_with(&wanted.steps))
+}
+
+fn forms(name: &str) -> Forms {
+    // URLSearchParams drops a `?` in front, and old parsers of cookies a `=`.
+    let is_dropped = |letter: char| {
+        letter.is_whitespace() || letter.is_control() || matches!(letter, '?' | '=' | '"' | '\'')
+    };
+    let folded = |text: &str| {
+        let flat = text.trim_start_matches(is_dropped).chars();
+        flat.map(|letter| match letter {
+            '.' | '[' => '_',
+            letter if letter.is_whitespace() => '_',
+            letter => letter,
+        })
+        .collect::<String>()
+    };
+    // Folding trims, so blanks at the end are kept beside it.
+    let visible = fold(name);
+    let trailing = name.len() - name.trim_end().len();
+    let with_blanks = format!("{visible}{}", "_".repeat(trailing.min(name.len())));
+    let steps = visible
+        .split(['[', ']', '.', ':'])
+        .map(|step| step.trim_matches(is_dropped))
+        .filter(|step| !step.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let before_bracket = visible.split('[').next().unwrap_or_default();
+    Forms {
+        array: folded(before_bracket),
+        flat: [
+            folded(visible.trim_end_matches(is_dropped)),
+            folded(&with_blanks),
+        ],
+        steps,
+    }
+}
+
+/// The characters of a name. What is no UTF-8 is read as Latin-1, as Python's servers read fields, after bytes that are longer than
+/// they need to be: `%C1%B0` was a `p` to old decoders.
+fn text(name: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(name) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(2 * name.len());
+    let mut rest = name;
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (0xc0 | 0xc1, [second @ 0x80..=0xbf, behind @ ..]) => {
+                text.push(char::from((first & 1) << 6 | (second & 0x3f)));
+                rest = behind;
+            }
+            _ => text.push(char::from(*first)),
+        }
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: each change that a parser makes to a name is known. Method: names that PHP 8.2, Rack 2.2, qs, ASP.NET and URLSearchParams
+    /// turn into the name, and the name itself.
+    #[test]
+    fn what_a_parser_takes_for_the_name_is_an_alias() {
+        for (name, aliases) in [
+            (
+                "phone",
+                &[
+                    " phone",
+                    "  phone",
+                    "phone ",
+                    "\tphone",
+                    "phone\0",
+                    "phone\0x",
+                    "phone[]",
+                    "phone[0]",
+                    "phone[x][y]",
+                    "phone[",
+                    "[phone]",
+                    "[phone",
+                    "phone]",
+                    "]phone",
+                    "[[phone]]",
+                    "[]phone",
+                    "[phone]x",
+                    "phone]x",
+                    "phone.x",
+                    "Phone",
+                    "PHONE",
+                    "ｐhone",
+                    "ph\u{f6}ne",
+                    "phone\u{200b}",
+                    "\u{feff}phone",
+                    "?phone",
+                    "=phone",
+                    "phone:int",
+                    " [phone]",
+                    "phone\0[x]",
+                    "phone\n",
+                ][..],
+            ),
+            (
+                "user_id",
+                &[
+                    "user.id",
+                    "user id",
+                    "user[id",
+                    "user.id[]",
+                    " user.id",
+                    "USER.ID",
+                    "user[id\0",
+                ],
+            ),
+            (
+                "user[id]",
+                &["user.id", "[user][id]", "user[id", "user[id][]", "user[ID]"],
+            ),
+            ("a.b", &["a_b", "a b", "a[b]", "A.B"]),
+            ("x_", &["x ", "x["]),
+        ] {
+            let wanted = Wanted::new(name);
+            assert_eq!(wanted.likeness(name.as_bytes()), Likeness::Same);
+            for alias in aliases {
+                assert_eq!(
+                    wanted.likeness(alias.as_bytes()),
+                    Likeness::Alias,
+                    "{name} {alias:?}"
+                );
+            }
+        }
+        let wanted = Wanted::new("sid");
+        for alias in [&b"\xa0sid"[..], b"sid\x85", b"\xc1\xb3id"] {
+            assert_eq!(wanted.likeness(alias), Likeness::Alias, "{alias:?}");
+        }
+    }
+
+    /// Goal: names that no parser confuses stay apart. Method: neighbours of a name.
+    #[test]
+    fn other_names_are_others() {
+        let wanted = Wanted::new("phone");
+        for name in [
+            "phones",
+            "xphone",
+            "phone_type",
+            "phone-type",
+            "x.phone",
+            "user[phone]",
+            "",
+            "[]",
+            "my phone",
+            "\u{200b}",
+        ] {
+            assert_eq!(
+                wanted.likeness(name.as_bytes()),
+                Likeness::Other,
+                "{name:?}"
+            );
+        }
+        assert_eq!(Wanted::new("user[id]").likeness(b"user"), Likeness::Other);
+        assert_eq!(Wanted::new("user_id").likeness(b"user"), Likeness::Other);
+    }
+}

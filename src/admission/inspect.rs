@@ -1,0 +1,205 @@
+//! Names a key of a limit by its values, and says how the key stands; clears it, or sets what it used.
+//!
+//! What a request would be counted by and what an operator writes lead to one hash: values go through the same normal forms.
+
+use std::net::IpAddr;
+
+use sluicegate_limiter::{Banned, Cost, Counted, Decision, InFlight, KeyHash, Limit, Timestamp};
+
+use super::key::KeySeed;
+use super::limit::{ActiveLimit, Counts};
+use super::overrides::ActiveTier;
+use crate::client::{PrefixBits, prefix};
+use crate::config;
+use crate::config::rules::KeyPart;
+use crate::store::StoreKey;
+
+/// A key of one limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedKey {
+    /// Its hash in this process, as the access log writes it.
+    pub key: KeyHash,
+    /// Its parts, each as it is counted; empty where only the hash is known.
+    parts: Vec<Vec<u8>>,
+}
+
+/// How a key stands.
+#[derive(Clone, Debug)]
+pub struct KeyState {
+    /// What a request of cost 1 would be told.
+    pub decision: Decision,
+    /// Who says so: this gateway, or the store.
+    pub by: &'static str,
+    /// What the overrides make of it: `unlimited` or `blocked`; `None` where it is judged by rates.
+    pub exempt: Option<&'static str>,
+    /// The ban in force.
+    pub banned: Option<Banned>,
+    /// Bans in a row that are remembered.
+    pub ban_level: u8,
+    /// Requests in flight; `None` where the limit has no `concurrency`.
+    pub in_flight: Option<InFlight>,
+}
+
+impl NamedKey {
+    /// Whether its values are known.
+    #[must_use]
+    pub fn is_by_values(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The key with this hash, as the log has it.
+    #[must_use]
+    pub fn of_hash(key: KeyHash) -> Self {
+        Self {
+            key,
+            parts: Vec::new(),
+        }
+    }
+}
+
+impl ActiveLimit {
+    /// Returns the key that requests with these values are counted by, one value for each part of the limit's key, in its order.
+    ///
+    /// # Errors
+    /// What is wrong with the values, and what to write instead.
+    pub fn name_key(&self, values: &[String], seed: &KeySeed) -> Result<NamedKey, String> {
+        let wanted: Vec<&KeyPart> = self
+            .key
+            .0
+            .iter()
+            .filter(|part| **part != KeyPart::Global)
+            .collect();
+        if wanted.len() != values.len() {
+            let names: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+            let write = match names.len() {
+                0 => "write no value: all requests share one counter".to_owned(),
+                _ => format!("write one value for each of {}", names.join(", ")),
+            };
+            return Err(format!(
+                "{} values for a key of {} parts; {write}",
+                values.len(),
+                wanted.len()
+            ));
+        }
+        let parts = wanted
+            .iter()
+            .zip(values)
+            .map(|(part, text)| counted_by(part, text));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        Ok(NamedKey {
+            key: seed.hash_parts(parts.iter().map(Vec::as_slice)),
+            parts,
+        })
+    }
+
+    /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
+    /// before the store has said how keys are hashed there.
+    fn store_key(&self, named: &NamedKey) -> Option<StoreKey> {
+        if named.parts.is_empty() && self.key.0 != [KeyPart::Global] {
+            return None;
+        }
+        let store = self.store()?;
+        let seed = KeySeed::from_seed(store.seed()?);
+        let template = self.key.to_string();
+        let parts = named.parts.iter().map(Vec::as_slice);
+        let hash = seed.hash_parts(std::iter::once(template.as_bytes()).chain(parts));
+        Some(StoreKey::new(store, hash, &self.name))
+    }
+
+    /// Whether the limit is decided or counted in a store.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.store().is_some()
+    }
+
+    /// Whether a key of a shared limit can be found in the store.
+    #[must_use]
+    pub fn reaches_store(&self, named: &NamedKey) -> bool {
+        self.store_key(named).is_some()
+    }
+
+    /// The counters by which the key is judged, or what the overrides say instead.
+    fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
+        match self
+            .overrides
+            .as_ref()
+            .and_then(|overrides| overrides.of_row(key))
+        {
+            None => Ok(&self.limit),
+            Some(ActiveTier::Rates(rates)) => Ok(&rates.0),
+            Some(ActiveTier::Unlimited) => Err("unlimited"),
+            Some(ActiveTier::Blocked) => Err("blocked"),
+        }
+    }
+
+    /// Returns how the key stands; a shared limit asks the store where it can.
+    pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
+        let key = named.key;
+        let (limit, exempt) = match self.judged(key) {
+            Ok(limit) => (limit, None),
+            Err(exempt) => (&self.limit, Some(exempt)),
+        };
+        let told = match self.store_key(named) {
+            Some(store_key) => store_key.peek(limit.policy(), now).await.ok(),
+            None => None,
+        };
+        let by = if told.is_some() { "store" } else { "gateway" };
+        let bans = self.bans.as_ref().map(|active| &active.bans);
+        KeyState {
+            decision: told.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now))),
+            by,
+            exempt,
+            banned: bans.and_then(|bans| bans.standing(key, now)),
+            ban_level: bans.map_or(0, |bans| bans.level(key, now)),
+            in_flight: self.permits.as_ref().map(|permits| permits.in_flight(key)),
+        }
+    }
+
+    /// Forgets what the key used and its bans, here and in the store; permits of requests in flight stay. With `used` the key has used
+    /// so much of every rate afterwards.
+    ///
+    /// # Errors
+    /// Why the store was not told; what this gateway counts itself is changed all the same.
+    pub async fn set_key(
+        &self,
+        named: &NamedKey,
+        used: Option<Cost>,
+        now: Timestamp,
+    ) -> Result<Counted, String> {
+        let key = named.key;
+        let limit = self.judged(key).unwrap_or(&self.limit);
+        let told = match self.store_key(named) {
+            Some(store_key) => store_key.set(limit.policy(), used, now).await,
+            None => Ok(()),
+        };
+        let counted = set(limit, key, used, self.moment(now));
+        match &self.counts {
+            Counts::Here => {}
+            Counts::Exchanged(synced) => _ = set(synced.own(), key, used, now),
+            Counts::InStore(shared) => _ = set(shared.own(), key, used, now),
+        }
+        if let Some(shadow) = &self.shadow_rates {
+            set(shadow, key, used, now);
+        }
+        told.map(|()| counted)
+    }
+}
+
+fn set(limit: &Limit, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
+    match used {
+        Some(used) => limit.set(key, used, now),
+        None => limit.reset(key, now),
+    }
+}
+
+/// The bytes that a request with this value of `part` is counted by.
+fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
+    if let KeyPart::ClientIp { v4, v6 } = part
+        && let Ok(address) = text.parse::<IpAddr>()
+    {
+        // An address stands for the network that it is counted with.
+        let counted = prefix(address, PrefixBits { v4: *v4, v6: *v6 });
+        return Ok(counted.as_bytes().to_vec());
+    }
+    config::counted_value(part, text)
+}

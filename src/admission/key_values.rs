@@ -1,0 +1,120 @@
+//! Says the values of a key in words, for the access log, as far as the operator wants them there.
+//!
+//! Masked values let an operator recognize what a caller reads out, and let nobody who reads the log use them:
+//!
+//! * of an address the network: /24 of IPv4, /48 of IPv6, or what the key counts by where that is larger;
+//! * of an e-mail address the first two characters and the domain;
+//! * of any other value at most the first six and the last two characters, and never more than half of it;
+//! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
+
+use super::key::{RequestFacts, normal_value};
+use super::limit::ActiveLimit;
+use crate::client::{PrefixBits, prefix};
+use crate::config::rules::{KeyPart, LoggedKeys};
+
+/// Characters of a masked value that are shown at its beginning, and at its end.
+const SHOWN: (usize, usize) = (6, 2);
+/// Stars that stand for what is hidden, at most.
+const STARS: usize = 16;
+
+/// Returns the values that `limit` counts a request by, one for each part that it has; none where the log shows hashes alone.
+#[must_use]
+pub fn key_values<'a>(
+    limit: Option<&std::sync::Arc<ActiveLimit>>,
+    facts: impl FnOnce() -> RequestFacts<'a>,
+    shown: LoggedKeys,
+) -> Vec<String> {
+    let Some(limit) = limit.filter(|_| shown != LoggedKeys::Hash) else {
+        return Vec::new();
+    };
+    let facts = facts();
+    let value = |part: &KeyPart| value(part, &facts, shown);
+    limit.key.0.iter().filter_map(value).collect()
+}
+
+fn value(part: &KeyPart, facts: &RequestFacts<'_>, shown: LoggedKeys) -> Option<String> {
+    let is_masked = shown == LoggedKeys::Masked;
+    Some(match part {
+        KeyPart::ClientIp { v4, v6 } if is_masked => {
+            let bits = PrefixBits {
+                v4: (*v4).min(24),
+                v6: (*v6).min(48),
+            };
+            prefix(facts.client, bits).to_string()
+        }
+        KeyPart::ClientIp { v4, v6 } => {
+            let counted = prefix(facts.client, PrefixBits { v4: *v4, v6: *v6 });
+            match (counted.network().is_ipv4(), counted.length()) {
+                (true, 32) | (false, 128) => counted.network().to_string(),
+                _ => counted.to_string(),
+            }
+        }
+        KeyPart::Host => facts.host.to_owned(),
+        KeyPart::Path => facts.path.to_owned(),
+        KeyPart::Method => facts.method.as_str().to_owned(),
+        KeyPart::Global => return None,
+        KeyPart::Value(part) => {
+            let value = normal_value(part, facts).ok()?;
+            let text = String::from_utf8_lossy(&value);
+            match is_masked {
+                true => masked(&text),
+                false => text.into_owned(),
+            }
+        }
+    })
+}
+
+/// Hides most of a value.
+fn masked(text: &str) -> String {
+    if let Some((local, domain)) = text.rsplit_once('@') {
+        return format!("{}@{domain}", hidden(local, (2, 0)));
+    }
+    hidden(text, SHOWN)
+}
+
+/// Shows at most so many characters at the beginning and at the end, together at most half of all.
+fn hidden(text: &str, (first, last): (usize, usize)) -> String {
+    let length = text.chars().count();
+    let last = if length >= 8 { last } else { 0 };
+    let first = first.min((length / 2).saturating_sub(last));
+    let shown: String = text.chars().take(first).collect();
+    let end: String = text.chars().skip(length - last).collect();
+    let stars = "*".repeat((length - first - last).min(STARS));
+    format!("{shown}{stars}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Goal: an operator recognizes a value, and nobody can use it. Method: a number, a mail address, short values, a long token.
+    #[test]
+    fn most_of_a_value_is_hidden() {
+        for (text, shown) in [
+            ("+4915123456778", "+4915*******78"),
+            ("victim@example.com", "vi****@example.com"),
+            ("a@b.c", "*@b.c"),
+            ("1234", "12**"),
+            ("a", "*"),
+            ("", ""),
+            (
+                "0123456789abcdef0123456789abcdef",
+                "012345****************ef",
+            ),
+        ] {
+            assert_eq!(masked(text), shown, "{text}");
+        }
+    }
+
+    proptest! {
+        /// Goal: never more than half of a value is shown, in any script. Method: any text without a mail address's sign.
+        #[test]
+        fn at_most_half_is_shown(text in "[^@*]{0,60}") {
+            let length = text.chars().count();
+            let shown = masked(&text).chars().filter(|character| *character != '*').count();
+            prop_assert!(shown * 2 <= length);
+        }
+    }
+}

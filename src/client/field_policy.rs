@@ -1,0 +1,417 @@
+//! Decides which fields a request loses before anything reads it: limits, routes and the origin then see the same request.
+//!
+//! Two kinds of fields say more than a client may say:
+//!
+//! * Fields that origins read as the word of the proxy in front of them ([`proxy_fields`]). A trusted proxy may write the ones that the
+//!   operator lists (`[client] trusted_headers`) and the one that carries the address; all others are merely passed on by it, so a client
+//!   wrote them. From anybody else none passes.
+//! * Other spellings of a name that matters. CGI and what came of it (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and for
+//!   `X_Api_Key`, some of them for `X.Api.Key` too. The gateway would count by one of them and the origin read the other.
+//!
+//! # Invariants
+//!
+//! 1. Of a name that the configuration or the gateway itself writes or reads, only the spelling that is written there passes.
+//! 2. A field of a proxy passes only from a trusted peer, and only where the operator named it.
+//! 3. The common request costs one look at each name, and nothing is allocated.
+
+use std::net::IpAddr;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::proxy_fields::{self, Filter, OVERRIDES, is_proxy_field};
+use super::{Hop, hop};
+use crate::config::rules::{
+    ClientRules, ForwardedSource, OverrideFields, TrustedHeader, Underscores,
+};
+
+/// The scheme that the client used, as the proxy in front says.
+pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// The chain of addresses.
+pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Names that the gateway reads or writes, whatever the configuration says: their other spellings never pass.
+const OURS: [&str; 14] = [
+    "accept-encoding",
+    "access-control-request-headers",
+    "access-control-request-method",
+    "cache-control",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "transfer-encoding",
+    "x-request-id",
+];
+
+/// Which fields pass, compiled from one configuration.
+#[derive(Clone, Debug)]
+pub struct FieldPolicy {
+    /// Names that matter, as written, sorted.
+    written: Vec<HeaderName>,
+    /// Their form with dashes, sorted.
+    canonical: Vec<Box<str>>,
+    /// Whether one of the names that matter has another character than letters, digits and dashes.
+    odd_is_written: bool,
+    filter: Filter,
+    underscores: Underscores,
+    override_fields: OverrideFields,
+}
+
+/// The changes that a request needs.
+#[derive(Debug, Default)]
+pub struct FieldReview {
+    /// These go.
+    pub remove: Vec<HeaderName>,
+    /// What `X-Forwarded-Proto` of a trusted proxy comes to, where it is not one plain scheme.
+    pub scheme: Option<HeaderValue>,
+    /// Whether a peer that is not trusted claims to forward for somebody.
+    pub is_untrusted_forwarding: bool,
+}
+
+impl FieldReview {
+    /// Whether the request stays as it is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.scheme.is_none() && !self.is_untrusted_forwarding
+    }
+}
+
+impl FieldPolicy {
+    /// Compiles the policy; `names` are those that the rest of the configuration reads from requests or writes into them.
+    #[must_use]
+    pub fn compile(
+        client: &ClientRules,
+        override_fields: OverrideFields,
+        underscores: Underscores,
+        names: impl IntoIterator<Item = HeaderName>,
+    ) -> Self {
+        let mut written: Vec<HeaderName> = names.into_iter().collect();
+        written.extend(OURS.map(HeaderName::from_static));
+        let source = source_name(&client.forwarded);
+        let listed = client
+            .trusted_headers
+            .iter()
+            .filter_map(|listed| match listed {
+                TrustedHeader::Name(name) => Some(name.clone()),
+                TrustedHeader::Prefix(_) => None,
+            });
+        written.extend(listed.chain([source.clone()]));
+        let beginnings = client.trusted_headers.iter().map(TrustedHeader::beginning);
+        let filter = Filter::with(beginnings.chain([source.as_str()]));
+        written.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+        written.dedup();
+        let mut canonical: Vec<Box<str>> =
+            written.iter().map(|name| dashed(name.as_str())).collect();
+        canonical.sort();
+        canonical.dedup();
+        Self {
+            odd_is_written: written.iter().any(|name| is_odd(name.as_str())),
+            filter,
+            written,
+            canonical,
+            underscores,
+            override_fields,
+        }
+    }
+
+    /// Reviews the fields of a request that came from `peer`.
+    #[must_use]
+    pub fn review(&self, fields: &HeaderMap, peer: IpAddr, client: &ClientRules) -> FieldReview {
+        let mut review = FieldReview::default();
+        let mut known_hop = None;
+        for name in fields.keys() {
+            let text = name.as_str();
+            let odd = is_odd(text);
+            if !odd && !self.odd_is_written && !self.filter.may_hold(text) {
+                continue;
+            }
+            let hop = *known_hop.get_or_insert_with(|| hop(peer, client));
+            if !self.passes(name, hop, client) {
+                review.remove.push(name.clone());
+            } else if *name == X_FORWARDED_PROTO {
+                scheme(fields, &mut review);
+            }
+            if hop == Hop::Stranger && claims_to_forward(name, client) {
+                review.is_untrusted_forwarding = true;
+            }
+        }
+        review
+    }
+
+    fn passes(&self, name: &HeaderName, hop: Hop, client: &ClientRules) -> bool {
+        let text = name.as_str();
+        let is_written = || {
+            let found = |written: &HeaderName| written.as_str().cmp(text);
+            self.written.binary_search_by(found).is_ok()
+        };
+        if !is_odd(text) {
+            return self.may_say(text, hop, client)
+                && (!self.odd_is_written || !self.matters(text) || is_written());
+        }
+        let canonical = dashed(text);
+        if is_written() {
+            return self.may_say(&canonical, hop, client);
+        }
+        self.underscores == Underscores::Pass
+            && !self.matters(&canonical)
+            && (self.is_passed_override(&canonical) || !is_proxy_field(&canonical))
+    }
+
+    /// Whether a name has the CGI form of one that matters.
+    fn matters(&self, canonical: &str) -> bool {
+        let found = self
+            .canonical
+            .binary_search_by(|name| (**name).cmp(canonical));
+        found.is_ok()
+    }
+
+    /// Whether the peer may say what `name` says.
+    fn may_say(&self, name: &str, hop: Hop, client: &ClientRules) -> bool {
+        if self.is_passed_override(name) {
+            return true;
+        }
+        let is_listed = || {
+            source_name(&client.forwarded) == name
+                || client
+                    .trusted_headers
+                    .iter()
+                    .any(|listed| listed.holds(name))
+        };
+        match hop {
+            Hop::Trusted => !is_proxy_field(name) || is_listed(),
+            Hop::Stranger => !is_proxy_field(name) && !is_listed(),
+        }
+    }
+
+    fn is_passed_override(&self, name: &str) -> bool {
+        self.override_fields == OverrideFields::Pass && OVERRIDES.contains(&name)
+    }
+}
+
+/// Names of what trusted proxies say about the URL of a request with these fields, which were reviewed; sorted.
+#[must_use]
+pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
+    let told = |name: &&HeaderName| proxy_fields::tells_url(name.as_str());
+    let mut names: Vec<HeaderName> = fields.keys().filter(told).cloned().collect();
+    names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    names
+}
+
+/// Whether a trusted proxy may write the field `name`, or anybody: no such field ever reaches a key or a match otherwise.
+#[must_use]
+pub fn is_never_received(
+    name: &HeaderName,
+    client: &ClientRules,
+    overrides: OverrideFields,
+) -> bool {
+    let name = dashed(name.as_str());
+    let passed = overrides == OverrideFields::Pass && OVERRIDES.contains(&&*name);
+    let is_source = source_name(&client.forwarded) == *name;
+    let is_listed = client
+        .trusted_headers
+        .iter()
+        .any(|listed| listed.holds(&name));
+    is_proxy_field(&name) && !passed && !is_source && !is_listed
+}
+
+/// The field that the address of the client is read from.
+fn source_name(source: &ForwardedSource) -> HeaderName {
+    match source {
+        ForwardedSource::XForwardedFor => X_FORWARDED_FOR,
+        ForwardedSource::Forwarded => http::header::FORWARDED,
+        ForwardedSource::SingleValue(name) => name.clone(),
+    }
+}
+
+fn claims_to_forward(name: &HeaderName, client: &ClientRules) -> bool {
+    *name == X_FORWARDED_FOR
+        || *name == http::header::FORWARDED
+        || source_name(&client.forwarded) == *name
+}
+
+/// Keeps one plain scheme. Of a list the trusted proxy wrote the last: what stands before it may be the client's.
+fn scheme(fields: &HeaderMap, review: &mut FieldReview) {
+    const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
+    let mut values = fields.get_all(X_FORWARDED_PROTO).iter();
+    let Some(last) = values.next_back() else {
+        return;
+    };
+    let is_alone = values.next().is_none();
+    let text = last.as_bytes();
+    if is_alone && SCHEMES.iter().any(|scheme| scheme.as_bytes() == text) {
+        return;
+    }
+    let said = text.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+    let known = SCHEMES
+        .iter()
+        .find(|scheme| said.trim_ascii().eq_ignore_ascii_case(scheme.as_bytes()));
+    match known {
+        Some(scheme) => review.scheme = Some(HeaderValue::from_static(scheme)),
+        None => review.remove.push(X_FORWARDED_PROTO),
+    }
+}
+
+/// Whether a name has other characters than lower-case letters, digits and dashes, which some origins read as dashes.
+fn is_odd(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.bytes().all(plain)
+}
+
+/// The name with a dash for each such character. Apache and lighttpd take all of them for one, PHP the dot as well as the underscore.
+fn dashed(name: &str) -> Box<str> {
+    let dash = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte.to_ascii_lowercase()),
+        _ => '-',
+    };
+    name.bytes().map(dash).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::parse;
+
+    const EDGE: &str =
+        "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\nforwarded = \"x-edge-client\"\n";
+    const LISTING: &str = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\ntrusted_headers = [\"x-forwarded-host\", \"cf-*\", \
+         \"x-user-id\", \"x-original-url\"]\n";
+
+    /// What is left of fields with these names under `config`, where `written` are names that matter.
+    fn left(hop: Hop, config: &str, written: &[&'static str], sent: &str) -> String {
+        let rest = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\n\
+                    respond = { status = 200, body = \"\" }\n";
+        let rules = parse("test.toml", &format!("{config}{rest}"));
+        let rules = rules.expect("a configuration").rules;
+        let defence = &rules.server.defence;
+        let policy = FieldPolicy::compile(
+            &rules.client,
+            defence.override_fields,
+            defence.underscores,
+            written.iter().copied().map(HeaderName::from_static),
+        );
+        let mut fields = HeaderMap::new();
+        for name in sent.split_whitespace() {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            fields.append(name, HeaderValue::from_static("https"));
+        }
+        let peer = match hop {
+            Hop::Trusted => "10.0.0.1",
+            Hop::Stranger => "192.0.2.1",
+        };
+        let review = policy.review(&fields, peer.parse().expect("an address"), &rules.client);
+        for name in &review.remove {
+            fields.remove(name);
+        }
+        let mut left: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        left.join(" ")
+    }
+
+    /// Goal: a stranger says nothing that a proxy says, in no spelling. Method: fields of each kind beside fields that only look alike.
+    #[test]
+    fn a_stranger_has_no_word_of_a_proxy() {
+        let sent = "X-Original-URL X_Rewrite_Url X-HTTP-Method-Override X-Forwarded-For X-Forwarded_For X-Forwarded-Prefix X-Edge-Client \
+             X_Edge_Client Transfer_Encoding Forwarded CF-Visitor Proxy X-Edge-Clients X-Tenant Accept";
+        let kept = "accept x-edge-clients x-tenant";
+        assert_eq!(left(Hop::Stranger, EDGE, &[], sent), kept);
+        let sent = "CF-Ray X-User-Id X_User_Id X-Forwarded-Host X-User";
+        assert_eq!(left(Hop::Stranger, LISTING, &[], sent), "x-user");
+    }
+
+    /// Goal: a trusted proxy writes the address, the scheme and what is listed, and nothing that it merely passes on. Method: the fields of
+    /// a client and of its proxy, with the defaults and with a list.
+    #[test]
+    fn a_trusted_proxy_writes_what_is_listed() {
+        let sent = "X-Original-URL X-Real-IP Forwarded X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X_Forwarded_Proto X-Edge-Client \
+             CF-Ray X-User-Id";
+        let kept = "x-edge-client x-forwarded-proto x-user-id";
+        assert_eq!(left(Hop::Trusted, EDGE, &[], sent), kept);
+        let kept = "cf-ray x-edge-client x-forwarded-for x-forwarded-host x-original-url x-user-id";
+        assert_eq!(left(Hop::Trusted, LISTING, &[], sent), kept);
+    }
+
+    /// Goal: a name that matters has one spelling, whatever the operator writes of underscores. Method: every character that CGI folds.
+    #[test]
+    fn a_name_that_matters_has_one_spelling() {
+        let sent = "X-Api-Key X_Api_Key X-Api_Key X.Api.Key X!Api~Key X_Other X-Other Content_Type";
+        let names = ["x-api-key"];
+        assert_eq!(left(Hop::Stranger, "", &names, sent), "x-api-key x-other");
+        let passing = "[server]\nunderscores = \"pass\"\n";
+        let kept = "x-api-key x-other x_other";
+        assert_eq!(left(Hop::Stranger, passing, &names, sent), kept);
+        // Where the operator writes underscores, that spelling is the one.
+        let kept = "x-other x_api_key";
+        assert_eq!(left(Hop::Stranger, "", &["x_api_key"], sent), kept);
+        // Of a proxy's field the odd spelling never passes.
+        let sent = "X_Forwarded_Prefix Remote_User $WSRA X_Tenant";
+        assert_eq!(left(Hop::Stranger, passing, &[], sent), "x_tenant");
+    }
+
+    /// Goal: an operator who needs the overrides has them, and no more. Method: `pass`.
+    #[test]
+    fn overrides_pass_where_the_operator_says_so() {
+        let sent = "X-HTTP-Method-Override X_Original_URL X-Original-Host X_Real_IP";
+        let config = "[server]\noverride_fields = \"pass\"\nunderscores = \"pass\"\n";
+        let kept = left(Hop::Stranger, config, &[], sent);
+        assert_eq!(kept, "x-http-method-override x_original_url");
+    }
+
+    proptest! {
+        /// Goal: no spelling that a server could fold to a name that matters, or to a proxy's, passes. Method: such names with arbitrary
+        /// characters for their dashes, under both settings.
+        #[test]
+        fn no_folded_spelling_passes(
+            at in 0..4_usize,
+            marks in "[-_.!#$%&'*+^`|~]{8}",
+            upper: bool,
+            underscores in prop::sample::select(vec!["strip", "pass"]),
+        ) {
+            let name = ["x-api-key", "x-forwarded-prefix", "remote-user", "content-type"][at];
+            let mut marks = marks.chars();
+            let spelled: String = name
+                .chars()
+                .map(|letter| if letter == '-' { marks.next().unwrap_or('-') } else { letter })
+                .collect();
+            let sent = if upper { spelled.to_uppercase() } else { spelled.clone() };
+            let config = format!("[server]\nunderscores = \"{underscores}\"\n");
+            let passes = spelled == name && matches!(name, "x-api-key" | "content-type");
+            let kept = left(Hop::Stranger, &config, &["x-api-key"], &sent);
+            prop_assert_eq!(kept, if passes { name } else { "" });
+        }
+    }
+
+    /// Goal: the scheme that a trusted proxy says is one of four words, the last that was said. Method: values of each kind.
+    #[test]
+    fn a_trusted_scheme_is_one_plain_word() {
+        for (values, said) in [
+            (&["https"][..], Some("https")),
+            (&["wss"], Some("wss")),
+            (&["HTTPS"], Some("https")),
+            (&["https, http"], Some("http")),
+            (&["https", "http"], Some("http")),
+            (&["https\", \"x"], None),
+            (&["http", ""], None),
+        ] {
+            let mut fields = HeaderMap::new();
+            for value in values {
+                fields.append(X_FORWARDED_PROTO, HeaderValue::from_static(value));
+            }
+            let mut review = FieldReview::default();
+            scheme(&fields, &mut review);
+            if !review.remove.is_empty() {
+                fields.remove(X_FORWARDED_PROTO);
+            }
+            if let Some(scheme) = review.scheme {
+                fields.insert(X_FORWARDED_PROTO, scheme);
+            }
+            let left: Vec<_> = fields.get_all(X_FORWARDED_PROTO).iter().collect();
+            assert_eq!(left, Vec::from_iter(said), "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Says why a request got no proper answer: a kind that log and metrics share, and the text of the operating system, of TLS or of the
+//! parser.
+//!
+//! The client gets a status and no more; the cause is for the operator. What the other side may have chosen is escaped and bounded.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::io;
+
+use http::header::CONTENT_LENGTH;
+use pingora::http::ResponseHeader;
+use pingora::{Error, ErrorType};
+
+use crate::bounds::FAILURE_REASON;
+use crate::config::rules::OriginTimeouts;
+use crate::listener::{RequestCap, RequestCaps};
+use crate::origin::FailureKind;
+use crate::response::Problem;
+
+/// Header fields that Pingora reads of a response head.
+const RESPONSE_FIELDS: usize = 256;
+/// Bytes that Pingora reads of a response head.
+const RESPONSE_HEAD: usize = 1_048_575;
+/// Bytes of the first line of a malformed head that are shown.
+const FIRST_LINE: usize = 60;
+
+/// Why a request got no proper answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    /// The kind of the failure; `None` where the origin is not to blame.
+    pub(super) failure: Option<&'static str>,
+    /// In words.
+    pub(super) reason: Cow<'static, str>,
+}
+
+/// How far an attempt came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Its connection is not made.
+    Connecting,
+    /// The response head did not come.
+    Waiting,
+    /// The response head came, and so many bytes of the body, of those that the head announced.
+    Reading { bytes: u64, of: Option<u64> },
+}
+
+impl Cause {
+    /// Returns the cause of a failure of the origin.
+    pub(super) fn of_origin(kind: FailureKind, reason: String) -> Self {
+        Self {
+            failure: Some(kind.as_str()),
+            reason: reason.into(),
+        }
+    }
+
+    /// Returns the cause of a request that met a cap of those on their way to origins.
+    pub(super) fn of_cap(cap: RequestCap, caps: RequestCaps) -> Self {
+        let most = match cap {
+            RequestCap::All => caps.all,
+            RequestCap::Client => caps.of_client.get().into(),
+        };
+        Self {
+            failure: Some("origin-requests-full"),
+            reason: format!("{} = {most}", cap.as_str()).into(),
+        }
+    }
+
+    /// Returns the cause of an error that is not the origin's.
+    pub(super) fn of_error(error: &Error) -> Option<Self> {
+        let text = text(error);
+        (!text.is_empty()).then(|| Self {
+            failure: None,
+            reason: bounded(&text).into(),
+        })
+    }
+
+    /// Returns the cause of a rejection by the gateway itself.
+    pub(super) fn of_problem(problem: Problem) -> Self {
+        Self {
+            failure: match problem {
+                Problem::Crowded => Some("delay-queue-full"),
+                Problem::NotStored => Some("not-stored"),
+                _ => None,
+            },
+            reason: problem.detail().into(),
+        }
+    }
+}
+
+/// Returns how many bytes of a body the head of a response announces.
+pub(super) fn announced(response: &ResponseHeader) -> Option<u64> {
+    let length = response.headers.get(CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+/// Returns the kind and the reason of an attempt's failure.
+pub(super) fn explain(
+    error: &Error,
+    stage: Stage,
+    timeouts: &OriginTimeouts,
+) -> (FailureKind, String) {
+    let kind = match stage {
+        Stage::Connecting => connecting(error),
+        Stage::Waiting => waiting(error, timeouts),
+        Stage::Reading { .. } => reading(error, timeouts),
+    };
+    let reason = match kind {
+        FailureKind::ConnectTimeout => {
+            let what = match context(error) {
+                Some(context) if context.starts_with("connecting to server") => "TLS handshake",
+                Some(context) if context.contains("total-connection") => {
+                    "connection, TLS included,"
+                }
+                _ => "connection",
+            };
+            format!("no {what} within {:?}", timeouts.connect)
+        }
+        FailureKind::TtfbTimeout => format!("no response head within {:?}", timeouts.read),
+        FailureKind::ReadTimeout => format!("no byte for {:?}", timeouts.read),
+        FailureKind::WriteTimeout => format!("the request was not taken for {:?}", timeouts.write),
+        FailureKind::TotalTimeout => format!(
+            "the response was not complete within {:?}",
+            timeouts.total.unwrap_or_default()
+        ),
+        FailureKind::TooManyFields => format!("more than {RESPONSE_FIELDS} header fields"),
+        FailureKind::HeadTooLarge => format!("more than {RESPONSE_HEAD} bytes of header fields"),
+        FailureKind::Tls => tls_text(error),
+        FailureKind::MalformedHead => head_text(error),
+        FailureKind::Truncated if matches!(root(error).etype(), ErrorType::ConnectionClosed) => {
+            "connection closed".to_owned()
+        }
+        FailureKind::Closed => closed_text(error),
+        _ => text(error),
+    };
+    (kind, bounded(&(reason + &progress(stage))))
+}
+
+/// Returns the kind of a failure before the connection was made.
+fn connecting(error: &Error) -> FailureKind {
+    use ErrorType as E;
+    match error.etype() {
+        E::ConnectTimedout | E::TLSHandshakeTimedout => FailureKind::ConnectTimeout,
+        E::TLSHandshakeFailure | E::InvalidCert | E::TLSWantX509Lookup => FailureKind::Tls,
+        E::HandshakeError | E::H1Error | E::H2Error | E::H2Downgrade | E::InvalidH2 => {
+            FailureKind::Protocol
+        }
+        // Accepted by the kernel, and reset before the connection was used.
+        _ if is_reset(error) => FailureKind::Reset,
+        _ => FailureKind::Connect,
+    }
+}
+
+/// Whether the operating system says that the other side reset the connection.
+fn is_reset(error: &Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error.root_cause());
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<io::Error>() {
+            return io.kind() == io::ErrorKind::ConnectionReset;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+/// Returns the kind of a failure before the response head was complete.
+fn waiting(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
+    use ErrorType as E;
+    match error.etype() {
+        // The read timeout is cut to the total one.
+        E::ReadTimedout if timeouts.total.is_some_and(|total| total <= timeouts.read) => {
+            FailureKind::TotalTimeout
+        }
+        E::ReadTimedout => FailureKind::TtfbTimeout,
+        E::WriteTimedout => FailureKind::WriteTimeout,
+        E::HTTPStatus(504) => FailureKind::TotalTimeout,
+        E::ConnectionClosed => FailureKind::Closed,
+        E::InvalidHTTPHeader => match parser(error) {
+            Some(httparse::Error::TooManyHeaders) => FailureKind::TooManyFields,
+            None if context(error).is_some_and(|context| context.contains("larger than")) => {
+                FailureKind::HeadTooLarge
+            }
+            _ => FailureKind::MalformedHead,
+        },
+        E::HandshakeError | E::H2Downgrade | E::InvalidH2 => FailureKind::Protocol,
+        // So the library words what it finds itself; "received" is what the other side says.
+        E::H2Error if text(error).contains("error detected") => FailureKind::Protocol,
+        _ => FailureKind::Reset,
+    }
+}
+
+/// Returns the kind of a failure after the response head.
+fn reading(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
+    use ErrorType as E;
+    match error.etype() {
+        E::ReadTimedout if timeouts.total.is_some_and(|total| total <= timeouts.read) => {
+            FailureKind::TotalTimeout
+        }
+        E::ReadTimedout => FailureKind::ReadTimeout,
+        E::WriteTimedout => FailureKind::WriteTimeout,
+        E::HTTPStatus(504) => FailureKind::TotalTimeout,
+        E::Custom("InvalidChunk" | "InvalidTrailerEnd") => FailureKind::MalformedBody,
+        E::InvalidHTTPHeader => FailureKind::MalformedHead,
+        _ => FailureKind::Truncated,
+    }
+}
+
+/// Returns how far the response came.
+fn progress(stage: Stage) -> String {
+    match stage {
+        Stage::Connecting | Stage::Waiting => String::new(),
+        Stage::Reading {
+            bytes,
+            of: Some(all),
+        } => format!(", after {bytes} of {all} bytes of the body"),
+        Stage::Reading { bytes, of: None } => format!(", after {bytes} bytes of the body"),
+    }
+}
+
+/// Returns the innermost error of Pingora's.
+fn root(error: &Error) -> &Error {
+    let mut root = error;
+    while let Some(cause) = &root.cause
+        && let Some(inner) = cause.downcast_ref::<Box<Error>>()
+    {
+        root = inner;
+    }
+    root
+}
+
+/// Returns what the innermost error of Pingora's says.
+fn context(error: &Error) -> Option<&str> {
+    root(error).context.as_ref().map(|context| context.as_str())
+}
+
+fn parser(error: &Error) -> Option<httparse::Error> {
+    error.root_cause().downcast_ref().copied()
+}
+
+/// Returns the text of the operating system or of a library; where there is none, that of Pingora.
+fn text(error: &Error) -> String {
+    let inner = root(error);
+    match (&inner.cause, &inner.context) {
+        (Some(cause), _) => cause.to_string(),
+        (None, Some(context)) => context.as_str().to_owned(),
+        (None, None) => match inner.etype() {
+            ErrorType::HTTPStatus(_) => String::new(),
+            other => other.as_str().to_owned(),
+        },
+    }
+}
+
+/// Returns the text of a failed handshake, which Pingora writes into a context together with its own words and the name.
+fn tls_text(error: &Error) -> String {
+    let text = match context(error) {
+        Some(context) => context.to_owned(),
+        None => text(error),
+    };
+    let end = text.rfind(", SNI:").unwrap_or(text.len());
+    let inner = &text[..end];
+    let begin = ["cause: ", "context: ", "failed: "]
+        .iter()
+        .find_map(|word| inner.rfind(word).map(|at| at + word.len()));
+    let inner = &inner[begin.unwrap_or(0)..];
+    inner
+        .strip_prefix("tls stream error: ")
+        .unwrap_or(inner)
+        .to_owned()
+}
+
+/// Returns what is wrong with a head, and the beginning of its first line.
+fn head_text(error: &Error) -> String {
+    let Some(parser) = parser(error) else {
+        return text(error);
+    };
+    // Pingora writes the bytes escaped.
+    let head = context(error).and_then(|context| context.strip_prefix("buf: "));
+    let line = head.unwrap_or_default().split("\\r\\n").next();
+    let line: String = line.unwrap_or_default().chars().take(FIRST_LINE).collect();
+    format!("{parser} in a head that begins with \"{line}\"")
+}
+
+/// Returns how much of a head came before its connection closed.
+fn closed_text(error: &Error) -> String {
+    let read = context(error).and_then(|context| context.rsplit_once(": "));
+    match read.map(|(_, bytes)| bytes) {
+        Some("0") => "connection closed before the response".to_owned(),
+        Some(bytes) => format!("connection closed after {bytes} bytes of the response head"),
+        None => "connection closed".to_owned(),
+    }
+}
+
+/// Returns printable ASCII of at most [`FAILURE_REASON`] bytes.
+fn bounded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().min(FAILURE_REASON));
+    for character in text.trim().chars() {
+        let before = out.len();
+        if character == ' ' || character.is_ascii_graphic() {
+            out.push(character);
+        } else {
+            // Writing into a string does not fail.
+            let _ = write!(out, "{}", character.escape_default());
+        }
+        if out.len() > FAILURE_REASON {
+            out.truncate(before.min(FAILURE_REASON - 3));
+            out.push_str("...");
+            break;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn timeouts(total: Option<u64>) -> OriginTimeouts {
+        OriginTimeouts {
+            connect: Duration::from_secs(2),
+            read: Duration::from_secs(30),
+            write: Duration::from_secs(30),
+            total: total.map(Duration::from_secs),
+            idle: None,
+        }
+    }
+
+    /// Goal: an error of Pingora's keeps its cause in words. Method: errors as Pingora 0.9.1 raises them, at each stage.
+    #[test]
+    fn causes_are_told_in_the_words_of_their_source() {
+        use ErrorType as E;
+        let reading = Stage::Reading {
+            bytes: 10,
+            of: Some(1000),
+        };
+        let refused = io::Error::from_raw_os_error(111);
+        let reset = io::Error::from_raw_os_error(104);
+        for (error, stage, kind, reason) in [
+            (
+                Error::because(E::ConnectRefused, "Fail to connect", refused)
+                    .more_context("Peer: 127.0.0.1:9"),
+                Stage::Connecting,
+                FailureKind::Connect,
+                "Connection refused (os error 111)",
+            ),
+            (
+                Error::because(
+                    E::ConnectError,
+                    "Fail to connect",
+                    io::Error::from_raw_os_error(104),
+                ),
+                Stage::Connecting,
+                FailureKind::Reset,
+                "Connection reset by peer (os error 104)",
+            ),
+            (
+                Error::explain(E::ConnectTimedout, "timeout 2s connecting to server a"),
+                Stage::Connecting,
+                FailureKind::ConnectTimeout,
+                "no connection within 2s",
+            ),
+            (
+                Error::explain(
+                    E::TLSHandshakeFailure,
+                    "TLS connect() failed:  TLSHandshakeFailure context: invalid peer certificate: UnknownIssuer, SNI: a.b",
+                ),
+                Stage::Connecting,
+                FailureKind::Tls,
+                "invalid peer certificate: UnknownIssuer",
+            ),
+            (
+                Error::explain(
+                    E::ConnectionClosed,
+                    "while reading response headers, bytes already read: 17",
+                ),
+                Stage::Waiting,
+                FailureKind::Closed,
+                "connection closed after 17 bytes of the response head",
+            ),
+            (
+                Error::because(
+                    E::InvalidHTTPHeader,
+                    "buf: SSH-2.0-x\\r\\nsecret: 1",
+                    httparse::Error::Version,
+                ),
+                Stage::Waiting,
+                FailureKind::MalformedHead,
+                "invalid HTTP version in a head that begins with \"SSH-2.0-x\"",
+            ),
+            (
+                Error::because(E::ReadError, "when reading body", reset),
+                reading,
+                FailureKind::Truncated,
+                "Connection reset by peer (os error 104), after 10 of 1000 bytes of the body",
+            ),
+            (
+                Error::explain(E::ConnectionClosed, "Peer prematurely closed connection"),
+                reading,
+                FailureKind::Truncated,
+                "connection closed, after 10 of 1000 bytes of the body",
+            ),
+        ] {
+            let told = explain(&error, stage, &timeouts(None));
+            assert_eq!(told, (kind, reason.to_owned()), "{error}");
+        }
+        let silent = Error::new(E::ReadTimedout);
+        let (kind, reason) = explain(&silent, Stage::Waiting, &timeouts(Some(5)));
+        assert_eq!(kind, FailureKind::TotalTimeout);
+        assert_eq!(reason, "the response was not complete within 5s");
+    }
+
+    proptest! {
+        /// Goal: what an origin chose neither breaks a line nor makes it long. Method: any text.
+        #[test]
+        fn a_reason_is_short_printable_ascii(text in any::<String>(), times in 1_usize..100) {
+            let reason = bounded(&text.repeat(times));
+            prop_assert!(reason.len() <= FAILURE_REASON);
+            prop_assert!(reason.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Honors `Max-Forwards`, by which a client asks how far a request of OPTIONS or TRACE gets (RFC 9110 §7.6.2).
+
+use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
+use http::{HeaderMap, Method};
+use pingora::Result;
+
+use crate::origin::Fields;
+
+const NAME: HeaderName = MAX_FORWARDS;
+
+/// How many more gateways may forward a request; `None` where it does not say, says no number, or its method has no such bound.
+fn left(method: &Method, fields: &HeaderMap) -> Option<u64> {
+    if method != Method::OPTIONS && method != Method::TRACE {
+        return None;
+    }
+    let digits = fields.get(NAME)?.as_bytes();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // A number that does not fit is further than any chain of gateways.
+    let number = std::str::from_utf8(digits).ok()?.parse();
+    Some(number.unwrap_or(u64::MAX))
+}
+
+/// Whether the request ends here, with an answer of the gateway.
+pub(super) fn ends_here(method: &Method, fields: &HeaderMap) -> bool {
+    left(method, fields) == Some(0)
+}
+
+/// Tells the origin that there is one gateway less to go.
+pub(super) fn count_down(method: &Method, fields: &mut dyn Fields) -> Result<()> {
+    match left(method, fields.all()) {
+        Some(left) => fields.insert(NAME, HeaderValue::from(left.saturating_sub(1))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the bound holds for the two methods that have one, and is a number. Method: methods and values, and what the next is told.
+    #[test]
+    fn options_and_trace_count_down() {
+        for (method, value, ends, told) in [
+            (Method::OPTIONS, "0", true, "0"),
+            (Method::TRACE, "00", true, "0"),
+            (Method::OPTIONS, "1", false, "0"),
+            (Method::TRACE, "10", false, "9"),
+            (Method::GET, "0", false, "0"),
+            (Method::OPTIONS, "-1", false, "-1"),
+            (Method::OPTIONS, "", false, ""),
+            (
+                Method::OPTIONS,
+                "99999999999999999999",
+                false,
+                "18446744073709551614",
+            ),
+        ] {
+            let mut fields = HeaderMap::from_iter([(NAME, HeaderValue::from_static(value))]);
+            assert_eq!(ends_here(&method, &fields), ends, "{method} {value}");
+            count_down(&method, &mut fields).unwrap();
+            assert_eq!(fields[NAME], told, "{method} {value}");
+        }
+    }
+}

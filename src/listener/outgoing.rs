@@ -1,0 +1,363 @@
+//! Reads along the frames that go to a client of HTTP/2: why the connection ends, and which stream is refused without an answer.
+//!
+//! The h2 crate bounds what a client may do, and says what it makes of it in frames alone: GOAWAY with `ENHANCE_YOUR_CALM` where a client
+//! is shown out, RST_STREAM with `PROTOCOL_ERROR` where a request is malformed. The first is counted from here. Before the second goes an
+//! answer, 400, so that a client learns a status (RFC 9113 §8.1.1 allows it): its head names fields by the static table of HPACK, or not
+//! at all, so the tables of both sides stay as they are; and it has no body, so no window changes.
+//!
+//! # Limits
+//! Which streams were answered is remembered of the last [`Answered::STREAMS`]; an older one gets no answer of this kind.
+
+use std::io::{ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use pingora::protocols::Stream;
+
+/// Frame types, RFC 9113 §6.
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const GOAWAY: u8 = 7;
+/// Length, type, flags, stream.
+const FRAME_HEAD: usize = 9;
+/// `END_STREAM` and `END_HEADERS`.
+const WHOLE_ANSWER: u8 = 1 | 4;
+
+/// Error codes, RFC 9113 §7.
+pub(super) const NO_ERROR: u32 = 0;
+pub(super) const PROTOCOL_ERROR: u32 = 1;
+pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// What is done about what the frames say.
+pub(super) trait FrameWatch: Send + Sync {
+    /// The connection ends, for this reason. May be called more than once.
+    fn ends(&self, reason: u32);
+    /// A malformed request is answered with 400. Returns the identity that its client is told.
+    fn refuses(&self) -> String;
+}
+
+/// The frames that go out on one connection.
+pub(super) struct OutgoingFrames {
+    watch: Box<dyn FrameWatch>,
+    at: Place,
+    answered: Answered,
+    /// An answer that goes before the next frame.
+    inserted: BytesMut,
+}
+
+/// A place within the frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Bytes of a frame's head that have passed.
+    head: [u8; FRAME_HEAD],
+    passed: usize,
+    /// Bytes of its payload that have not.
+    left: usize,
+}
+
+/// The beginning of a frame.
+struct Frame {
+    kind: u8,
+    stream: u32,
+}
+
+impl OutgoingFrames {
+    /// Frames of a connection on which nothing was sent.
+    pub(super) fn new(watch: Box<dyn FrameWatch>) -> Self {
+        Self {
+            watch,
+            at: Place::default(),
+            answered: Answered::default(),
+            inserted: BytesMut::new(),
+        }
+    }
+
+    /// Writes to `stream`, with an answer before each stream that is refused without one.
+    pub(super) fn poll_write(
+        &mut self,
+        stream: &mut Stream,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        loop {
+            while !self.inserted.is_empty() {
+                let written = Pin::new(&mut **stream).poll_write(context, &self.inserted);
+                match ready!(written)? {
+                    0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                    bytes => self.inserted.advance(bytes),
+                }
+            }
+            let written = match self.next_refused(pieces) {
+                None => ready!(Pin::new(&mut **stream).poll_write_vectored(context, pieces))?,
+                Some((0, refused)) => {
+                    self.insert_answer(refused);
+                    continue;
+                }
+                Some((before, _)) => {
+                    let piece = pieces.iter().find(|piece| !piece.is_empty());
+                    let piece = piece.map_or(&[][..], |piece| &piece[..before.min(piece.len())]);
+                    ready!(Pin::new(&mut **stream).poll_write(context, piece))?
+                }
+            };
+            self.pass(pieces, written);
+            return Poll::Ready(Ok(written));
+        }
+    }
+
+    /// Notes the frames that begin in `pieces`, and finds the first that refuses a stream without an answer: how many bytes are before it.
+    ///
+    /// The same bytes may be looked at more than once: what is written in part comes again.
+    fn next_refused(&mut self, pieces: &[IoSlice<'_>]) -> Option<(usize, u32)> {
+        let (mut at, mut before) = (self.at, 0);
+        for piece in pieces {
+            let mut rest = &**piece;
+            while !rest.is_empty() {
+                if let Some(Frame { kind, stream }) = at.frame_at(rest) {
+                    // The h2 crate keeps each of these frames in one piece.
+                    match kind {
+                        HEADERS => self.answered.insert(stream),
+                        RST_STREAM
+                            if number(rest, FRAME_HEAD) == Some(PROTOCOL_ERROR)
+                                && !self.answered.contains(stream) =>
+                        {
+                            return Some((before, stream));
+                        }
+                        GOAWAY => {
+                            if let Some(reason) = number(rest, FRAME_HEAD + 4) {
+                                self.watch.ends(reason);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                let passed = at.advance(rest);
+                before += passed;
+                rest = &rest[passed..];
+            }
+        }
+        None
+    }
+
+    /// Moves behind so many bytes.
+    fn pass(&mut self, pieces: &[IoSlice<'_>], mut bytes: usize) {
+        for piece in pieces {
+            let mut rest = &piece[..bytes.min(piece.len())];
+            bytes -= rest.len();
+            while !rest.is_empty() {
+                let passed = self.at.advance(rest);
+                rest = &rest[passed..];
+            }
+        }
+    }
+
+    fn insert_answer(&mut self, stream: u32) {
+        let request_id = self.watch.refuses();
+        let head = answer_head(&request_id);
+        // A head of less than 16 KiB is one frame.
+        let length = u32::try_from(head.len()).unwrap_or_default().to_be_bytes();
+        self.inserted.extend_from_slice(&length[1..]);
+        self.inserted.extend_from_slice(&[HEADERS, WHOLE_ANSWER]);
+        self.inserted.extend_from_slice(&stream.to_be_bytes());
+        self.inserted.extend_from_slice(&head);
+        self.answered.insert(stream);
+    }
+}
+
+/// `:status: 400`, `content-length: 0` and `x-request-id` in HPACK, RFC 7541 §6.1, §6.2.2.
+fn answer_head(request_id: &str) -> Vec<u8> {
+    const NAME: &[u8] = b"x-request-id";
+    // The twelfth of the static table; the name of its 28th with another value.
+    let mut head = vec![0x8c, 0x0f, 0x0d, 1, b'0'];
+    head.extend([0, NAME.len() as u8]);
+    head.extend_from_slice(NAME);
+    // 126 bytes have a length of one byte.
+    let value = request_id.as_bytes();
+    let value = &value[..value.len().min(126)];
+    head.push(value.len() as u8);
+    head.extend_from_slice(value);
+    head
+}
+
+/// The big-endian number at `at`.
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|four| u32::from_be_bytes(*four))
+}
+
+impl Place {
+    /// The frame that begins here, as far as `rest` tells it.
+    fn frame_at(&self, rest: &[u8]) -> Option<Frame> {
+        let begins = self.passed == 0 && self.left == 0;
+        let kind = *rest.get(3).filter(|_| begins)?;
+        let stream = number(rest, 5)?;
+        Some(Frame { kind, stream })
+    }
+
+    /// Moves through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was.
+    fn advance(&mut self, rest: &[u8]) -> usize {
+        if self.left > 0 {
+            let passed = self.left.min(rest.len());
+            self.left -= passed;
+            return passed;
+        }
+        let passed = (FRAME_HEAD - self.passed).min(rest.len());
+        self.head[self.passed..self.passed + passed].copy_from_slice(&rest[..passed]);
+        self.passed += passed;
+        if self.passed == FRAME_HEAD {
+            let [high, middle, low, ..] = self.head;
+            self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+            self.passed = 0;
+        }
+        passed
+    }
+}
+
+/// The streams of a connection that were answered.
+#[derive(Debug, Default)]
+struct Answered {
+    /// The greatest, halved: clients' streams have odd numbers.
+    newest: u32,
+    /// Whether each of the last was.
+    bits: [u64; Self::STREAMS as usize / 64],
+}
+
+impl Answered {
+    const STREAMS: u32 = 1024;
+
+    fn bit(number: u32) -> (usize, u64) {
+        let number = number % Self::STREAMS;
+        ((number / 64) as usize, 1 << (number % 64))
+    }
+
+    fn insert(&mut self, stream: u32) {
+        let number = stream / 2;
+        if number > self.newest {
+            let skipped = (number - self.newest).min(Self::STREAMS);
+            for later in (number - skipped + 1)..=number {
+                let (word, bit) = Self::bit(later);
+                self.bits[word] &= !bit;
+            }
+            self.newest = number;
+        }
+        if !self.is_forgotten(number) {
+            let (word, bit) = Self::bit(number);
+            self.bits[word] |= bit;
+        }
+    }
+
+    /// Whether it was; of one that is forgotten nobody knows, so it was.
+    fn contains(&self, stream: u32) -> bool {
+        let number = stream / 2;
+        let (word, bit) = Self::bit(number);
+        self.is_forgotten(number) || (number <= self.newest && self.bits[word] & bit != 0)
+    }
+
+    fn is_forgotten(&self, number: u32) -> bool {
+        self.newest.saturating_sub(number) >= Self::STREAMS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: u8 = 4;
+    const DATA: u8 = 0;
+
+    #[derive(Clone, Default)]
+    struct Notes(Arc<Mutex<(Vec<u32>, usize)>>);
+
+    impl FrameWatch for Notes {
+        fn ends(&self, reason: u32) {
+            self.0.lock().unwrap().0.push(reason);
+        }
+
+        fn refuses(&self) -> String {
+            self.0.lock().unwrap().1 += 1;
+            "id".to_owned()
+        }
+    }
+
+    fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let stream = stream.to_be_bytes();
+        [&length[1..], &[kind, 0], &stream, payload].concat()
+    }
+
+    /// What reaches the other end when `sent` is written in pieces, of which the stream takes `most` bytes at a time.
+    fn written(frames: &mut OutgoingFrames, sent: &[u8], most: usize) -> Vec<u8> {
+        let mut written = Vec::new();
+        let mut rest = sent;
+        while !rest.is_empty() {
+            match frames.next_refused(&[IoSlice::new(rest)]) {
+                Some((0, stream)) => {
+                    frames.insert_answer(stream);
+                    written.extend_from_slice(&frames.inserted.split());
+                }
+                found => {
+                    let before = found.map_or(rest.len(), |(before, _)| before);
+                    let taken = before.min(most);
+                    written.extend_from_slice(&rest[..taken]);
+                    frames.pass(&[IoSlice::new(rest)], taken);
+                    rest = &rest[taken..];
+                }
+            }
+        }
+        written
+    }
+
+    proptest! {
+        /// Goal: an answer stands before the refusal of a stream that has none, once, and every other byte passes as it was. Method: an
+        /// answered and an unanswered stream, refused, and other frames between, taken in pieces of any size.
+        #[test]
+        fn a_refused_stream_is_answered_once(most in 1_usize..200) {
+            let notes = Notes::default();
+            let mut frames = OutgoingFrames::new(Box::new(notes.clone()));
+            let reset = |stream, code: u32| frame(RST_STREAM, stream, &code.to_be_bytes());
+            let before = [
+                frame(SETTINGS, 0, &[0; 36]),
+                frame(HEADERS, 1, &[0x88]),
+                frame(DATA, 1, &reset(5, PROTOCOL_ERROR)),
+                reset(1, PROTOCOL_ERROR),
+                reset(7, 8),
+            ].concat();
+            let refused = reset(3, PROTOCOL_ERROR);
+            let after = [
+                frame(HEADERS, 9, &[0x88]),
+                frame(GOAWAY, 0, &[0, 0, 0, 9, 0, 0, 0, 11, b'x']),
+            ].concat();
+            let mut answer = frame(HEADERS, 3, &answer_head("id"));
+            answer[4] = WHOLE_ANSWER;
+            let sent = [&before[..], &refused, &after].concat();
+            let expected = [&before[..], &answer, &refused, &after].concat();
+            prop_assert_eq!(written(&mut frames, &sent, most), expected);
+            let notes = notes.0.lock().unwrap();
+            prop_assert_eq!(notes.1, 1);
+            prop_assert!(notes.0.iter().all(|&reason| reason == ENHANCE_YOUR_CALM) && !notes.0.is_empty());
+        }
+
+        /// Goal: what is remembered of streams is true, or says that they were answered. Method: streams in any order, beside a set of all.
+        #[test]
+        fn no_answered_stream_is_taken_for_another(streams in proptest::collection::vec(0_u32..5_000, 0..200)) {
+            let mut answered = Answered::default();
+            let mut all = std::collections::HashSet::new();
+            for stream in streams.into_iter().map(|number| number * 2 + 1) {
+                answered.insert(stream);
+                all.insert(stream);
+            }
+            let newest = all.iter().max().map_or(0, |stream| stream / 2);
+            for asked in (1..10_001_u32).step_by(2) {
+                let is_old = newest.saturating_sub(asked / 2) >= Answered::STREAMS;
+                let is_known = is_old || all.contains(&asked);
+                prop_assert_eq!(answered.contains(asked), is_known, "{}", asked);
+            }
+        }
+    }
+}

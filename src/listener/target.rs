@@ -1,0 +1,183 @@
+//! Judges the target of an HTTP/1 request, RFC 9112 §3.2: a path, or an absolute URL whose authority `Host` must name too.
+
+use http::Method;
+use http::uri::PathAndQuery;
+
+use super::head::alphanumerics_and;
+use crate::response::Rule;
+use crate::route::{host, raw_query};
+
+/// A target that a route may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target<'a> {
+    /// A path, with or without a query, which goes on as it came.
+    Path,
+    /// A path whose query is written otherwise first.
+    RawQuery,
+    /// An absolute URL, which becomes a path.
+    Absolute(Absolute<'a>),
+}
+
+/// An absolute URL, RFC 9112 §3.2.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Absolute<'a> {
+    /// Its host and port, as sent.
+    pub(super) authority: &'a [u8],
+    /// What follows the authority; may be empty, or begin with the query.
+    pub(super) rest: &'a [u8],
+    default_port: u16,
+}
+
+/// What the targets of most requests are made of.
+const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
+
+impl<'a> Target<'a> {
+    /// Judges a target, sent with this method.
+    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, Rule> {
+        match target {
+            [] => Err(Rule::RequestLine),
+            [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => {
+                Ok(Self::Path)
+            }
+            _ if target.iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) => Err(Rule::TargetByte),
+            // §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
+            _ if target.contains(&b'#') => Err(Rule::Fragment),
+            [b'/', ..] => Self::judge_path(target),
+            b"*" => Err(Rule::Asterisk),
+            _ => {
+                let absolute = Absolute::find(target)?;
+                if absolute.rest.is_empty() && method == Method::OPTIONS {
+                    // §3.2.4: this is how a client asks a proxy for `OPTIONS *`.
+                    return Err(Rule::Asterisk);
+                }
+                if !absolute.rest.is_empty() {
+                    Self::judge_path(absolute.rest)?;
+                }
+                Ok(Self::Absolute(absolute))
+            }
+        }
+    }
+
+    /// Judges a path and its query, or a query alone. The proxy takes no others: it answers them itself, without a line in the log.
+    fn judge_path(target: &'a [u8]) -> Result<Self, Rule> {
+        let written = raw_query::encoded(target);
+        match PathAndQuery::try_from(&*written) {
+            Ok(_) if written.len() == target.len() => Ok(Self::Path),
+            Ok(_) => Ok(Self::RawQuery),
+            Err(_) => Err(Rule::TargetByte),
+        }
+    }
+}
+
+impl<'a> Absolute<'a> {
+    fn find(target: &'a [u8]) -> Result<Self, Rule> {
+        let colon = memchr::memmem::find(target, b"://").ok_or(Rule::Target)?;
+        let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
+        let default_port = match scheme {
+            _ if scheme.eq_ignore_ascii_case(b"http") => 80,
+            _ if scheme.eq_ignore_ascii_case(b"https") => 443,
+            _ => return Err(Rule::Target),
+        };
+        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+        let (authority, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        // RFC 9110 §4.2.4
+        if authority.contains(&b'@') {
+            return Err(Rule::UserInformation);
+        }
+        let absolute = Self {
+            authority,
+            rest,
+            default_port,
+        };
+        absolute.place(authority).ok_or(Rule::Target)?;
+        Ok(absolute)
+    }
+
+    /// Whether `host`, a value of `Host`, names the same authority, RFC 9110 §4.2.3: case and a default port make no difference.
+    pub(super) fn names(&self, host: &[u8]) -> bool {
+        self.place(host)
+            .is_some_and(|place| Some(place) == self.place(self.authority))
+    }
+
+    /// Host and port of an authority; `None` where it is none.
+    fn place(&self, authority: &'a [u8]) -> Option<(std::borrow::Cow<'a, str>, u16)> {
+        let text = std::str::from_utf8(authority).ok()?;
+        let name = host::normalise(text).ok()?;
+        let port = match text.rsplit_once(':') {
+            Some((_, port)) if !port.is_empty() && !port.ends_with(']') => port.parse().ok()?,
+            _ => self.default_port,
+        };
+        Some((name, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absolute(target: &[u8]) -> Absolute<'_> {
+        match Target::judge(target, &Method::GET) {
+            Ok(Target::Absolute(absolute)) => absolute,
+            other => panic!("{}: {other:?}", target.escape_ascii()),
+        }
+    }
+
+    /// Goal: an authority is compared as RFC 9110 §4.2.3 compares them, and as nothing wider. Method: pairs on both sides.
+    #[test]
+    fn case_and_default_port_make_no_difference() {
+        for (target, host) in [
+            ("http://a/", "a"),
+            ("http://A.test/", "a.TEST"),
+            ("HTTP://a:80/", "a"),
+            ("http://a/", "a:80"),
+            ("http://a:/", "a"),
+            ("https://a:443", "a"),
+            ("http://a:8080?b", "a:8080"),
+            ("http://[::1]:80/", "[0:0:0:0:0:0:0:1]"),
+        ] {
+            assert!(
+                absolute(target.as_bytes()).names(host.as_bytes()),
+                "{target}"
+            );
+        }
+        for (target, host) in [
+            ("http://a/", "b"),
+            ("http://a/", ""),
+            ("http://a/", "a:443"),
+            ("https://a/", "a:80"),
+            ("http://a:81/", "a"),
+            ("http://a/", "a/b"),
+            ("http://a/", "\u{e9}"),
+        ] {
+            assert!(
+                !absolute(target.as_bytes()).names(host.as_bytes()),
+                "{target}"
+            );
+        }
+    }
+
+    /// Goal: what is no target is refused for its own reason. Method: one of each.
+    #[test]
+    fn a_refused_target_breaks_a_named_rule() {
+        for (target, rule) in [
+            ("*", Rule::Asterisk),
+            ("a", Rule::Target),
+            ("a:80", Rule::Target),
+            ("ftp://a/", Rule::Target),
+            ("http:///a", Rule::Target),
+            ("http://a b/", Rule::TargetByte),
+            ("http://a\\b/", Rule::Target),
+            ("http://a:99999/", Rule::Target),
+            ("http://u@a/", Rule::UserInformation),
+            ("/a#b", Rule::Fragment),
+            ("/a\x7f", Rule::TargetByte),
+            ("/<a>", Rule::TargetByte),
+            ("/a?b c", Rule::TargetByte),
+        ] {
+            let judged = Target::judge(target.as_bytes(), &Method::GET);
+            assert_eq!(judged, Err(rule), "{target}");
+        }
+        let of_options = Target::judge(b"http://a", &Method::OPTIONS);
+        assert_eq!(of_options, Err(Rule::Asterisk));
+    }
+}

@@ -1,0 +1,123 @@
+//! Counts the failures of one server, or of an origin as a whole, by their kind, and writes a warning for the operator.
+//!
+//! Requests fail by the thousand for one reason, so each kind is written once a minute; the next warning says how many were left out.
+//!
+//! # Concurrency
+//! Counters and times are words of their own, relaxed: the exchange of the time decides which thread writes, and publishes nothing else.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use log::warn;
+use sluicegate_limiter::Timestamp;
+
+use super::failure::FailureKind;
+
+/// The time between two warnings of one kind.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The failures of one server, or those of an origin that no server is to blame for.
+#[derive(Debug, Default)]
+pub struct FailureLog {
+    kinds: [KindLog; FailureKind::ALL.len()],
+    latest: Mutex<Option<LatestFailure>>,
+}
+
+#[derive(Debug, Default)]
+struct KindLog {
+    total: AtomicU64,
+    /// When the next warning may be written, in nanoseconds since the Unix epoch.
+    next: AtomicU64,
+    /// Failures since the latest warning.
+    left_out: AtomicU64,
+}
+
+/// The latest failure, for `/origins`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatestFailure {
+    /// When.
+    pub at: Timestamp,
+    /// Its kind.
+    pub kind: FailureKind,
+    /// The text of the operating system, of TLS or of the parser.
+    pub reason: String,
+}
+
+impl FailureLog {
+    /// Counts a failure, and writes it to the process log unless one of its kind was written within the last minute.
+    pub fn note(
+        &self,
+        origin: &str,
+        server: Option<SocketAddr>,
+        kind: FailureKind,
+        reason: &str,
+        at: Timestamp,
+    ) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(LatestFailure {
+            at,
+            kind,
+            reason: reason.to_owned(),
+        });
+        let Some(left_out) = self.count(kind, at) else {
+            return;
+        };
+        let server = server.map_or_else(String::new, |address| format!(" server {address}:"));
+        let more = match left_out {
+            0 => String::new(),
+            more => format!(" ({more} more since the last such warning)"),
+        };
+        warn!("origin {origin}:{server} {}: {reason}{more}", kind.as_str());
+    }
+
+    /// Counts a failure; how many were left out since the latest warning, where one is due.
+    fn count(&self, kind: FailureKind, at: Timestamp) -> Option<u64> {
+        let log = &self.kinds[kind as usize];
+        log.total.fetch_add(1, Ordering::Relaxed);
+        let next = log.next.load(Ordering::Relaxed);
+        let after = at.saturating_add(INTERVAL).as_nanos();
+        let won = at.as_nanos() >= next
+            && log
+                .next
+                .compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if !won {
+            log.left_out.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(log.left_out.swap(0, Ordering::Relaxed))
+    }
+
+    /// Returns how many failures of each kind there were, in the order of [`FailureKind::ALL`].
+    #[must_use]
+    pub fn totals(&self) -> [u64; FailureKind::ALL.len()] {
+        FailureKind::ALL.map(|kind| self.kinds[kind as usize].total.load(Ordering::Relaxed))
+    }
+
+    /// Returns the latest failure; `None` before the first.
+    #[must_use]
+    pub fn latest(&self) -> Option<LatestFailure> {
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a flood of failures fills no log, and nothing is lost from the counts. Method: three failures within a minute, one of
+    /// another kind, one a minute later.
+    #[test]
+    fn a_kind_is_written_once_a_minute_with_what_was_left_out() {
+        let log = FailureLog::default();
+        let at = |secs: u64| Timestamp::from_secs(1_800_000_000 + secs);
+        assert_eq!(log.count(FailureKind::Connect, at(0)), Some(0));
+        assert_eq!(log.count(FailureKind::Connect, at(1)), None);
+        assert_eq!(log.count(FailureKind::Connect, at(59)), None);
+        assert_eq!(log.count(FailureKind::Reset, at(59)), Some(0));
+        assert_eq!(log.count(FailureKind::Connect, at(60)), Some(2));
+        assert_eq!(log.totals()[FailureKind::Connect as usize], 4);
+    }
+}

@@ -1,0 +1,124 @@
+//! Counts how often a request came through gateways like this one, by the field `CDN-Loop` (RFC 8586), and ends loops.
+//!
+//! Every request that goes to an origin says that it went through here; nothing that a client sends takes such a word away. A request
+//! that says so too often is answered with 508. `Via` would do the same, but nginx compresses nothing for a request that has it.
+//!
+//! # Limits
+//! A request passes one gateway [`OWN_PASSES`](bounds::OWN_PASSES) times, and all gateways together [`ALL_PASSES`](bounds::ALL_PASSES)
+//! times. The first tells a loop early; the second holds where each pass is through another gateway of a fleet.
+
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::bounds;
+
+/// The field, RFC 8586 §2.
+pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+
+/// What every gateway calls itself: a `cdn-id` of RFC 8586 §2.
+const NAME: &str = "sluicegate";
+
+/// What one gateway says of itself in the field.
+#[derive(Debug)]
+pub struct HopName(HeaderValue);
+
+impl HopName {
+    /// A name with this number, by which gateways differ. It is told to origins and clients, so it must give away no secret.
+    #[must_use]
+    pub fn new(number: u64) -> Self {
+        let text = format!("{NAME}; id={number:016x}");
+        Self(
+            HeaderValue::from_str(&text)
+                .expect("letters, digits, `;`, `=` and a space are visible ASCII"),
+        )
+    }
+
+    /// Whether a request with these fields went in a circle.
+    #[must_use]
+    pub fn is_loop(&self, fields: &HeaderMap) -> bool {
+        let (mut own, mut all) = (0, 0);
+        for value in fields.get_all(CDN_LOOP) {
+            for hop in value.as_bytes().split(|&byte| byte == b',') {
+                let hop = hop.trim_ascii();
+                let name = hop.split(|&byte| byte == b';').next().unwrap_or_default();
+                if name.trim_ascii().eq_ignore_ascii_case(NAME.as_bytes()) {
+                    all += 1;
+                    own += usize::from(is_same(hop, self.0.as_bytes()));
+                }
+            }
+        }
+        own >= bounds::OWN_PASSES || all >= bounds::ALL_PASSES
+    }
+
+    /// What the origin is told: every hop that the client's request names, and this one behind them.
+    ///
+    /// RFC 8586 §2: what others wrote is neither changed nor removed.
+    #[must_use]
+    pub fn behind(&self, received: &HeaderMap) -> HeaderValue {
+        let mut hops = received.get_all(CDN_LOOP).iter().peekable();
+        if hops.peek().is_none() {
+            return self.0.clone();
+        }
+        let mut all = BytesMut::new();
+        for hop in hops {
+            all.extend_from_slice(hop.as_bytes());
+            all.extend_from_slice(b", ");
+        }
+        all.extend_from_slice(self.0.as_bytes());
+        HeaderValue::from_maybe_shared(all.freeze()).expect("values and a comma make a value")
+    }
+}
+
+/// Whether two hops are the same but for white space, which others may change.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let written = |byte: &&u8| !byte.is_ascii_whitespace();
+    let (one, other) = (one.iter().filter(written), other.iter().filter(written));
+    one.map(u8::to_ascii_lowercase)
+        .eq(other.map(u8::to_ascii_lowercase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(values: &[&str]) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        for value in values {
+            fields.append(CDN_LOOP, value.parse().unwrap());
+        }
+        fields
+    }
+
+    /// Goal: a request comes through one gateway a few times at most, and through a fleet not for ever. Method: what each gateway adds is
+    /// given to the next, until one says that it is a loop.
+    #[test]
+    fn passes_are_counted_for_each_gateway_and_for_all() {
+        let passes = |gateways: u64| {
+            let mut received = fields(&["fastly", "a.test; sluicegate"]);
+            (0..100).find(|pass| {
+                let hop = HopName::new(pass % gateways);
+                let ends = hop.is_loop(&received);
+                let told = hop.behind(&received);
+                received = HeaderMap::from_iter([(CDN_LOOP, told)]);
+                ends
+            })
+        };
+        assert_eq!(passes(1), Some(bounds::OWN_PASSES as u64));
+        assert_eq!(passes(1000), Some(bounds::ALL_PASSES as u64));
+    }
+
+    /// Goal: the own hop is known in any spelling, and others are kept. Method: several fields, other white space and case.
+    #[test]
+    fn a_hop_is_known_in_any_spelling() {
+        let hop = HopName::new(0xab);
+        let own = "Sluicegate;id=00000000000000AB";
+        let received = fields(&["fastly", &format!("{own} ,\t{own}")]);
+        assert!(hop.is_loop(&received));
+        assert!(!HopName::new(1).is_loop(&received));
+        assert_eq!(
+            hop.behind(&received),
+            format!("fastly, {own} ,\t{own}, sluicegate; id=00000000000000ab")
+        );
+        assert!(!hop.is_loop(&fields(&["sluicegates, my-sluicegate"])));
+    }
+}

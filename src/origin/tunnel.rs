@@ -1,0 +1,147 @@
+//! Connects to a server for a request that wants to leave HTTP, so that the answer is not read before the request's end is written.
+//!
+//! Pingora looks for both in an order left to chance, and takes the end of a request that it meets behind a 101 for the end of the tunnel:
+//! a server that answers at once then loses its clients now and then. Here the first look for bytes after a write finds none, so the end
+//! of the request, which is at hand by then, comes first.
+//!
+//! Such a connection is none that Pingora knows: its socket has no number there. It is therefore never kept for another request, and
+//! [`TunnelSocket`] tells the number to those who count connections.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::Result;
+use pingora::connectors::L4Connect;
+use pingora::protocols::TcpKeepalive;
+use pingora::protocols::l4::socket::SocketAddr;
+use pingora::protocols::l4::stream::Stream;
+use pingora::protocols::l4::virt::{VirtualSockOpt, VirtualSocket, VirtualSocketStream};
+use pingora::upstreams::peer::HttpPeer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::dialer::dial;
+
+/// Sets such connections apart from those of other requests, which are kept.
+const GROUP: u64 = 0x7475_6e6e_656c;
+
+/// The number of a tunnel's socket, once there is one.
+#[derive(Clone, Debug)]
+pub struct TunnelSocket(Arc<AtomicI32>);
+
+/// Makes the connection of one tunnel.
+#[derive(Debug)]
+struct Dialer {
+    /// The way to a server that bounds its connections.
+    bounded: Option<Arc<dyn L4Connect + Send + Sync>>,
+    keepalive: Option<TcpKeepalive>,
+    socket: TunnelSocket,
+}
+
+/// A connection that is not read in the same turn in which it was written.
+#[derive(Debug)]
+struct Paced {
+    stream: Stream,
+    written: bool,
+}
+
+/// Makes `peer` the way of a tunnel.
+pub(super) fn lead(peer: &mut HttpPeer) -> TunnelSocket {
+    let socket = TunnelSocket(Arc::new(AtomicI32::new(-1)));
+    let bounded = peer.options.custom_l4.take();
+    peer.options.custom_l4 = Some(Arc::new(Dialer {
+        bounded,
+        keepalive: peer.options.tcp_keepalive.clone(),
+        socket: socket.clone(),
+    }));
+    peer.group_key ^= GROUP;
+    peer.options.idle_timeout = Some(Duration::ZERO);
+    socket
+}
+
+impl TunnelSocket {
+    /// The number; -1 before there is a connection.
+    #[must_use]
+    pub fn number(&self) -> RawFd {
+        // Relaxed: the task that connects is the one that asks.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl L4Connect for Dialer {
+    async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
+        let mut stream = match &self.bounded {
+            Some(bounded) => bounded.connect(address).await?,
+            None => Stream::from(dial(address).await?),
+        };
+        if let Some(keepalive) = &self.keepalive {
+            stream.set_keepalive(keepalive)?;
+        }
+        stream.set_nodelay()?;
+        self.socket.0.store(stream.as_raw_fd(), Ordering::Relaxed);
+        let paced = Paced {
+            stream,
+            written: false,
+        };
+        Ok(Stream::from(VirtualSocketStream::new(Box::new(paced))))
+    }
+}
+
+impl VirtualSocket for Paced {
+    fn set_socket_option(&self, _: VirtualSockOpt) -> io::Result<()> {
+        // Both that there are were set when it was made.
+        Ok(())
+    }
+}
+
+impl AsyncRead for Paced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.written) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Paced {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.written = true;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.written = true;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

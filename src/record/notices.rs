@@ -1,0 +1,98 @@
+//! Tells in the process log what strangers do wrong before there is a request that the access log could have a line for.
+//!
+//! Anybody can make a handshake fail a thousand times a second, so the lines are few, and say how many more there would have been.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use log::info;
+use sluicegate_limiter::Timestamp;
+
+use crate::bounds;
+use crate::clock;
+
+/// How long a count of lines is for.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// The lines about strangers, of one process.
+#[derive(Debug, Default)]
+pub struct Notices(Mutex<Count>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    began: Timestamp,
+    told: u32,
+    untold: u64,
+}
+
+/// What becomes of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It is told; so many were not, before it.
+    Told { untold: u64 },
+    /// It is counted.
+    Untold,
+}
+
+impl Count {
+    fn turn(&mut self, now: Timestamp) -> Turn {
+        if now < self.began || now >= self.began.saturating_add(SPAN) {
+            *self = Self {
+                began: now,
+                told: 0,
+                untold: self.untold,
+            };
+        }
+        if self.told == bounds::NOTICES {
+            self.untold += 1;
+            return Turn::Untold;
+        }
+        self.told += 1;
+        Turn::Told {
+            untold: std::mem::take(&mut self.untold),
+        }
+    }
+}
+
+impl Notices {
+    /// Tells what a client did, unless enough was told this minute.
+    pub fn tell(&self, client: Option<IpAddr>, what: &dyn Display) {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = count.turn(clock::now());
+        drop(count);
+        let Turn::Told { untold } = turn else { return };
+        if untold > 0 {
+            info!(
+                "{untold} more lines about clients were left out: at most {} a minute are written",
+                bounds::NOTICES
+            );
+        }
+        match client {
+            Some(address) => info!("client {address}: {what}"),
+            None => info!("a client without an address: {what}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a flood writes few lines, and none of it is forgotten. Method: more than may be told in a minute, then one in the next.
+    #[test]
+    fn a_minute_has_few_lines_and_a_count_of_the_rest() {
+        let start = clock::now();
+        let mut count = Count::default();
+        for _ in 0..bounds::NOTICES {
+            assert_eq!(count.turn(start), Turn::Told { untold: 0 });
+        }
+        for _ in 0..312 {
+            assert_eq!(count.turn(start), Turn::Untold);
+        }
+        let later = start.saturating_add(SPAN);
+        assert_eq!(count.turn(later), Turn::Told { untold: 312 });
+        assert_eq!(count.turn(later), Turn::Told { untold: 0 });
+    }
+}

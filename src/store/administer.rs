@@ -1,0 +1,67 @@
+//! Looks up one key in the store for an operator, and clears or sets it there.
+
+use std::sync::Arc;
+
+use sluicegate_limiter::{Cost, Decision, KeyHash, Policy, Timestamp};
+
+use super::Store;
+use super::script::{Ask, KeyName};
+
+/// One key of one limit in the store.
+#[derive(Clone, Debug)]
+pub struct StoreKey {
+    store: Arc<Store>,
+    name: KeyName,
+}
+
+impl StoreKey {
+    /// The key with this hash under the store's seed.
+    #[must_use]
+    pub fn new(store: &Arc<Store>, key: KeyHash, limit: &str) -> Self {
+        Self {
+            store: Arc::clone(store),
+            name: KeyName::new(store.prefix(), key, limit),
+        }
+    }
+
+    /// Returns what a request of cost 1 would be told; writes nothing.
+    ///
+    /// # Errors
+    /// Why the store does not say.
+    pub async fn peek(&self, policy: &Policy, now: Timestamp) -> Result<Decision, String> {
+        let ask = self.ask(policy, Cost::ONE);
+        let decided = self.store.peek(&ask, now).await;
+        let decided = decided.map_err(|trouble| trouble.to_string())?;
+        let told = decided.told.into_iter().next();
+        told.map(|told| told.decision)
+            .ok_or_else(|| "the store gave no answer".to_owned())
+    }
+
+    /// Forgets what the key used, and with `used` charges so much.
+    ///
+    /// # Errors
+    /// Why the store did not do it.
+    pub async fn set(
+        &self,
+        policy: &Policy,
+        used: Option<Cost>,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let ask = self.ask(policy, used.unwrap_or(Cost::ONE));
+        let forgotten = self.store.forget(&self.name).await;
+        forgotten.map_err(|trouble| trouble.to_string())?;
+        if used.is_some() {
+            let forced = self.store.force(&ask, now).await;
+            forced.map_err(|trouble| trouble.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> Ask<'a> {
+        Ask {
+            policy,
+            name: &self.name,
+            cost,
+        }
+    }
+}

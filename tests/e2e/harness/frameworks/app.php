@@ -1,0 +1,89 @@
+<?php
+// The PHP origin of the framework matrix: says how the ways that PHP applications find their route read the request.
+//
+// As a router script (`php -S ADDRESS app.php`) PHP gives it every request; as `index.php` of a directory it is a front controller, which gets
+// what follows its name as PATH_INFO.
+
+const LIMITED = '/auth/sendOTP';
+
+$uri = $_SERVER['REQUEST_URI'];
+
+// Plain PHP: parse_url() of the request target. It is false for a target that it cannot read.
+$plain = parse_url($uri, PHP_URL_PATH);
+
+// FastRoute's manual, Guzzle, Nyholm: the target up to its query.
+$upToQuery = strtok($uri, '?');
+
+// Slim, CodeIgniter: the target behind a host of their own.
+$behindHost = parse_url('http://host' . $uri, PHP_URL_PATH);
+
+// Symfony and Laravel (HttpFoundation's prepareRequestUri, prepareBaseUrl and preparePathInfo, shortened): an absolute target is read as one, a
+// fragment is cut, the name of the script is taken off.
+function symfony(string $uri, string $script): string
+{
+    if ($uri !== '' && $uri[0] === '/') {
+        $uri = explode('#', $uri)[0];
+    } else {
+        $parts = parse_url($uri) ?: [];
+        $uri = ($parts['path'] ?? '') . (isset($parts['query']) ? '?' . $parts['query'] : '');
+    }
+    $path = rawurldecode(explode('?', $uri)[0]);
+    foreach ([$script, rtrim(dirname($script), '/')] as $base) {
+        if ($base !== '' && ($path === $base || str_starts_with($path, $base . '/'))) {
+            return substr($path, strlen($base));
+        }
+    }
+    return $path;
+}
+
+// CodeIgniter: a query that begins with a slash is the path, for servers that know no PATH_INFO.
+function inQuery(): ?string
+{
+    $query = rawurldecode($_SERVER['QUERY_STRING'] ?? '');
+    return str_starts_with($query, '/') ? explode('?', explode('&', $query)[0])[0] : null;
+}
+
+$read = [
+    'parse_url' => is_string($plain) ? rawurldecode($plain) : null,
+    'up_to_query' => is_string($upToQuery) ? rawurldecode($upToQuery) : null,
+    'behind_host' => is_string($behindHost) ? rawurldecode($behindHost) : null,
+    'symfony' => symfony($uri, $_SERVER['SCRIPT_NAME']),
+    'path_info' => $_SERVER['PATH_INFO'] ?? null,
+    'in_query' => in_array($upToQuery, ['/', '/index.php', $_SERVER['SCRIPT_NAME']], true) ? inQuery() : null,
+];
+
+$limited = false;
+foreach ($read as $path) {
+    $limited = $limited || ($path !== null && rtrim($path, '/') === LIMITED);
+}
+
+function values(array $of): object
+{
+    $values = [];
+    foreach ($of as $name => $value) {
+        $flat = [];
+        $value = [$value];
+        array_walk_recursive($value, function ($one) use (&$flat) { $flat[] = (string) $one; });
+        $values[(string) $name] = $flat;
+    }
+    return (object) $values;
+}
+
+$headers = [];
+foreach ($_SERVER as $name => $value) {
+    if (str_starts_with($name, 'HTTP_')) {
+        $headers[strtolower(strtr(substr($name, 5), '_', '-'))] = $value;
+    }
+}
+
+header('Content-Type: application/json');
+header('X-Dispatched: ' . ($limited ? 'limited' : 'other'));
+echo json_encode([
+    'limited' => $limited,
+    'read' => $read,
+    'method' => $_SERVER['REQUEST_METHOD'],
+    'form' => values($_POST),
+    'query' => values($_GET),
+    'cookie' => values($_COOKIE),
+    'header' => values($headers),
+], JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES);

@@ -1,0 +1,56 @@
+"""The Django origin of the framework matrix: says how Django reads the request. Its server is that of `manage.py runserver`."""
+import sys
+
+import django
+from django.conf import settings
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.servers.basehttp import run
+from django.http import JsonResponse
+from django.urls import re_path
+from django.views.decorators.csrf import csrf_exempt
+
+settings.configure(
+    ALLOWED_HOSTS=["*"],
+    ROOT_URLCONF=__name__,
+    SECRET_KEY="of the framework matrix",
+    DEFAULT_CHARSET="utf-8",
+    USE_TZ=True,
+)
+django.setup()
+
+
+def values(of):
+    # What `of[name]` gives.
+    return {name: [of[name]] for name in of}
+
+
+def report(request, limited):
+    answer = JsonResponse(
+        {
+            "limited": limited,
+            "read": {"path": request.path},
+            "method": request.method,
+            "form": values(request.POST),
+            "query": values(request.GET),
+            "cookie": values(request.COOKIES),
+            "header": {name.lower(): [value] for name, value in request.headers.items()},
+        }
+    )
+    answer["X-Dispatched"] = "limited" if limited else "other"
+    return answer
+
+
+@csrf_exempt
+def limited(request):
+    return report(request, True)
+
+
+@csrf_exempt
+def other(request):
+    return report(request, False)
+
+
+urlpatterns = [re_path(r"^auth/sendOTP/?$", limited), re_path(r"", other)]
+
+host, port = sys.argv[1].rsplit(":", 1)
+run(host, int(port), WSGIHandler(), threading=True)

@@ -1,0 +1,41 @@
+"""The Flask origin of the framework matrix: says how Flask reads the request. Its server is Werkzeug's own."""
+import sys
+
+from flask import Flask, jsonify, request
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+app = Flask(__name__, static_folder=None)
+
+
+def values(of):
+    # What `of[name]` gives.
+    return {name: [of[name]] for name in of.keys()}
+
+
+def report(limited):
+    answer = jsonify(
+        limited=limited,
+        read={"path": request.path},
+        method=request.method,
+        form=values(request.form),
+        query=values(request.args),
+        cookie=values(request.cookies),
+        header={name.lower(): [value] for name, value in request.headers.items()},
+    )
+    answer.headers["X-Dispatched"] = "limited" if limited else "other"
+    return answer
+
+
+@app.route("/auth/sendOTP", methods=METHODS, strict_slashes=False)
+def limited():
+    return report(True)
+
+
+@app.errorhandler(404)
+@app.errorhandler(405)
+def other(_error):
+    return report(False)
+
+
+host, port = sys.argv[1].rsplit(":", 1)
+app.run(host, int(port), threaded=True)

@@ -1,0 +1,71 @@
+# The Rack origin of the framework matrix: says how Rack reads the request, on WEBrick or Puma.
+require 'json'
+require 'rack'
+
+LIMITED = '/auth/sendOTP'
+
+def flat(value)
+  case value
+  when Hash then value.values.flat_map { |one| flat(one) }
+  when Array then value.flat_map { |one| flat(one) }
+  else [text(value)]
+  end
+end
+
+def text(value)
+  value.to_s.dup.force_encoding('UTF-8').scrub
+end
+
+def values(of)
+  of.to_h { |name, value| [text(name), flat(value)] }
+rescue StandardError
+  {}
+end
+
+def attempt
+  yield
+rescue StandardError
+  {}
+end
+
+APP = lambda do |env|
+  request = Rack::Request.new(env)
+  path = request.path_info
+  # Rack::Builder's `map` and Rack::URLMap take slashes of the beginning together; Rails unescapes.
+  read = { 'path_info' => path, 'unescaped' => Rack::Utils.unescape_path(path), 'merged' => path.squeeze('/') }
+  limited = read.values.any? { |one| text(one).sub(%r{/+\z}, '') == LIMITED }
+  headers = env.select { |name, _| name.start_with?('HTTP_') }
+  headers = headers.to_h { |name, value| [name.delete_prefix('HTTP_').downcase.tr('_', '-'), value] }
+  body = JSON.generate(
+    limited: limited,
+    read: read.transform_values { |one| text(one) },
+    method: request.request_method,
+    form: values(attempt { request.POST }),
+    query: values(attempt { request.GET }),
+    cookie: values(attempt { request.cookies }),
+    header: values(headers)
+  )
+  names = { 'content-type' => 'application/json', 'x-dispatched' => limited ? 'limited' : 'other' }
+  names['content-length'] = body.bytesize.to_s
+  [200, names, [request.head? ? '' : body]]
+end
+
+host, port = ARGV[0].split(':')
+case ARGV[1]
+when 'puma'
+  require 'puma'
+  require 'puma/server'
+  server = Puma::Server.new(APP)
+  server.add_tcp_listener(host, port.to_i)
+  server.run.join
+else
+  require 'webrick'
+  begin
+    require 'rackup/handler/webrick'
+    handler = Rackup::Handler::WEBrick
+  rescue LoadError
+    require 'rack/handler/webrick'
+    handler = Rack::Handler::WEBrick
+  end
+  handler.run(APP, Host: host, Port: port.to_i, AccessLog: [], Logger: WEBrick::Log.new($stderr, WEBrick::Log::WARN))
+end

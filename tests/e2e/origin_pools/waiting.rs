@@ -1,0 +1,177 @@
+//! How requests wait for a place or a connection at a server: in the order in which they came, and as long as they may.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::*;
+
+/// An origin that takes one stream of HTTP/2 at a time and answers one for each permit that the test gives.
+struct OnDemand {
+    address: SocketAddr,
+    /// The paths that it was asked for.
+    asked: Arc<Mutex<Vec<String>>>,
+    answers: Arc<Semaphore>,
+}
+
+impl OnDemand {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = Self {
+            address: listener.local_addr().unwrap(),
+            asked: Arc::default(),
+            answers: Arc::new(Semaphore::new(0)),
+        };
+        let (asked, answers) = (Arc::clone(&origin.asked), Arc::clone(&origin.answers));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&asked), Arc::clone(&answers)));
+            }
+        });
+        origin
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn answer(&self, requests: usize) {
+        self.answers.add_permits(requests);
+    }
+
+    /// Waits until it was asked for so many.
+    async fn has(&self, requests: usize) {
+        eventually("it is asked", async || {
+            (self.asked().len() == requests).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn serve(
+    stream: tokio::net::TcpStream,
+    asked: Arc<Mutex<Vec<String>>>,
+    answers: Arc<Semaphore>,
+) {
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(1);
+    let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        asked.lock().unwrap().push(request.uri().path().to_owned());
+        let answers = Arc::clone(&answers);
+        tokio::spawn(async move {
+            answers.acquire().await.unwrap().forget();
+            // A stream that the gateway gave up is no failure of the test.
+            let _ = respond.send_response(Response::new(()), true);
+        });
+    }
+}
+
+/// A gateway before the origin, in whose queue there is room for all.
+async fn behind(origin: &OnDemand, bound: &str) -> Gateway {
+    let circuit = format!("{bound}, max_pending = 100, pending_timeout = \"1m\"");
+    Setup::new()
+        .servers("app", &[origin.address])
+        .origin_line(&format!("protocol = \"h2c\"\ncircuit = {{ {circuit} }}"))
+        .rules(PASS)
+        .start()
+        .await
+}
+
+/// Waits until so many requests wait.
+async fn pending(gateway: &Gateway, requests: usize) {
+    eventually("they wait", async || {
+        let status = gateway.status().await;
+        (status["origins"][0]["pending"] == requests).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_are_served_in_the_order_in_which_they_came() {
+    // Goal: what is freed goes to the request that has waited longest. Method: one request at a time; nine that came one after the other.
+    let origin = OnDemand::start().await;
+    let gateway = behind(&origin, "max_requests = 1").await;
+    // With an answer the gateway has heard how many streams there may be.
+    origin.answer(1);
+    assert_eq!(gateway.get("/0").await.status, 200);
+    let address = gateway.address();
+    let ask = |turn: usize| {
+        tokio::spawn(async move {
+            let mut client = Client::connect(address).await;
+            client.get(&format!("/{turn}")).await.status
+        })
+    };
+    let mut all = vec![ask(1)];
+    origin.has(2).await;
+    for turn in 2..10 {
+        all.push(ask(turn));
+        pending(&gateway, turn - 1).await;
+    }
+    for (answered, one) in all.into_iter().enumerate() {
+        origin.answer(1);
+        assert_eq!(one.await.unwrap(), 200, "{answered}");
+    }
+    let order: Vec<String> = (0..10).map(|turn| format!("/{turn}")).collect();
+    assert_eq!(origin.asked(), order);
+}
+
+#[tokio::test]
+async fn a_request_waits_for_a_connection_as_long_as_it_may() {
+    // Goal: a connection that comes late, but before `pending_timeout`, is early enough. Method: the only stream is taken for six seconds.
+    let origin = OnDemand::start().await;
+    let gateway = behind(&origin, "max_connections = 1").await;
+    origin.answer(1);
+    assert_eq!(gateway.get("/").await.status, 200);
+    let client = gateway.h2c().await;
+    let ask = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(get("/")).await.status })
+    };
+    let first = ask();
+    origin.has(2).await;
+    let second = ask();
+    pending(&gateway, 1).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert!(!second.is_finished());
+    origin.answer(2);
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
+    // Goal: a request that is refused a connection leaves its place while it waits for one, and it is one try in the end. Method: one
+    // connection with one stream, taken by a request that the origin holds; another waits until the first is answered.
+    let origin = OnDemand::start().await;
+    let gateway = behind(&origin, "max_connections = 1").await;
+    let client = gateway.h2c().await;
+    let ask = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(get("/")).await.status })
+    };
+    // With an answer the gateway has heard how many streams there may be.
+    origin.answer(1);
+    assert_eq!(ask().await.unwrap(), 200);
+    let first = ask();
+    origin.has(2).await;
+    let second = ask();
+    eventually("it waits, and not at the server", async || {
+        let status = gateway.status().await;
+        let origin = &status["origins"][0];
+        (origin["pending"] == 1 && origin["servers"][0]["in_flight"] == 1).then_some(())
+    })
+    .await;
+    origin.answer(2);
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
+    let tries = "sluicegate_origin_tries_total";
+    let metrics = eventually("all have ended", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum(tries, &[("outcome", "2xx")]) == 3.0).then_some(metrics)
+    })
+    .await;
+    assert_eq!(metrics.sum(tries, &[]), 3.0);
+}

@@ -1,0 +1,195 @@
+//! What strangers send before it is a request: a status where there can be one, few lines in the process log, and none of a library's.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::frames::{
+    END_HEADERS, END_STREAM, Fate, Frames, HEADERS, RST_STREAM, frame, get,
+};
+use crate::harness::*;
+
+const RESPOND: &str = "[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n";
+
+/// Lines that a test may not find: errors and warnings.
+fn complaints(gateway: &Gateway) -> Vec<String> {
+    let text = gateway.stderr();
+    let lines = text.lines();
+    lines
+        .filter(|line| line.contains("ERROR") || line.contains("WARN"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Lines about a client.
+fn notices(gateway: &Gateway) -> usize {
+    let text = gateway.stderr();
+    text.lines()
+        .filter(|line| line.contains("client 127.0.0.1:"))
+        .count()
+}
+
+/// The first message of a TLS client that takes an address for a name, RFC 6066 §3.
+fn hello_with_an_address() -> Vec<u8> {
+    let sized = |content: &[u8]| {
+        [
+            &u16::try_from(content.len()).unwrap().to_be_bytes()[..],
+            content,
+        ]
+        .concat()
+    };
+    let name = [&[0][..], &sized(b"127.0.0.1")].concat();
+    let extension = [&[0, 0][..], &sized(&sized(&name))].concat();
+    let hello = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &sized(&[0x13, 1]),
+        &[1, 0],
+        &sized(&extension),
+    ]
+    .concat();
+    let message = [&[1, 0][..], &sized(&hello)].concat();
+    [&[22, 3, 1][..], &sized(&message)].concat()
+}
+
+/// Sends bytes and waits for the end.
+async fn throw(gateway: &Gateway, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
+    // The gateway may have closed before all of it was sent.
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.shutdown().await;
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+}
+
+#[tokio::test]
+async fn garbage_writes_no_line_of_a_library() {
+    // Goal: a stranger fills no log. Method: garbage at every stage, forty times: to clear text, behind the preface of HTTP/2, to TLS, in
+    // place of a header of the PROXY protocol; the log has ten lines about it, with the address, and neither an error nor a warning.
+    let authority = Authority::new();
+    let pair = authority.server(&["a.test"]);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let hello = b"\x16\x03\x01\x00\x05hello";
+    let garbage: [&[u8]; 8] = [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"\0\0\0\0",
+        &[&preface[..], b"GET / HTTP/1.1\r\n\r\n"].concat(),
+        &[&preface[..], &[0xff; 100]].concat(),
+        preface,
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        hello,
+        &hello_with_an_address(),
+    ];
+    let clear = Setup::new().rules(RESPOND).start().await;
+    let announced = Setup::new()
+        .listener_line("proxy_protocol = \"required\"\nproxy_protocol_from = [\"127.0.0.0/8\"]")
+        .rules(RESPOND)
+        .start()
+        .await;
+    let secure = Setup::new()
+        .file("a.pem", &pair.certificate)
+        .file("a.key", &pair.key)
+        .listener_line("[listener.tls]\ncertificates = [{ cert_file = \"../a.pem\", key_file = \"../a.key\" }]")
+        .rules(RESPOND)
+        .start()
+        .await;
+    for gateway in [&clear, &announced, &secure] {
+        for _ in 0..6 {
+            for bytes in garbage {
+                throw(gateway, bytes).await;
+            }
+        }
+        assert_eq!(complaints(gateway), Vec::<String>::new());
+        let told = notices(gateway);
+        assert!((1..=10).contains(&told), "{told}: {}", gateway.stderr());
+    }
+    let by_http2 = TlsClients::of(&authority).offering(&["h2"]);
+    for _ in 0..3 {
+        // A client that offers HTTP/2 and then speaks HTTP/1.1.
+        let connected = by_http2.connect(secure.address(), "a.test").await;
+        drop(connected);
+    }
+    assert_eq!(complaints(&secure), Vec::<String>::new());
+    assert_eq!(
+        secure.admin(crate::harness::get("/healthz")).await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_http2_itself_ends_is_counted() {
+    // Goal: `sluicegate_http2_abuse_total` counts every connection that is shown out. Method: 2,000 streams, each reset behind its head
+    // and faster than they are accepted; and streams that break the protocol. The first ends by ENHANCE_YOUR_CALM of the h2 crate.
+    let gateway = Gateway::start(RESPOND).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let block = get(b"/", &[]);
+    let mut flood = Vec::new();
+    for stream in (0..2_000).map(|number| number * 2 + 1) {
+        flood.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &block));
+        flood.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    // The gateway may have closed before all of it was sent.
+    let _ = frames.try_write(&flood).await;
+    eventually("it is counted", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_http2_abuse_total", &[]) == 1.0).then_some(())
+    })
+    .await;
+    assert!(
+        gateway
+            .stderr()
+            .contains("client 127.0.0.1: its HTTP/2 connection is ended")
+    );
+    assert_eq!(complaints(&gateway), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_malformed_request_of_http2_gets_a_status() {
+    // Goal: no reset without a status, and a line in the access log; other streams go on. Method: heads that the h2 crate refuses, others
+    // that the proxy does, beside streams that are answered.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let broken = [
+        get(b"/?a=\"b\"", &[]),
+        get(b"/?a=<b>", &[]),
+        get(b"/a b", &[]),
+        get(b"/", &[(b"connection", b"close")]),
+        get(b"/", &[(b"te", b"gzip")]),
+        get(b"/", &[(b"x", b"1"), (b":path", b"/b")]),
+        get(
+            b"/",
+            &[(b"content-length", b"0"), (b"content-length", b"5")],
+        ),
+    ];
+    let mut stream = 1;
+    for block in &broken {
+        frames.request(stream, block).await;
+        assert_eq!(frames.fate(stream).await, Fate::Answered(400), "{stream}");
+        frames.request(stream + 2, &get(b"/", &[])).await;
+        assert_eq!(frames.fate(stream + 2).await, Fate::Answered(200));
+        stream += 4;
+    }
+    assert_eq!(origin.count(), broken.len());
+    let lines = gateway.access_lines(2 * broken.len()).await;
+    let refused = lines.iter().filter(|line| line["status"] == 400);
+    assert_eq!(refused.count(), broken.len());
+    assert_eq!(complaints(&gateway), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_config_map_is_swapped_without_a_warning() {
+    // Goal: what the watcher's library says of each swap is no news. Method: three swaps, as Kubernetes makes them.
+    let mut gateway = Setup::new()
+        .mounted_as_config_map()
+        .rules(RESPOND)
+        .start()
+        .await;
+    for status in [201, 202, 203] {
+        let generation = gateway.generation().await;
+        let rules = RESPOND.replace("200", &status.to_string());
+        gateway.write_rules(&rules, Writing::ConfigMap);
+        gateway.serves_after(generation).await;
+    }
+    assert_eq!(complaints(&gateway), Vec::<String>::new());
+}
