@@ -1,25 +1,42 @@
-//! Decides when the configuration is read again: at SIGHUP, and when something happens in the directory of one of its files.
+//! Decides when the configuration is read again: at SIGHUP, and when one of its files has changed.
 //!
 //! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
-//! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and that of what it leads to.
+//! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and those of the symbolic links on its way.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{info, warn};
-use notify::event::ModifyKind;
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use log::info;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use tokio::time::{Sleep, sleep};
 
 use crate::live::Live;
 
-/// How long the directory must be quiet before the file is read: an editor writes in several steps.
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(target_os = "linux")]
+use self::inotify::Watcher;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(not(target_os = "linux"))]
+use self::portable::Watcher;
+
+/// The time from a change to the look at the files: several files are often written one after the other.
 const SETTLE: Duration = Duration::from_millis(20);
+/// The least time between two reloads that changes of files cause.
+const REST: Duration = Duration::from_secs(1);
+/// The period of looks at the files where a directory cannot be watched.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// The number of symbolic links that are followed on the way to a file, as in Linux.
+const MAX_LINKS: usize = 40;
 
 /// The background service.
 pub struct Reloads {
@@ -38,47 +55,105 @@ impl Reloads {
 #[async_trait]
 impl BackgroundService for Reloads {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        // One pending event is enough: it means "look again".
-        let (events, mut changes) = mpsc::channel(1);
-        // The first look is for what changed before anybody watched.
-        let _ = events.try_send(());
-        let mut files = self.live.files();
-        let mut directories = directories_of(&files);
-        let mut watcher = watch(&directories, &files, events.clone());
-        let mut seen = self.live.version_at_start.clone();
+        let mut watch = Watch::new(&self.live);
+        // A change from before the watch began is looked for at once.
+        let mut due = Some(Box::pin(sleep(Duration::ZERO)));
+        let mut rest = Duration::ZERO;
         loop {
             tokio::select! {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
-                    seen = Version::of(&files);
+                    watch.seen = Version::of(&watch.files);
                     self.live.reload();
                 }
-                Some(()) = changes.recv() => {
-                    settle(&mut changes).await;
-                    let version = Version::of(&files);
-                    if version != seen {
-                        seen = version;
-                        self.live.reload();
-                    }
+                () = watch.changed() => {
+                    due.get_or_insert_with(|| Box::pin(sleep(SETTLE.max(rest))));
+                    continue;
+                }
+                () = elapsed(&mut due) => {
+                    due = None;
+                    let reloaded = watch.look(&self.live);
+                    rest = if reloaded { REST } else { Duration::ZERO };
                 }
                 _ = shutdown.changed() => return,
             }
-            let named = self.live.files();
-            let around = directories_of(&named);
-            if named != files || around != directories {
-                // The old watcher goes first, so that no directory is watched twice.
-                drop(watcher.take());
-                watcher = watch(&around, &named, events.clone());
-                if named != files {
-                    // A file that is named only now may have changed since it was read, so it is looked at once more.
-                    seen = Version::default();
-                }
-                (files, directories) = (named, around);
-                // What changed before the new watcher was there is looked for.
-                let _ = events.try_send(());
+            if watch.follow(&self.live) {
+                due = Some(Box::pin(sleep(rest)));
             }
         }
     }
+}
+
+/// Waits for the time that is `due`, for ever where none is.
+async fn elapsed(due: &mut Option<Pin<Box<Sleep>>>) {
+    match due {
+        Some(due) => due.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The files of the configuration in force, and the watch over them.
+struct Watch {
+    files: Vec<PathBuf>,
+    names: BTreeSet<Name>,
+    watcher: Watcher,
+    seen: Version,
+}
+
+impl Watch {
+    fn new(live: &Live) -> Self {
+        let files = live.files();
+        let names = names_of(&files);
+        Self {
+            watcher: Watcher::new(&names),
+            files,
+            names,
+            seen: live.version_at_start.clone(),
+        }
+    }
+
+    /// Completes when one of the names may have another content. Where not every directory can be watched, every second.
+    async fn changed(&mut self) {
+        if self.watcher.is_complete() {
+            self.watcher.changed().await;
+        } else {
+            let _ = tokio::time::timeout(LOOK_PERIOD, self.watcher.changed()).await;
+        }
+    }
+
+    /// Reloads `live` if a file has changed.
+    fn look(&mut self, live: &Live) -> bool {
+        let version = Version::of(&self.files);
+        if version == self.seen {
+            return false;
+        }
+        self.seen = version;
+        live.reload();
+        true
+    }
+
+    /// Watches the files that `live` names now. Returns true if they must be looked at again, since they may have changed unwatched.
+    fn follow(&mut self, live: &Live) -> bool {
+        let files = live.files();
+        let names = names_of(&files);
+        if files == self.files && names == self.names && !self.watcher.is_lost() {
+            return false;
+        }
+        if files != self.files {
+            // A file that is named only now may have changed since it was read.
+            self.seen = Version::default();
+        }
+        self.watcher.replace(&names);
+        (self.files, self.names) = (files, names);
+        true
+    }
+}
+
+/// A name in a directory: a file of the configuration, or a symbolic link on the way to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    directory: PathBuf,
+    name: OsString,
 }
 
 /// Tells two contents of the files apart without reading them; other files of their directories change too.
@@ -106,73 +181,91 @@ impl Version {
     }
 }
 
-/// Waits until no event came for [`SETTLE`], at most ten times as long.
-async fn settle(changes: &mut mpsc::Receiver<()>) {
-    for _ in 0..10 {
-        match tokio::time::timeout(SETTLE, changes.recv()).await {
-            Ok(Some(())) => {}
-            Ok(None) | Err(_) => return,
+/// Returns the names that lead to the files.
+fn names_of(files: &[PathBuf]) -> BTreeSet<Name> {
+    let mut names = BTreeSet::new();
+    for file in files {
+        let mut links = MAX_LINKS;
+        add_names(file, &mut links, &mut names);
+    }
+    names
+}
+
+/// Adds the last component of `path`, and every component that is a symbolic link with the names that lead to its target.
+fn add_names(path: &Path, links: &mut usize, names: &mut BTreeSet<Name>) {
+    let mut directory = PathBuf::from(if path.is_absolute() { "/" } else { "." });
+    let mut rest = path.components().peekable();
+    while let Some(component) = rest.next() {
+        let Component::Normal(name) = component else {
+            directory.push(component);
+            continue;
+        };
+        let here = directory.join(name);
+        let target = std::fs::read_link(&here).ok();
+        if target.is_some() || rest.peek().is_none() {
+            names.insert(Name {
+                directory: directory.clone(),
+                name: name.to_owned(),
+            });
         }
+        let Some(target) = target.filter(|_| *links > 0) else {
+            directory = here;
+            continue;
+        };
+        *links -= 1;
+        let whole = directory.join(target).join(rest.collect::<PathBuf>());
+        return add_names(&whole, links, names);
     }
 }
 
-/// Watches the `directories` for changes of `files`; without a watcher SIGHUP still works.
-fn watch(
-    directories: &[PathBuf],
-    files: &[PathBuf],
-    events: mpsc::Sender<()>,
-) -> Option<RecommendedWatcher> {
-    let watched = files.to_vec();
-    let notice = move |event: notify::Result<notify::Event>| match event {
-        Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
-        // A log that lies beside the file is written to all the time.
-        Ok(event)
-            if matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)))
-                && !concerns(&event, &watched) => {}
-        // A full channel already says "look again".
-        Ok(_) => drop(events.try_send(())),
-        Err(failure) => warn!("watching the configuration: {failure}"),
-    };
-    let told = |what: &dyn std::fmt::Display, failure: &notify::Error| {
-        warn!("{what} cannot be watched, only SIGHUP reloads: {failure}");
-    };
-    let mut watcher = notify::recommended_watcher(notice)
-        .inspect_err(|failure| told(&"the configuration", failure))
-        .ok()?;
-    for directory in directories {
-        // The other directories are watched all the same.
-        if let Err(failure) = watcher.watch(directory, RecursiveMode::NonRecursive) {
-            told(&directory.display(), &failure);
-        }
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(path: &Path, root: &Path) -> Vec<String> {
+        let shown = |name: &Name| {
+            let path = name.directory.join(&name.name);
+            path.strip_prefix(root).unwrap().display().to_string()
+        };
+        names_of(&[path.to_owned()]).iter().map(shown).collect()
     }
-    Some(watcher)
-}
 
-/// Whether what was written may be one of the files: a symbolic link may lead to any other.
-fn concerns(event: &notify::Event, files: &[PathBuf]) -> bool {
-    files.iter().any(|file| {
-        let named = |path: &PathBuf| path.file_name() == file.file_name();
-        event.paths.iter().any(named) || file.is_symlink()
-    })
-}
+    #[test]
+    fn every_symbolic_link_on_the_way_is_a_name() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("map/..1")).unwrap();
+        std::fs::write(root.join("map/..1/gateway.toml"), "").unwrap();
+        symlink("..1", root.join("map/..data")).unwrap();
+        symlink("..data/gateway.toml", root.join("map/gateway.toml")).unwrap();
+        symlink("map", root.join("current")).unwrap();
+        let found = names(&root.join("current/gateway.toml"), &root);
+        let expected = [
+            "current",
+            "map/..1/gateway.toml",
+            "map/..data",
+            "map/gateway.toml",
+        ];
+        assert_eq!(
+            found.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+            BTreeSet::from(expected)
+        );
+    }
 
-/// The directories that hold the files, and those that hold what symbolic links among them lead to.
-fn directories_of(files: &[PathBuf]) -> Vec<PathBuf> {
-    let mut all: Vec<_> = files.iter().map(|file| directory_of(file)).collect();
-    let elsewhere = files.iter().filter_map(|file| {
-        let target = directory_of(&file.canonicalize().ok()?);
-        let own = directory_of(file).canonicalize().ok()?;
-        (target != own).then_some(target)
-    });
-    all.extend(elsewhere);
-    all.sort();
-    all.dedup();
-    all
-}
+    #[test]
+    fn a_loop_of_symbolic_links_ends() {
+        let root = tempfile::tempdir().unwrap();
+        symlink("b", root.path().join("a")).unwrap();
+        symlink("a", root.path().join("b")).unwrap();
+        assert_eq!(names_of(&[root.path().join("a")]).len(), 2);
+    }
 
-fn directory_of(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
+    #[test]
+    fn a_file_that_is_not_there_has_a_name() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        assert_eq!(names(&root.join("none.toml"), &root), ["none.toml"]);
     }
 }
