@@ -492,29 +492,6 @@ impl Gateway {
         .await;
     }
 
-    /// Resident memory in bytes.
-    pub fn resident_bytes(&self) -> u64 {
-        let statm = fs::read_to_string(format!("/proc/{}/statm", self.process.id())).unwrap();
-        let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * 4096
-    }
-
-    /// How often its threads have called `write`, those apart that write the log: sockets take `send`, so these are threads that wake
-    /// one another, or themselves.
-    pub fn wakes(&self) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
-        let calls = tasks.filter_map(|task| {
-            let task = task.unwrap().path();
-            // A thread may have ended since it was listed.
-            let name = fs::read_to_string(task.join("comm")).ok()?;
-            let counts = fs::read_to_string(task.join("io")).ok()?;
-            let writes = counts.lines().find_map(|line| line.strip_prefix("syscw: "));
-            let writes: u64 = writes.unwrap().parse().unwrap();
-            (!name.starts_with("access-log")).then_some(writes)
-        });
-        calls.sum()
-    }
-
     // ── the access log ──
 
     /// The lines of the access log so far, parsed, in no certain order: each worker thread collects its own.

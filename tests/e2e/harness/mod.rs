@@ -17,6 +17,7 @@ mod origin;
 mod ports;
 mod raw;
 mod redis;
+mod resources;
 mod setup;
 mod tls;
 mod turnstile;
