@@ -69,4 +69,5 @@ mod tiers;
 mod tls;
 mod tokens;
 mod upgrade;
+mod watching;
 mod wire;

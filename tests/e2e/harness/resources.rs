@@ -27,4 +27,18 @@ impl Gateway {
         });
         calls.sum()
     }
+
+    /// The number of times that its threads went to sleep.
+    pub fn context_switches(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+        let switches = tasks.filter_map(|task| {
+            // A thread may have ended since it was listed.
+            let status = fs::read_to_string(task.unwrap().path().join("status")).ok()?;
+            let count = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            count?.trim().parse::<u64>().ok()
+        });
+        switches.sum()
+    }
 }
