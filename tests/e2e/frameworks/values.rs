@@ -159,6 +159,22 @@ async fn try_spelling(
     }
 }
 
+/// Uses up the two requests of the key and those of a repeated one, in a form and in a query.
+async fn use_up_form_and_query(gateway: &Gateway) {
+    use_up(
+        gateway,
+        || form("user_id=R".into()),
+        || form("user_id=a&user_id=R".into()),
+    )
+    .await;
+    use_up(
+        gateway,
+        || get("/query?user_id=R"),
+        || get("/query?user_id=a&user_id=R"),
+    )
+    .await;
+}
+
 mod names {
     use super::*;
 
@@ -169,18 +185,7 @@ mod names {
         // before and behind a fresh plain value, in a form, a query and a multipart form.
         let server = framework.start().await;
         let gateway = before(server.address()).await;
-        use_up(
-            &gateway,
-            || form("user_id=R".into()),
-            || form("user_id=a&user_id=R".into()),
-        )
-        .await;
-        use_up(
-            &gateway,
-            || get("/query?user_id=R"),
-            || get("/query?user_id=a&user_id=R"),
-        )
-        .await;
+        use_up_form_and_query(&gateway).await;
         let mut fresh = 0;
         for name in NAMES {
             fresh += 1;
@@ -275,18 +280,7 @@ mod sources {
         // key and the limited one at the other, after both kinds are used up; equal values pass.
         let server = framework.start().await;
         let gateway = before(server.address()).await;
-        use_up(
-            &gateway,
-            || form("user_id=R".into()),
-            || form("user_id=a&user_id=R".into()),
-        )
-        .await;
-        use_up(
-            &gateway,
-            || get("/query?user_id=R"),
-            || get("/query?user_id=a&user_id=R"),
-        )
-        .await;
+        use_up_form_and_query(&gateway).await;
         let typed = |target: &str, kind: &str, body: &str| {
             post(target)
                 .header("content-type", kind)
