@@ -19,7 +19,7 @@ use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::live::Live;
-use crate::record::{Disposition, Outcome, RequestId};
+use crate::record::{Outcome, RequestId};
 use crate::response::{Problem, Rule};
 
 /// What is read next from a connection.
@@ -203,34 +203,16 @@ impl Connection {
         let written = self.stream.write_within(&answer, patience).await;
         let peer = super::peer_address(&*self.stream);
         live.record(&Outcome {
-            arrived,
-            request_id,
-            trace: None,
             client: peer.map(|peer| self.client(peer, live)),
             peer,
             secured: secured.as_deref(),
             method,
-            host: b"",
             target,
-            protocol: "HTTP/1.1",
-            route: None,
-            verdict: None,
-            list: None,
-            beside: None,
-            gaps: &[],
-            barred: None,
-            key: None,
-            key_values: &[],
-            disposition: Disposition::Rejected,
             status: written.map_or(0, |()| problem.status().as_u16()),
-            bytes_received: 0,
             bytes_sent: body.len() as u64,
             total: clock::since(arrived),
-            decision: Duration::ZERO,
-            cache: None,
-            origin: None,
-            failure: None,
             reason: Some(problem.detail()),
+            ..Outcome::rejected(arrived, request_id, "HTTP/1.1")
         });
         self.linger().await;
     }

@@ -34,7 +34,7 @@ use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
 use crate::live::Live;
-use crate::record::{Disposition, Outcome, RequestId};
+use crate::record::{Outcome, RequestId};
 use crate::response::{Problem, Rule};
 
 tokio::task_local! {
@@ -125,36 +125,14 @@ impl FrameWatch for Arc<Account> {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let client = |peer| identify(peer, &HeaderMap::new(), &self.live.snapshot().rules.client);
+        // The h2 crate keeps nothing of a request that it refuses.
         self.live.record(&Outcome {
-            arrived,
-            request_id,
-            trace: None,
             client: self.peer.map(|peer| client(peer).address),
             peer: self.peer,
             secured: self.secured.as_deref(),
-            // The h2 crate keeps nothing of a request that it refuses.
-            method: b"",
-            host: b"",
-            target: b"",
-            protocol: "HTTP/2",
-            route: None,
-            verdict: None,
-            list: None,
-            beside: None,
-            gaps: &[],
-            barred: None,
-            disposition: Disposition::Rejected,
             status: Problem::BadRequest(Rule::Http2).status().as_u16(),
-            bytes_received: 0,
-            bytes_sent: 0,
-            total: Duration::ZERO,
-            decision: Duration::ZERO,
-            cache: None,
-            origin: None,
-            failure: None,
-            key: None,
-            key_values: &[],
             reason: Some(Rule::Http2.detail()),
+            ..Outcome::rejected(arrived, request_id, "HTTP/2")
         });
         request_id.text().to_string()
     }

@@ -75,6 +75,41 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
+    /// Returns the outcome of a request that was rejected before its head was understood.
+    #[must_use]
+    pub fn rejected(arrived: Timestamp, request_id: RequestId, protocol: &'static str) -> Self {
+        Self {
+            arrived,
+            request_id,
+            trace: None,
+            client: None,
+            peer: None,
+            secured: None,
+            method: b"",
+            host: b"",
+            target: b"",
+            protocol,
+            route: None,
+            verdict: None,
+            list: None,
+            beside: None,
+            gaps: &[],
+            barred: None,
+            key: None,
+            key_values: &[],
+            disposition: Disposition::Rejected,
+            status: 0,
+            bytes_received: 0,
+            bytes_sent: 0,
+            total: Duration::ZERO,
+            decision: Duration::ZERO,
+            cache: None,
+            origin: None,
+            failure: None,
+            reason: None,
+        }
+    }
+
     /// The index on the route of the limit that the ask of the verdict at `ask` is about.
     pub(super) fn limit_of(&self, ask: usize) -> Option<usize> {
         match self.beside {
