@@ -271,6 +271,10 @@ pub const STORE_QUEUE: usize = 1024;
 /// meanwhile does not wait behind them for longer than a millisecond or two.
 pub const STORE_BATCH: usize = 128;
 
+/// Other gateways of a fleet that each remembers by name, some 50 bytes each. A larger fleet is counted by the store alone, so a lost
+/// set of members shrinks it until all have written again, within two seconds.
+pub const STORE_MEMBERS: usize = 1024;
+
 /// Ways that one call of the store follows: to where a slot has moved, from there to where it is asked for, and once more with the whole
 /// script. More is a Cluster in disorder: the call comes to nothing.
 pub const STORE_WAYS: usize = 4;

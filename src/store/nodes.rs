@@ -1,60 +1,93 @@
 //! Counts the gateways of the fleet, by their heartbeats in the store: N of limit/N.
 //!
-//! Every second each node writes its name into a set under the store's time, forgets those not seen for 5 s, and learns how many are
-//! left. In a Cluster every master has such a set, since any of them may be away; the largest says how many there are. While the store is
-//! away the last number holds: a node that cannot see the others takes its share, not the whole.
+//! Every second each node writes its name into a set under the store's time, and reads who else has. The set has no time to live, so a
+//! full store does not evict it before the counters; members that were not heard for 5 s are removed from it. In a Cluster every master
+//! has such a set, since any of them may be away; a member of any counts.
+//!
+//! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each node remembers the members by itself, and
+//! forgets one only when it was silent for [`GONE`] while this node heard the store. After a pause in which this node heard no store
+//! at all, the others have [`RETURN`] to come back. While the store is away the last number holds: a node that cannot see the others
+//! takes its share, not the whole.
+//!
+//! # Limits
+//! A node remembers [`STORE_MEMBERS`] others; of a larger fleet it counts as many as the store says that there are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
 use super::script::Reply;
+use crate::bounds::STORE_MEMBERS;
 
 /// How often a node says that it lives.
 pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// A node not heard of for this is gone: it missed four beats.
 pub(super) const GONE: Duration = Duration::from_secs(5);
+/// How long the others may take to come back to a store that was away: longer than the pauses between two tries to connect.
+const RETURN: Duration = Duration::from_secs(10);
+/// A pause between two answers for which this node was cut off from the store itself.
+const DEAF: Duration = Duration::from_secs(3);
 
-/// One heartbeat. KEYS: the set; ARGV: the node's name, [`GONE`] in milliseconds. Answers the store's time, in seconds and microseconds
-/// of that second, and how many nodes there are. Being a write, it also finds out whether the store takes any.
+/// One heartbeat. KEYS: the set; ARGV: the node's name, [`GONE`] in milliseconds, how many members are read. Answers the store's time, in
+/// seconds and microseconds of that second, how many members there are, and of the latest ones the names, each with its age in
+/// milliseconds. Being a write, it also finds out whether the store takes any.
 pub(super) const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. (now - ARGV[2]))
-redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
-return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]) }
+local members = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[3] - 1, 'WITHSCORES')
+for index = 2, #members, 2 do members[index] = math.max(now - members[index], 0) end
+return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), members }
 ";
 
 /// What one heartbeat brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Beat {
     /// The store's time.
     pub(super) time: Timestamp,
-    /// Nodes that it has heard of.
-    pub(super) nodes: u32,
+    /// Members that the store has heard of lately.
+    count: u32,
+    /// The latest of them, and how long ago the store heard each.
+    members: Vec<(Member, Duration)>,
 }
+
+/// A node, by the number that its name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Member(u64);
 
 /// How many nodes there are.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// This one's name: random, for a process.
-    pub(super) name: String,
-    heard: Mutex<BTreeMap<String, Heard>>,
+    me: Member,
+    heard: Mutex<Heard>,
     count: AtomicU32,
 }
 
-/// What one server said, and when.
-#[derive(Clone, Copy, Debug)]
+/// Who was heard, and when.
+#[derive(Clone, Debug, Default)]
 struct Heard {
-    nodes: u32,
-    at: Timestamp,
+    members: BTreeMap<Member, Timestamp>,
+    /// When the store last answered.
+    last: Option<Timestamp>,
+    /// Nobody is forgotten before.
+    patient_until: Option<Timestamp>,
 }
 
 impl Beat {
+    /// The arguments of a heartbeat of this node.
+    pub(super) fn arguments(nodes: &Nodes) -> Vec<Vec<u8>> {
+        let words = [
+            nodes.name(),
+            GONE.as_millis().to_string(),
+            STORE_MEMBERS.to_string(),
+        ];
+        words.map(String::into_bytes).to_vec()
+    }
+
     /// Reads the script's answer.
     pub(super) fn read(reply: &Reply) -> Option<Self> {
         let Reply::Rows(fields) = reply else {
@@ -63,55 +96,113 @@ impl Beat {
         let [
             Reply::Integer(seconds),
             Reply::Integer(micros),
-            Reply::Integer(nodes),
+            Reply::Integer(count),
+            Reply::Rows(members),
         ] = &fields[..]
         else {
             return None;
         };
         let micros = Duration::from_micros(u64::try_from(*micros).ok()?);
         let seconds = Timestamp::from_secs(u64::try_from(*seconds).ok()?);
+        let known = members.chunks_exact(2).take(STORE_MEMBERS);
         Some(Self {
             time: seconds.saturating_add(micros),
-            nodes: u32::try_from(*nodes).ok()?,
+            count: u32::try_from(*count).ok()?,
+            // What no gateway writes is nobody.
+            members: known.filter_map(member).collect(),
         })
     }
+}
+
+/// A name and an age in milliseconds.
+fn member(pair: &[Reply]) -> Option<(Member, Duration)> {
+    let [Reply::Bytes(name), Reply::Integer(age)] = pair else {
+        return None;
+    };
+    let number = u64::from_str_radix(str::from_utf8(name).ok()?, 16).ok()?;
+    let age = Duration::from_millis(u64::try_from(*age).ok()?);
+    Some((Member(number), age))
 }
 
 impl Nodes {
     /// Nobody but this node is known.
     pub(super) fn alone() -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-        Self::of(format!("{random:016x}"), 1)
+        Self::of(Member(random), Heard::default())
     }
 
-    /// As many as these, of whom nothing else is known.
+    /// The same node and whom it knows, before it has heard anybody at another store.
     pub(super) fn known(&self) -> Self {
-        Self::of(self.name.clone(), self.count())
+        let heard = Heard {
+            last: None,
+            ..self.lock().clone()
+        };
+        let known = Self::of(self.me, heard);
+        // Relaxed: a number by itself, here and below.
+        known.count.store(self.count(), Ordering::Relaxed);
+        known
     }
 
-    fn of(name: String, count: u32) -> Self {
+    fn of(me: Member, heard: Heard) -> Self {
         Self {
-            name,
-            heard: Mutex::default(),
-            count: AtomicU32::new(count),
+            me,
+            heard: Mutex::new(heard),
+            count: AtomicU32::new(1),
         }
+    }
+
+    /// This node's name: random, for a process.
+    pub(super) fn name(&self) -> String {
+        format!("{:016x}", self.me.0)
     }
 
     /// How many there are, this one included; at least 1.
     pub(super) fn count(&self) -> u32 {
-        // Relaxed: a number by itself.
         self.count.load(Ordering::Relaxed)
     }
 
-    /// `server` has heard of so many.
-    pub(super) fn hear(&self, server: &str, nodes: u32, now: Timestamp) {
+    /// A server answered `beat` at `now`.
+    pub(super) fn hear(&self, beat: &Beat, now: Timestamp) {
+        let mut heard = self.lock();
+        heard.take_in(self.me, beat, now);
+        let known = u32::try_from(heard.members.len()).unwrap_or(u32::MAX);
+        // A fleet that is too large to be remembered has the store's number.
+        let told = match beat.members.len() < STORE_MEMBERS {
+            true => 1,
+            false => beat.count,
+        };
+        self.count.store(known.max(told), Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Heard> {
         // Entries are whole, so a poisoned lock still holds some.
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.insert(server.to_owned(), Heard { nodes, at: now });
-        heard.retain(|_, heard| now.saturating_since(heard.at) <= GONE);
-        let most = heard.values().map(|heard| heard.nodes).max();
-        self.count
-            .store(most.unwrap_or(1).max(1), Ordering::Relaxed);
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Heard {
+    fn take_in(&mut self, me: Member, beat: &Beat, now: Timestamp) {
+        let was_deaf = |last| now.saturating_since(last) > DEAF;
+        if self.last.is_none_or(was_deaf) {
+            self.patient_until = Some(now.saturating_add(RETURN));
+        }
+        self.last = Some(now);
+        for (member, age) in &beat.members {
+            self.heard_of(*member, now.saturating_sub(*age));
+        }
+        self.heard_of(me, now);
+        if self.patient_until.is_none_or(|until| until <= now) {
+            self.members
+                .retain(|_, heard| now.saturating_since(*heard) <= GONE);
+        }
+    }
+
+    fn heard_of(&mut self, member: Member, at: Timestamp) {
+        if let Some(heard) = self.members.get_mut(&member) {
+            *heard = at.max(*heard);
+        } else if self.members.len() < STORE_MEMBERS {
+            self.members.insert(member, at);
+        }
     }
 }
 
@@ -123,28 +214,87 @@ mod tests {
         Timestamp::from_secs(1_800_000_000 + seconds)
     }
 
-    /// Goal: a cut to some masters of a Cluster does not shrink the fleet, and one to all leaves the last number. Method: two servers,
-    /// of which one falls silent.
-    #[test]
-    fn the_largest_of_what_was_heard_lately_counts() {
-        let nodes = Nodes::alone();
-        assert_eq!(nodes.count(), 1);
-        nodes.hear("one", 3, at(0));
-        nodes.hear("two", 2, at(1));
-        assert_eq!(nodes.count(), 3);
-        nodes.hear("two", 2, at(6));
-        assert_eq!(nodes.count(), 2);
-        assert_eq!(nodes.count(), 2, "silence changes nothing");
+    fn beat(members: &[u64]) -> Beat {
+        let members = members.iter();
+        Beat {
+            time: at(0),
+            count: u32::try_from(members.len()).unwrap(),
+            members: members
+                .map(|name| (Member(*name), Duration::ZERO))
+                .collect(),
+        }
     }
 
-    /// Goal: limit/N never divides by nothing. Method: a store that has heard of nobody.
+    fn first() -> Nodes {
+        Nodes::of(Member(1), Heard::default())
+    }
+
+    /// What the node counts while each second brings this.
+    fn counts(nodes: &Nodes, seconds: std::ops::Range<u64>, members: &[u64]) -> Vec<u32> {
+        let mut counts = Vec::new();
+        for second in seconds {
+            nodes.hear(&beat(members), at(second));
+            counts.push(nodes.count());
+        }
+        counts
+    }
+
+    /// Goal: a set that is lost shrinks nobody's count, and who is silent for the timeout is gone. Method: three members, then a set with
+    /// this node alone, for longer and longer.
     #[test]
-    fn there_is_always_one() {
-        let nodes = Nodes::alone();
-        nodes.hear("one", 0, at(0));
+    fn a_member_is_gone_when_it_was_silent_for_the_timeout() {
+        let nodes = first();
+        assert_eq!(counts(&nodes, 0..12, &[1, 2, 3]), [3; 12]);
+        assert_eq!(counts(&nodes, 12..17, &[1]), [3; 5]);
+        assert_eq!(counts(&nodes, 17..18, &[1]), [1]);
+        assert_eq!(counts(&nodes, 18..20, &[1, 3]), [2; 2]);
+    }
+
+    /// Goal: nobody is counted out for what this node could not hear. Method: a pause of a minute without any answer, after which one comes
+    /// back late, one not at all.
+    #[test]
+    fn after_a_pause_the_others_have_time_to_come_back() {
+        let nodes = first();
+        assert_eq!(counts(&nodes, 0..12, &[1, 2, 3]), [3; 12]);
+        assert_eq!(nodes.count(), 3, "silence changes nothing");
+        assert_eq!(counts(&nodes, 72..80, &[1]), [3; 8]);
+        assert_eq!(counts(&nodes, 80..82, &[1, 2]), [3; 2]);
+        assert_eq!(counts(&nodes, 82..84, &[1, 2]), [2; 2]);
+    }
+
+    /// Goal: a reload that moves to another store does not forget the fleet. Method: the other one has heard of this node alone.
+    #[test]
+    fn whom_a_node_knows_goes_along_to_another_store() {
+        let nodes = first();
+        assert_eq!(counts(&nodes, 0..12, &[1, 2, 3]), [3; 12]);
+        let moved = nodes.known();
+        assert_eq!((moved.count(), moved.name()), (3, nodes.name()));
+        assert_eq!(counts(&moved, 12..22, &[1]), [3; 10]);
+        assert_eq!(counts(&moved, 22..23, &[1]), [1]);
+    }
+
+    /// Goal: limit/N never divides by nothing, names that no gateway has are nobody, and memory is bounded. Method: answers of each kind.
+    #[test]
+    fn there_is_always_one_and_never_too_many() {
+        let nodes = first();
+        nodes.hear(&beat(&[]), at(0));
         assert_eq!(nodes.count(), 1);
-        let numbers = [-1, 0, 1].map(Reply::Integer);
+        let name = |name: &str| [Reply::Bytes(name.into()), Reply::Integer(5)];
+        let rows = [name("stranger"), name("000000000000000a")].concat();
+        let numbers = [7, 8, 2].map(Reply::Integer);
+        let reply = Reply::Rows([&numbers[..], &[Reply::Rows(rows)]].concat());
+        let read = Beat::read(&reply).unwrap();
+        assert_eq!(read.members, [(Member(10), Duration::from_millis(5))]);
         assert_eq!(Beat::read(&Reply::Rows(numbers.to_vec())), None);
         assert_eq!(Beat::read(&Reply::Nil), None);
+
+        let many: Vec<u64> = (0..STORE_MEMBERS as u64).collect();
+        let larger = Beat {
+            count: 5_000,
+            ..beat(&many)
+        };
+        nodes.hear(&larger, at(1));
+        assert_eq!(nodes.count(), 5_000);
+        assert_eq!(nodes.lock().members.len(), STORE_MEMBERS);
     }
 }

@@ -30,7 +30,7 @@ use crate::clock;
 use crate::config::rules::{HostPort, Login, StorePlace, StoreRules, Topology};
 use crate::record::LinkEvent;
 use crate::store::breaker::{Backoff, Breaker, Effect, Permit, jittered};
-use crate::store::nodes::{self, BEAT, Beat, GONE};
+use crate::store::nodes::{self, BEAT, Beat};
 use crate::store::script::{Call, Reply};
 
 /// Beats between two questions to Sentinels whether the master is still the same: ten seconds.
@@ -295,10 +295,7 @@ impl Line {
         };
         let call = Call {
             keys: vec![key.into_bytes()],
-            args: vec![
-                self.shared.nodes.name.clone().into_bytes(),
-                GONE.as_millis().to_string().into_bytes(),
-            ],
+            args: Beat::arguments(&self.shared.nodes),
         };
         let (sent, wall) = (clock::now(), clock::wall());
         let deadline = clock::deadline(self.rules.timeout);
@@ -322,9 +319,8 @@ impl Line {
         // Half of the way there and back is the best guess at when the store read its clock.
         let then = wall.saturating_add(clock::between(sent, now) / 2);
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
-        let mut condition = self.lock();
-        condition.ahead_micros = i64::try_from(ahead / 1_000).ok();
-        self.shared.nodes.hear(&condition.address, beat.nodes, now);
+        self.lock().ahead_micros = i64::try_from(ahead / 1_000).ok();
+        self.shared.nodes.hear(&beat, now);
         Ok(())
     }
 

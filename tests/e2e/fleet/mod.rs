@@ -1,6 +1,7 @@
 //! Several gateways that share a store.
 
 mod cluster;
+mod members;
 mod moved;
 mod outage;
 mod shared;
@@ -147,14 +148,16 @@ fn count(statuses: &[u16], status: u16) -> usize {
 
 /// How often the server ran scripts of gateways, by its own count.
 fn scripts_run(redis: &Redis) -> u64 {
+    calls(redis, "evalsha") + calls(redis, "eval")
+}
+
+/// How often the server ran a command, by its own count; those of scripts included.
+fn calls(redis: &Redis, name: &str) -> u64 {
     let info = redis.command(&["INFO", "commandstats"]);
     let info = info.as_str().unwrap();
-    let calls = |name: &str| {
-        let line = info
-            .lines()
-            .find(|line| line.starts_with(&format!("cmdstat_{name}:calls=")));
-        let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
-        calls.map_or(0, |calls| calls.parse().unwrap())
-    };
-    calls("evalsha") + calls("eval")
+    let line = info
+        .lines()
+        .find(|line| line.starts_with(&format!("cmdstat_{name}:calls=")));
+    let calls = line.and_then(|line| line.split(['=', ',']).nth(1));
+    calls.map_or(0, |calls| calls.parse().unwrap())
 }

@@ -4,12 +4,12 @@ use super::shared::fleet_at;
 use super::*;
 
 /// What `[store]` says where it is to be lost.
-fn short(redis: &Redis) -> String {
+pub(super) fn short(redis: &Redis) -> String {
     format!("{}\ntimeout = \"1s\"", at(redis))
 }
 
 /// Waits until every gateway knows of all.
-async fn acquainted(fleet: &Fleet) {
+pub(super) async fn acquainted(fleet: &Fleet) {
     let nodes = fleet.nodes.len();
     eventually("the gateways know of each other", async || {
         for node in &fleet.nodes {
@@ -22,7 +22,7 @@ async fn acquainted(fleet: &Fleet) {
 }
 
 /// Waits until the store decides again at every gateway, by requests of somebody else.
-async fn decides_again(fleet: &Fleet) {
+pub(super) async fn decides_again(fleet: &Fleet) {
     for node in &fleet.nodes {
         let by_store = async || {
             let metrics = node.metrics().await;
@@ -38,7 +38,7 @@ async fn decides_again(fleet: &Fleet) {
 }
 
 /// A limit under test, and one for who finds out whether the store is there.
-fn rules(lines: &str) -> String {
+pub(super) fn rules(lines: &str) -> String {
     let other = "[limit.other]\nkey = \"global\"\nstore = \"shared-strict\"\nrates = [\"1000000 per 1h\"]\n\
         on_store_failure = \"open\"\n";
     strict("a", lines) + &route("/a", "\"a\"") + other + &route("/other", "\"other\"")
