@@ -1,21 +1,106 @@
-//! Starts the process log: what is written to the standard error, and what of the libraries is left out.
+//! Starts the process log: what is written to the standard error, and in which format.
+//!
+//! `tracing` carries the lines of the gateway, and those of libraries that use it; `tracing-log` adds the lines of Pingora and of other
+//! libraries that use `log`. Two variables of the environment decide: `SLUICEGATE_LOG` the levels ([`levels`]), `SLUICEGATE_LOG_FORMAT`
+//! the format of a line ([`line`]).
+//!
+//! The format is a variable, and not a key of the file, since lines are written before the file is read, and because of the file where it
+//! is wrong. It is not an option either: it belongs to the place where the process runs, as the level does, and both are set in the same
+//! place of a unit, a container or a shell.
+//!
+//! # Errors
+//! A variable that cannot be read ends the start: an operator who asked for JSON would otherwise get lines that the collector drops.
 
-/// The level of each source, unless `SLUICEGATE_LOG` says otherwise.
-///
-/// What a client does wrong is told in the gateway's own words, rarely and with the address (`record::Notices`), and what becomes of a
-/// request is in the access log. The libraries tell both too, as errors, once for each time that a stranger pleases:
-/// - `pingora_core::apps` and `::protocols`: every handshake of HTTP/2 that fails, every answer that a client does not take.
-/// - `pingora_proxy`: every request that breaks off. What the gateway itself did wrong `gateway` tells.
-/// - `pingora_core::connectors`: idle connections to origins that are wanted just while they are being looked at, which costs a new
-///   connection and nobody anything else, and such that are closed, without a word whose they were.
-/// - `rustls`: alerts, and names that are none, of every client that pleases. Why a handshake failed is told, with the address.
-/// - `notify`: every directory that goes, as one does whenever Kubernetes swaps a config map. `config::watch` tells what cannot be watched.
-const LEVELS: &str = "info,pingora=warn,pingora_core=warn,pingora_core::apps=off,pingora_core::protocols=off,\
-                      pingora_core::connectors=off,pingora_proxy=off,rustls=off,notify=off";
+mod levels;
+mod line;
 
-/// Logs to the standard error; `SLUICEGATE_LOG` sets the level, `info` unless told.
-pub(super) fn start() {
-    let environment = env_logger::Env::new().filter_or("SLUICEGATE_LOG", LEVELS);
-    // Only fails when a logger is installed already, which then logs.
-    let _ = env_logger::Builder::from_env(environment).try_init();
+use std::fmt::Display;
+use std::io;
+
+use tracing::Level;
+use tracing_log::{AsLog, LogTracer};
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+
+use self::levels::BadLevels;
+use self::line::{Format, Line, json};
+use super::tell;
+
+const LEVELS: &str = "SLUICEGATE_LOG";
+const FORMAT: &str = "SLUICEGATE_LOG_FORMAT";
+
+/// The process log of a command that serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcessLog {
+    format: Format,
+}
+
+/// A variable that does not say what to log.
+#[derive(Debug)]
+pub(super) enum BadLog {
+    Levels(BadLevels),
+    Format(String),
+}
+
+impl Display for BadLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Levels(cause) => write!(f, "{LEVELS}: {cause}"),
+            Self::Format(got) => write!(
+                f,
+                "{FORMAT}: {got:?} is no format; write \"text\" or \"json\""
+            ),
+        }
+    }
+}
+
+impl ProcessLog {
+    /// Sends the lines of the process to the standard error, as the environment says.
+    ///
+    /// # Errors
+    /// When one of the variables cannot be read.
+    pub(super) fn start() -> Result<Self, BadLog> {
+        let format = match variable(FORMAT).as_deref() {
+            None | Some("text") => Format::Text,
+            Some("json") => Format::Json,
+            Some(other) => return Err(BadLog::Format(other.to_owned())),
+        };
+        let asked = variable(LEVELS).unwrap_or_default();
+        let levels = levels::directives(&asked).map_err(BadLog::Levels)?;
+        install(levels, format);
+        Ok(Self { format })
+    }
+
+    /// Writes a report for the operator, whatever the levels: several lines of text, or one of JSON.
+    pub(super) fn tell(self, level: Level, report: &dyn Display) {
+        match self.format {
+            Format::Text => tell(report),
+            Format::Json => tell(&json(level, env!("CARGO_PKG_NAME"), &report.to_string())),
+        }
+    }
+}
+
+/// The value of a variable; an empty one counts as none.
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+    Some(value).filter(|value| !value.is_empty())
+}
+
+fn install(levels: EnvFilter, format: Format) {
+    let most = levels.max_level_hint().unwrap_or(LevelFilter::TRACE);
+    let lines = fmt::layer()
+        .event_format(Line(format))
+        .with_writer(io::stderr)
+        // A line that the standard error does not take is lost: a word about it would go there too, and end the process.
+        .log_internal_errors(false);
+    let subscriber = tracing_subscriber::registry().with(levels).with(lines);
+    // Both fail only when something is installed already, which then logs.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    let _ = LogTracer::builder().with_max_level(most.as_log()).init();
+    if format == Format::Json {
+        std::panic::set_hook(Box::new(|panic| {
+            tell(&json(Level::ERROR, "panic", &panic.to_string()));
+        }));
+    }
 }

@@ -2,24 +2,33 @@
 
 use std::path::Path;
 
-use super::{FAILED, USAGE, process_log, tell};
+use tracing::Level;
+
+use super::process_log::ProcessLog;
+use super::{FAILED, USAGE, tell};
 use crate::config::{self, Loaded};
 use crate::server::{self, Begin};
 
 /// Runs until a signal ends it. Refuses to start on a broken configuration.
 pub(super) fn run(file: &Path, begin: Begin) -> u8 {
-    let Loaded { rules, warnings } = match config::load(file) {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            tell(&problems);
+    let log = match ProcessLog::start() {
+        Ok(log) => log,
+        Err(bad) => {
+            tell(&format_args!("sluicegate: {bad}"));
             return USAGE;
         }
     };
-    process_log::start();
+    let Loaded { rules, warnings } = match config::load(file) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            log.tell(Level::ERROR, &problems);
+            return USAGE;
+        }
+    };
     if !warnings.is_empty() {
-        tell(&warnings);
+        log.tell(Level::WARN, &warnings);
     }
     let Err(error) = server::run(file, rules, begin);
-    tell(&format_args!("sluicegate: {error}"));
+    log.tell(Level::ERROR, &format_args!("sluicegate: {error}"));
     FAILED
 }

@@ -139,7 +139,7 @@ async fn a_process_with_too_few_files_says_one_sentence() {
     std::fs::write(&file, rules).unwrap();
     let arguments = ["run", "--config", file.to_str().unwrap()];
     for files in [12, 40, 71] {
-        let mut process = Process::run_with_files(Some(files), &arguments);
+        let mut process = Process::run_under(&Setup::new().with_open_files(files), &arguments);
         assert_eq!(process.exit_code().await, 1, "{files}");
         let said = process.stderr();
         assert_eq!(said.lines().count(), 1, "{files}: {said}");
@@ -184,10 +184,16 @@ async fn numbers_that_cannot_hold_are_named() {
     })
     .await;
     let file = gateway.config_path();
-    let mut check = Process::run_with_files(Some(1024), &["check", file.to_str().unwrap()]);
+    let mut check = Process::run_under(
+        &Setup::new().with_open_files(1024),
+        &["check", file.to_str().unwrap()],
+    );
     assert_eq!(check.exit_code().await, 0);
     assert!(check.stderr().contains(sentence), "{}", check.stderr());
-    let mut check = Process::run_with_files(Some(2000), &["check", file.to_str().unwrap()]);
+    let mut check = Process::run_under(
+        &Setup::new().with_open_files(2000),
+        &["check", file.to_str().unwrap()],
+    );
     assert_eq!(check.exit_code().await, 0);
     assert!(!check.stderr().contains("open files"), "{}", check.stderr());
     tokio::time::timeout(Duration::from_secs(30), async { gateway.get("/").await })

@@ -51,6 +51,7 @@ mod overflow;
 mod overrides;
 mod packaging;
 mod pressure;
+mod process_log;
 mod proxy_protocol;
 mod proxying;
 mod refusals;

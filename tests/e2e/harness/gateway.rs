@@ -56,23 +56,23 @@ pub struct Gateway {
 impl Process {
     /// Runs the binary with these arguments, with its directory for relative paths.
     pub fn run(arguments: &[&str]) -> Self {
-        Self::run_with_files(None, arguments)
+        Self::run_under(&Setup::new(), arguments)
     }
 
-    /// As [`run`](Self::run), where so many files may be open.
-    pub fn run_with_files(files: Option<u64>, arguments: &[&str]) -> Self {
+    /// As [`run`](Self::run), with the open files and the variables of a setup.
+    pub fn run_under(setup: &Setup, arguments: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
-        let mut process = Self::run_in(directory.path(), files, arguments);
+        let mut process = Self::run_in(directory.path(), setup, arguments);
         process._directory = Some(directory);
         process
     }
 
-    fn run_in(directory: &Path, files: Option<u64>, arguments: &[&str]) -> Self {
+    fn run_in(directory: &Path, setup: &Setup, arguments: &[&str]) -> Self {
         let stderr = directory.join("stderr.log");
-        let child = command(BINARY, files)
+        let child = command(BINARY, setup.open_files())
             .args(arguments)
             .current_dir(directory)
-            .env_remove("RUST_LOG")
+            .envs(setup.variables().iter().cloned())
             .env("TMPDIR", directory)
             .stdin(Stdio::null())
             .stdout(File::create(directory.join("stdout.log")).unwrap())
@@ -217,7 +217,7 @@ impl Gateway {
         }
         let process = Process::run_in(
             directory.path(),
-            setup.open_files(),
+            &setup,
             &["run", "--config", file.to_str().unwrap()],
         );
         Self {
@@ -382,8 +382,7 @@ impl Gateway {
             self.write_setup(self.setup.clone(), Writing::InPlace);
             let file = self.config_path();
             let arguments = ["run", "--config", file.to_str().unwrap()];
-            self.process =
-                Process::run_in(self.directory.path(), self.setup.open_files(), &arguments);
+            self.process = Process::run_in(self.directory.path(), &self.setup, &arguments);
             if self.becomes_ready().await {
                 return;
             }
@@ -400,7 +399,7 @@ impl Gateway {
         self.write_setup(self.setup.clone(), Writing::InPlace);
         let file = self.config_path();
         let arguments = ["run", "--config", file.to_str().unwrap()];
-        self.process = Process::run_in(self.directory.path(), self.setup.open_files(), &arguments);
+        self.process = Process::run_in(self.directory.path(), &self.setup, &arguments);
         let (listener, admin) = (self.listener, self.admin);
         eventually("the gateway answers", async || {
             Client::try_connect(listener).await.ok()?;

@@ -20,6 +20,7 @@ pub struct Setup {
     files: Vec<(String, String)>,
     whole: Option<String>,
     layout: Layout,
+    variables: Vec<(String, String)>,
 }
 
 /// Where access lines go.
@@ -140,6 +141,12 @@ impl Setup {
         self
     }
 
+    /// A variable of the gateway's environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Starts the gateway and waits until it is ready.
     pub async fn start(self) -> Gateway {
         Gateway::start_with(self).await
@@ -147,6 +154,10 @@ impl Setup {
 
     pub(super) fn open_files(&self) -> Option<u64> {
         self.files_open
+    }
+
+    pub(super) fn variables(&self) -> &[(String, String)] {
+        &self.variables
     }
 
     pub(super) fn layout(&self) -> Layout {

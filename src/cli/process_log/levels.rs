@@ -1,0 +1,214 @@
+//! Decides which lines are written: the levels that `SLUICEGATE_LOG` asks for, above those that libraries have by default.
+//!
+//! ```text
+//! levels    = directive { "," directive }
+//! directive = level | module "=" level
+//! level     = "off" | "error" | "warn" | "info" | "debug" | "trace"
+//! ```
+//!
+//! A level without a module is that of every module that has none of its own; without one it is `info`. A directive holds for the modules
+//! below its own; where two hold, the longer name wins. The language of `tracing-subscriber` has more (spans, fields), and takes a word
+//! that is no level for the name of a module at level `trace`: `SLUICEGATE_LOG=inof` would then write nothing, so it is an error here.
+
+use std::fmt;
+
+use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
+
+/// The most that libraries write, unless the operator names them, or asks for less of everything.
+///
+/// What a client does wrong is told in the gateway's own words, rarely and with the address (`record::Notices`), and what becomes of a
+/// request is in the access log. The libraries tell both too, as errors, once for each time that a stranger pleases:
+/// - `pingora_core::apps` and `::protocols`: every handshake of HTTP/2 that fails, every answer that a client does not take.
+/// - `pingora_proxy`: every request that breaks off. What the gateway itself did wrong `gateway` tells.
+/// - `pingora_core::connectors`: idle connections to origins that are wanted just while they are being looked at, which costs a new
+///   connection and nobody anything else, and such that are closed, without a word whose they were.
+/// - `rustls`: alerts, and names that are none, of every client that pleases. Why a handshake failed is told, with the address.
+/// - `notify`: every directory that goes, as one does whenever Kubernetes swaps a config map. `config::watch` tells what cannot be watched.
+/// - `h2`: frames that a client may not send, each of them, such as acknowledgments of pings that there were not.
+/// - `hyper` speaks with ACME servers only; `acme` tells what comes of it.
+const LIBRARIES: [(&str, LevelFilter); 9] = [
+    ("pingora", LevelFilter::WARN),
+    ("pingora_core::apps", LevelFilter::OFF),
+    ("pingora_core::protocols", LevelFilter::OFF),
+    ("pingora_core::connectors", LevelFilter::OFF),
+    ("pingora_proxy", LevelFilter::OFF),
+    ("rustls", LevelFilter::OFF),
+    ("notify", LevelFilter::OFF),
+    ("h2", LevelFilter::OFF),
+    ("hyper", LevelFilter::WARN),
+];
+
+/// A part of the text that is no directive.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::cli) struct BadLevels {
+    part: String,
+    why: Why,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Why {
+    /// It has no `=`, and is no level.
+    NoLevel,
+    /// What stands behind `=` is no level.
+    UnknownLevel,
+    /// What stands before `=` cannot be a module.
+    NoModule,
+}
+
+impl fmt::Display for BadLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = &self.part;
+        match self.why {
+            Why::NoLevel => write!(f, "{part:?} is no level")?,
+            Why::UnknownLevel => write!(f, "{part:?} does not end in a level")?,
+            Why::NoModule => write!(f, "{part:?} does not begin with the name of a module")?,
+        }
+        f.write_str(
+            "; write off, error, warn, info, debug or trace, or levels by module as in \
+             \"info,sluicegate::store=debug\"",
+        )
+    }
+}
+
+/// Returns the filter that a text asks for; the empty text asks for `info`.
+///
+/// # Errors
+/// The first part that is no directive.
+pub(super) fn directives(text: &str) -> Result<EnvFilter, BadLevels> {
+    let mut rest = LevelFilter::INFO;
+    let mut modules = Vec::new();
+    for part in text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        match part.split_once('=') {
+            None => rest = level(part).ok_or_else(|| bad(part, Why::NoLevel))?,
+            Some((module, _)) if !is_module(module.trim()) => {
+                return Err(bad(part, Why::NoModule));
+            }
+            Some((module, wanted)) => {
+                let wanted = level(wanted).ok_or_else(|| bad(part, Why::UnknownLevel))?;
+                modules.push((module.trim(), wanted));
+            }
+        }
+    }
+    // Whoever names a library, or all of a family, asks for it.
+    let is_named = |library: &str| {
+        modules
+            .iter()
+            .any(|(module, _)| library.starts_with(module))
+    };
+    let libraries = LIBRARIES
+        .into_iter()
+        .filter(|(library, _)| !is_named(library))
+        .map(|(library, most)| (library, most.min(rest)));
+    let filter = EnvFilter::builder()
+        .with_default_directive(rest.into())
+        .parse_lossy("");
+    let each = libraries.chain(modules.iter().copied());
+    Ok(each.fold(filter, |filter, (module, level)| {
+        match format!("{module}={level}").parse::<Directive>() {
+            Ok(directive) => filter.add_directive(directive),
+            // A name of letters, digits, `_` and `:` is a target.
+            Err(_) => filter,
+        }
+    }))
+}
+
+fn bad(part: &str, why: Why) -> BadLevels {
+    BadLevels {
+        part: part.to_owned(),
+        why,
+    }
+}
+
+fn level(word: &str) -> Option<LevelFilter> {
+    Some(match word.trim().to_ascii_lowercase().as_str() {
+        "off" => LevelFilter::OFF,
+        "error" => LevelFilter::ERROR,
+        "warn" => LevelFilter::WARN,
+        "info" => LevelFilter::INFO,
+        "debug" => LevelFilter::DEBUG,
+        "trace" => LevelFilter::TRACE,
+        _ => return None,
+    })
+}
+
+/// Whether a text can be the path of a module.
+fn is_module(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directives in force, sorted, as `tracing-subscriber` writes them.
+    fn filter(text: &str) -> Vec<String> {
+        let filter = directives(text).expect(text).to_string();
+        let mut all: Vec<String> = filter.split(',').map(str::to_owned).collect();
+        all.sort();
+        all
+    }
+
+    /// Goal: without a word of the operator libraries are quiet, and a level for all does not make them loud. Method: both.
+    #[test]
+    fn libraries_keep_their_levels_unless_they_are_named() {
+        for (text, rest) in [
+            ("", "info"),
+            ("debug", "debug"),
+            ("sluicegate::store=trace", "info"),
+        ] {
+            let all = filter(text);
+            for directive in [
+                rest,
+                "pingora=warn",
+                "pingora_proxy=off",
+                "rustls=off",
+                "h2=off",
+            ] {
+                assert!(all.iter().any(|one| one == directive), "{text:?}: {all:?}");
+            }
+        }
+    }
+
+    /// Goal: who names a library gets it, and its parts. Method: a family, a part of it, and a level below the library's own.
+    #[test]
+    fn a_named_library_is_heard() {
+        let all = filter("pingora_core=info");
+        assert!(
+            !all.iter().any(|one| one.starts_with("pingora_core::")),
+            "{all:?}"
+        );
+        assert!(all.contains(&"pingora_proxy=off".to_owned()), "{all:?}");
+        let all = filter("warn, pingora_core::apps = DEBUG");
+        assert!(
+            all.contains(&"pingora_core::apps=debug".to_owned()),
+            "{all:?}"
+        );
+        assert!(
+            all.contains(&"pingora_core::protocols=off".to_owned()),
+            "{all:?}"
+        );
+        assert!(filter("error").contains(&"pingora=error".to_owned()));
+        assert!(filter("off").contains(&"pingora=off".to_owned()));
+    }
+
+    /// Goal: every slip is told with its part. Method: one of each kind.
+    #[test]
+    fn a_slip_is_told_with_its_part() {
+        for (text, part, why) in [
+            ("inof", "inof", Why::NoLevel),
+            ("info,sluicegate::store", "sluicegate::store", Why::NoLevel),
+            ("info,store=loud", "store=loud", Why::UnknownLevel),
+            ("store=", "store=", Why::UnknownLevel),
+            ("=debug", "=debug", Why::NoModule),
+            ("info,[span]=debug", "[span]=debug", Why::NoModule),
+            ("info/regex", "info/regex", Why::NoLevel),
+        ] {
+            assert_eq!(directives(text).expect_err(text), bad(part, why));
+        }
+    }
+}

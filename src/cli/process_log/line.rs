@@ -1,0 +1,138 @@
+//! Writes one event as one line of the process log.
+//!
+//! ```text
+//! [2026-11-23T12:00:00.042Z WARN  sluicegate::origin::pool] origin app: …
+//! {"time":"2026-11-23T12:00:00.042Z","level":"WARN","target":"sluicegate::origin::pool","message":"origin app: …"}
+//! ```
+//!
+//! As text an event keeps the line feeds of its message, such as those of a report about the configuration; other control characters are
+//! escaped, so that no terminal obeys what a stranger sent. There are no colors. As JSON it is one line whatever it holds. Fields that a
+//! library adds stand behind the message, or in the object beside it.
+
+use std::fmt::{self, Debug};
+
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::clock;
+use crate::record::rfc3339;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Text,
+    Json,
+}
+
+/// Formats events.
+pub(super) struct Line(pub(super) Format);
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut into: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut parts = Parts::default();
+        event.record(&mut parts);
+        let level = *event.metadata().level();
+        let target = parts.target.as_deref();
+        let target = target.unwrap_or_else(|| event.metadata().target());
+        match self.0 {
+            Format::Text => {
+                write!(into, "[{} {level:<5} {target}] ", now())?;
+                write_text(&mut into, &parts.message)?;
+                for (name, value) in &parts.fields {
+                    write!(into, " {name}=")?;
+                    write_text(&mut into, value)?;
+                }
+                writeln!(into)
+            }
+            Format::Json => {
+                let fields = parts.fields.into_iter();
+                let fields = fields.map(|(name, value)| (name.to_owned(), Value::from(value)));
+                writeln!(into, "{}", object(level, target, &parts.message, fields))
+            }
+        }
+    }
+}
+
+/// Returns a line of JSON, without its line feed.
+pub(super) fn json(level: Level, target: &str, message: &str) -> Value {
+    object(level, target, message, [])
+}
+
+fn object(
+    level: Level,
+    target: &str,
+    message: &str,
+    fields: impl IntoIterator<Item = (String, Value)>,
+) -> Value {
+    let mut object: Map<String, Value> = fields.into_iter().collect();
+    for (at, (name, value)) in [
+        ("time", now()),
+        ("level", level.to_string()),
+        ("target", target.to_owned()),
+        ("message", message.to_owned()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        object.shift_insert(at, name.to_owned(), Value::from(value));
+    }
+    Value::Object(object)
+}
+
+fn now() -> String {
+    rfc3339::format(clock::wall())
+}
+
+fn write_text(into: &mut Writer<'_>, text: &str) -> fmt::Result {
+    for c in text.chars() {
+        if c.is_control() && c != '\n' {
+            write!(into, "{}", c.escape_default())?;
+        } else {
+            into.write_char(c)?;
+        }
+    }
+    Ok(())
+}
+
+/// What an event consists of.
+#[derive(Default)]
+struct Parts {
+    message: String,
+    /// The module of a line that came through `log`: the event itself is the bridge's.
+    target: Option<String>,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Parts {
+    fn put(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            "log.target" => self.target = Some(value),
+            "log.module_path" | "log.file" | "log.line" => {}
+            name => self.fields.push((name, value)),
+        }
+    }
+}
+
+impl Visit for Parts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+}
