@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use log::{error, info, warn};
 use sluicegate_limiter::{Counted, Timestamp};
+use tracing::{error, info, warn};
 
 use crate::acme::Acme;
 use crate::admission::{ActiveLimit, Finding, Judged, KeySeed, OverflowNews};

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use log::{error, info, warn};
 use pingora::apps::HttpServerOptions;
 use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
 use pingora::proxy::http_proxy;
@@ -23,6 +22,7 @@ use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 use tokio::sync::{Notify, watch};
+use tracing::{error, info, warn};
 
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::warn;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sd_notify::NotifyState;
+use tracing::warn;
 
 /// Every listener accepts, or a reload is over; `status` is shown by `systemctl status`.
 pub(crate) fn ready(status: &str) {

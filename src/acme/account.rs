@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
-use log::info;
 use serde::{Deserialize, Serialize};
+use tracing::info;
 
 use super::https::{Https, Pauses};
 use super::storage::Storage;

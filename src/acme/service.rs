@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{error, info, warn};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Mutex;
+use tracing::{error, info, warn};
 
 use super::challenge::{self, Shown};
 use super::https::Pauses;

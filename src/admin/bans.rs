@@ -85,7 +85,7 @@ impl Pardon {
         };
         let key = format!("{:016x}", self.key.bits());
         if let Some(banned) = lifted {
-            log::info!(
+            tracing::info!(
                 "limit {}: the operator lifted the ban of {key}, {} s before its end",
                 self.limit,
                 banned.left.as_secs()

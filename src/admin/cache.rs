@@ -177,7 +177,7 @@ fn decoded(text: &str) -> Option<String> {
 /// Purges; the page that says how much.
 pub(super) fn page(purge: &Purge, view: &dyn AdminView) -> Page {
     let purged = view.purge(purge);
-    log::info!("cache: the operator took {purged} stored answers away");
+    tracing::info!("cache: the operator took {purged} stored answers away");
     Page::json(&serde_json::json!({ "purged": purged }))
 }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use log::{info, warn};
 use sluicegate_limiter::{Banned, KeyHash, Timestamp};
+use tracing::{info, warn};
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;

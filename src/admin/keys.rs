@@ -148,14 +148,14 @@ impl KeyRequest {
             Ok(shown) => shown,
             Err(error) => {
                 if self.is_change() {
-                    log::warn!("audit: {} failed: {error:?}", self.act("the key"));
+                    tracing::warn!("audit: {} failed: {error:?}", self.act("the key"));
                 }
                 return error.page();
             }
         };
         let key = format!("{:016x}", shown.key.bits() & !1);
         if self.is_change() {
-            log::info!("audit: {}", self.act(&format!("key {key}")));
+            tracing::info!("audit: {}", self.act(&format!("key {key}")));
         }
         Page::json(&Shown::of(&self.limit, key, &shown))
     }

@@ -163,7 +163,7 @@ impl Page {
                 Self::new(StatusCode::OK, JSON, body)
             }
             Err(error) => {
-                log::error!("admin: an answer cannot be written: {error}");
+                tracing::error!("admin: an answer cannot be written: {error}");
                 Self::new(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     JSON,

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::info;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
+use tracing::info;
 
 use crate::live::Live;
 

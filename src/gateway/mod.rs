@@ -35,7 +35,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use log::error;
 use pingora::cache::key::HashBinary;
 use pingora::cache::storage::HitHandler;
 use pingora::cache::{CacheKey, CacheMeta, ForcedFreshness, RespCacheable};
@@ -45,6 +44,7 @@ use pingora::protocols::Digest;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
+use tracing::error;
 
 use crate::client::Client;
 use crate::clock;

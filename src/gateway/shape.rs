@@ -7,10 +7,10 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderName};
-use log::warn;
 use pingora::ErrorType::InternalError;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::{Error, Result};
+use tracing::warn;
 
 use super::context::Context;
 use super::locate::RequestHead;

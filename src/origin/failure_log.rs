@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use log::warn;
 use sluicegate_limiter::Timestamp;
+use tracing::warn;
 
 use super::failure::FailureKind;
 

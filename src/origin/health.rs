@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use log::{info, warn};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use tracing::{info, warn};
 
 use super::choice::mix;
 use super::names;

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use log::{info, warn};
+use tracing::{info, warn};
 
 use super::pool::Pool;
 use super::server::Server;

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
-use log::warn;
 use sluicegate_limiter::Timestamp;
+use tracing::warn;
 
 use super::budget::Budget;
 use super::choice::{Terms, Tier};

@@ -143,7 +143,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
         .collect();
     let mut text = Vec::new();
     if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
-        log::error!("metrics: the text is incomplete: {error}");
+        tracing::error!("metrics: the text is incomplete: {error}");
     }
     text
 }

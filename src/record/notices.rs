@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use log::info;
 use sluicegate_limiter::Timestamp;
+use tracing::info;
 
 use crate::bounds;
 use crate::clock;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use arrayvec::ArrayVec;
-use log::warn;
+use tracing::warn;
 
 use super::exposition::Family;
 use crate::bounds;

@@ -149,7 +149,7 @@ impl Writer {
                 self.reopen();
             }
             if wishes.stop && self.unsent.lines() > 0 {
-                log::error!(
+                tracing::error!(
                     "access log: {} lines are lost, {} takes none",
                     self.unsent.lines(),
                     self.sink.name()
@@ -213,7 +213,7 @@ impl Writer {
             Err(error) => {
                 // Relaxed: a count for the scrape.
                 self.shared.write_errors.fetch_add(1, Ordering::Relaxed);
-                log::error!(
+                tracing::error!(
                     "access log: cannot reopen {}, the old file stays in use: {error}",
                     self.sink.name()
                 );
@@ -233,7 +233,7 @@ impl Writer {
                 }
                 if self.trouble.replace(error.kind()) != Some(error.kind()) {
                     let name = self.sink.name();
-                    log::error!(
+                    tracing::error!(
                         "access log: cannot write to {name}: {error}; lines wait in memory, then are dropped"
                     );
                 }
@@ -241,7 +241,7 @@ impl Writer {
             Ok(()) => {
                 if self.trouble.take().is_some() {
                     let lost = dropped - self.dropped_before;
-                    log::warn!(
+                    tracing::warn!(
                         "access log: {} takes lines again; {lost} were dropped meanwhile",
                         self.sink.name()
                     );

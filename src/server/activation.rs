@@ -6,8 +6,8 @@
 use std::io;
 
 use listenfd::ListenFd;
-use log::warn;
 use rustix::net::sockopt::socket_acceptconn;
+use tracing::warn;
 
 use super::sockets::Listening;
 use crate::config::rules::Rules;

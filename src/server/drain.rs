@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use log::{info, warn};
 use pingora::server::{ExecutionPhase, Server};
+use tracing::{info, warn};
 
 use super::upgrade::Succession;
 use crate::bounds;

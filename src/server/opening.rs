@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use async_trait::async_trait;
-use log::error;
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
+use tracing::error;
 
 use super::sockets::Sockets;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use log::{info, warn};
+use tracing::{info, warn};
 
 use crate::config::rules::Rules;
 use crate::listener::{ConnectionCaps, OpenFiles, RequestCaps};

@@ -6,10 +6,10 @@
 use std::io;
 use std::sync::Arc;
 
-use log::{info, warn};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
+use tracing::{info, warn};
 
 use super::drain::save_log;
 use super::upgrade::Succession;

@@ -3,8 +3,8 @@
 //! A ban outlasts the rate that it is for, mostly by hours, so it must outlast the process more than any counter. Everything else is as
 //! with counters: bans are always made, and where their file fails they are kept in memory, and that is said.
 
-use log::warn;
 use sluicegate_limiter::{BanRules, Bans, Capacity, Meaning, StateError, Timestamp};
+use tracing::warn;
 
 use super::{Directory, Home, Kept, Survival, announce, legacy};
 

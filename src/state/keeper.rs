@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{info, warn};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_limiter::Drift;
 use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
 
 use crate::clock;
 use crate::live::Live;

@@ -7,11 +7,11 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use log::{info, warn};
 use sluicegate_limiter::{
     Adopted, AnonymousFiles, BanRules, Bans, Capacity, Clock, Limit, Mark, Meaning, Policy, Seed,
     StateError, Timestamp,
 };
+use tracing::{info, warn};
 
 use super::{Home, HomeError, Kept, Survival, fresh_seed};
 use crate::clock;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use log::{info, warn};
 use sluicegate_limiter::{
     Adopted, AnonymousFiles, Capacity, Drift, Identity, Limit, Meaning, Policy, Seed, StateDir,
     StateError, Swept, Timestamp,
 };
+use tracing::{info, warn};
 
 use crate::clock;
 

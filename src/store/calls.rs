@@ -9,8 +9,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use log::warn;
 use sluicegate_limiter::{Due, Timestamp};
+use tracing::warn;
 
 use super::exchange::{Exchange, Pushed};
 use super::link::{Link, Trouble};

@@ -14,7 +14,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use log::warn;
+use tracing::warn;
 
 use super::Store;
 use super::calls::Ledger;

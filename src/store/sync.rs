@@ -16,10 +16,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{info, warn};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use sluicegate_limiter::Timestamp;
+use tracing::{info, warn};
 
 use super::Store;
 use super::exchange::{Books, Fate, Went};

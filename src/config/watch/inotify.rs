@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use inotify::{Event, EventMask, Inotify, WatchDescriptor, WatchMask};
-use log::warn;
 use tokio::io::unix::AsyncFd;
+use tracing::warn;
 
 use super::Name;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use log::warn;
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode};
 use tokio::sync::mpsc;
+use tracing::warn;
 
 use super::Name;
 

@@ -19,12 +19,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use log::debug;
 use pingora::prelude::timeout;
 use pingora::protocols::Stream;
 use rustls::server::Acceptor;
 use rustls::{Error, ServerConnection};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
+use tracing::debug;
 
 pub use certificate::{Certificate, CertificateError, CertificateTexts, Validity, served};
 pub use certificates::Certificates;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use log::{info, warn};
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use tracing::{info, warn};
 
 use super::answer::Meaning;
 use super::batch::{body, cut};

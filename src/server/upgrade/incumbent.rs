@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use log::{error, info, warn};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use tokio::sync::Notify;
+use tracing::{error, info, warn};
 
 use super::legacy;
 use super::line::Lines;

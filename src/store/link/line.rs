@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use log::{info, warn};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use sluicegate_limiter::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
+use tracing::{info, warn};
 
 use super::Shared;
 use super::answer::{Fault, Trouble, read};

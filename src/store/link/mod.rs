@@ -29,11 +29,11 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::join_all;
-use log::error;
 use sluicegate_limiter::Seed;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
+use tracing::error;
 
 use self::answer::Fault;
 use self::line::{Kept, Line, Manner, Target};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use log::warn;
+use tracing::warn;
 
 use super::answer::read;
 use super::connect::{Greeting, connect};
