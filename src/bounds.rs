@@ -421,3 +421,13 @@ pub const LAST_SPANS: Duration = Duration::from_secs(1);
 /// Peers that send `X-Forwarded-For`, are not trusted, and are named in the process log: 17 bytes each. Balancers in front of one gateway
 /// are a few; beyond the bound the metric alone tells of more.
 pub const UNTRUSTED_PEERS: usize = 32;
+
+/// How long the names of a configuration may keep the resolver busy while it is read, all together. Those that have no answer by then are
+/// looked up again in the background.
+pub const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long each name may at least: one that is answered from a cache is not lost because of others.
+pub const RESOLVE_LEAST: Duration = Duration::from_millis(100);
+
+/// The pause between two look-ups of a name that has no address, unless `resolve_every` is shorter.
+pub const RESOLVE_AGAIN: Duration = Duration::from_secs(1);

@@ -20,12 +20,12 @@ use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
-use crate::config::{self, Loaded, MemoryPlan};
+use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::gateway::Waiting;
 use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests};
 use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, keep_addresses};
 use crate::state::Home;
 use crate::supervisor;
 
@@ -119,6 +119,7 @@ impl Live {
         let cache = Cache::of_the_process(&rules.cache);
         let mut files = vec![file.to_owned()];
         files.extend(rules.files());
+        tell_broken(&rules);
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();
@@ -232,7 +233,7 @@ impl Live {
                 if let Some(warning) = MemoryPlan::of(&rules).warning() {
                     warn!("{warning}");
                 }
-                self.swap(rules);
+                self.swap(rules, &warnings);
             }
             Err(problems) => self.keep(problems.to_string()),
         }
@@ -259,14 +260,19 @@ impl Live {
         });
     }
 
-    fn swap(&self, rules: Rules) {
+    fn swap(&self, mut rules: Rules, warnings: &Problems) {
+        let previous = self.snapshot();
+        if let Err(error) = rules.keep_files(&previous.rules) {
+            return self.keep(format!("{warnings}\n{error}"));
+        }
+        keep_addresses(&mut rules, &previous);
+        tell_broken(&rules);
         if let Err(error) = self.recorder.log.retarget(&rules.log.access) {
             return self.keep(format!(
                 "log.access: {error}; write a path that can be opened"
             ));
         }
         let now = clock::now();
-        let previous = self.snapshot();
         let pending_restart = self.bound.differences(&rules);
         for setting in &pending_restart {
             warn!("{setting} takes effect at the next restart");
@@ -320,6 +326,13 @@ impl Live {
         self.last_reload
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says which files are broken, and what holds meanwhile.
+fn tell_broken(rules: &Rules) {
+    for broken in rules.broken_files() {
+        error!("{broken}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! A request takes it once and keeps it to its end, so it never sees half a reload. Compiling carries over what must survive one:
 //! the counters of limits whose key is unchanged, and pools whose rules are, with their health.
 
+mod addresses;
 mod named_fields;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ use crate::response::{Refusal, Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
 use crate::store::{Link, Store, script};
+
+pub use self::addresses::keep_addresses;
 
 /// One compiled configuration.
 pub struct Snapshot {
@@ -405,7 +408,9 @@ fn lists_of(route: &RouteRules, rules: &Rules) -> Lists {
     ] {
         let more = of_route.iter().filter(|name| !of_all.contains(name));
         for name in of_all.iter().chain(more) {
-            lists.add(name, effect, &rules.lists[name].blocks);
+            for blocks in rules.lists[name].sets() {
+                lists.add(name, effect, blocks);
+            }
         }
     }
     lists

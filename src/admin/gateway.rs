@@ -54,6 +54,7 @@ impl AdminView for Live {
             file: Some(self.file().to_owned()),
             generation: snapshot.generation,
             loaded_at: Some(snapshot.compiled_at),
+            broken_files: snapshot.rules.broken_files(),
             pending_restart: report
                 .as_ref()
                 .map_or_else(Vec::new, |report| report.pending_restart.clone()),
@@ -320,6 +321,7 @@ fn show(pool: &Pool) -> OriginView {
         retries_not_granted: pool.budget.exhausted(),
         pending: queue.map_or(0, |queue| queue.waiting()),
         refused: queue.map_or(0, |queue| queue.refused()),
+        unresolved: pool.unresolved(),
         failures: pool.failures.totals(),
         last_error: pool.failures.latest(),
     }

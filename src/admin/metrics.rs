@@ -149,11 +149,24 @@ fn in_flight(limits: &[LimitView]) -> [Family; 2] {
     ]
 }
 
-fn configuration(view: &dyn AdminView) -> [Family; 2] {
+fn configuration(view: &dyn AdminView) -> [Family; 3] {
     let configuration = view.configuration();
     let success = configuration
         .last_reload
         .is_none_or(|reload| reload.result.is_ok());
+    let mut broken = Family::gauge(
+        "sluicegate_config_file_broken",
+        "1 for each list, limit with overrides or [jwt] whose file is broken.",
+    );
+    for file in &configuration.broken_files {
+        let content = file.state.as_str();
+        let labels = [
+            ("kind", file.kind),
+            ("name", &*file.name),
+            ("content", content),
+        ];
+        broken.push(&labels, true);
+    }
     [
         Family::gauge(
             "sluicegate_config_generation",
@@ -165,6 +178,7 @@ fn configuration(view: &dyn AdminView) -> [Family; 2] {
             "0 after a reload that was refused, else 1.",
         )
         .series(&[], success),
+        broken,
     ]
 }
 

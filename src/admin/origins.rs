@@ -39,6 +39,7 @@ pub(super) struct Origin {
     retries_not_granted: u64,
     pending: u32,
     refused: u64,
+    unresolved: usize,
     last_error: Option<LastError>,
 }
 
@@ -88,6 +89,7 @@ impl Origin {
             retries_not_granted: view.retries_not_granted,
             pending: view.pending,
             refused: view.refused,
+            unresolved: view.unresolved,
             last_error: view.last_error.as_ref().map(LastError::of),
         }
     }
@@ -200,7 +202,7 @@ pub(super) fn no_token() -> Page {
 }
 
 /// What `/metrics` shows of origins.
-pub(super) fn families(origins: &[OriginView]) -> [Family; 11] {
+pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
     let each = |mut family: Family, value: fn(&ServerView) -> u64| {
         for origin in origins {
             for server in &origin.servers {
@@ -276,6 +278,13 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 11] {
                 "Requests that found no place at a server.",
             ),
             |origin| origin.refused,
+        ),
+        all(
+            Family::gauge(
+                "sluicegate_origin_names_unresolved",
+                "Names of servers that did not resolve when they were last looked up.",
+            ),
+            |origin| origin.unresolved as u64,
         ),
     ]
 }
@@ -391,6 +400,7 @@ pub(super) mod tests {
             retries_not_granted: 1,
             pending: 4,
             refused: 6,
+            unresolved: 1,
             failures: FailureKind::ALL.map(|kind| u64::from(kind == FailureKind::NoServer)),
             last_error: None,
         }]
@@ -416,7 +426,7 @@ pub(super) mod tests {
                     },
                 },
             ],
-            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6, "last_error": null,
+            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6, "unresolved": 1, "last_error": null,
         }])
     }
 

@@ -73,6 +73,7 @@ struct Configuration {
     loaded_at: Option<String>,
     last_reload: Option<Reload>,
     pending_restart: Vec<String>,
+    broken_files: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -169,6 +170,11 @@ impl Configuration {
                 error: reload.result.err(),
             }),
             pending_restart: view.pending_restart,
+            broken_files: view
+                .broken_files
+                .iter()
+                .map(|file| file.to_string())
+                .collect(),
         }
     }
 }

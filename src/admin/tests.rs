@@ -65,6 +65,7 @@ impl AdminView for Gateway {
             file: Some("/etc/sluicegate/gateway.toml".into()),
             generation: 3,
             loaded_at: Some(STARTED),
+            broken_files: Vec::new(),
             last_reload: self.last_reload.clone(),
             pending_restart: vec!["server.threads".to_owned()],
         }
@@ -299,6 +300,7 @@ fn the_status_has_the_documented_shape() {
                 "file": "/etc/sluicegate/gateway.toml", "generation": 3, "loaded_at": "2026-11-21T07:10:38.000Z",
                 "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key" },
                 "pending_restart": ["server.threads"],
+                "broken_files": [],
             },
             "routes": 2, "requests_in_flight": 0, "memory": null,
             "limits": [{
@@ -383,13 +385,7 @@ fn only_the_probes_are_open_without_the_token() {
         token: Some(Arc::from("s3cret")),
         ..Gateway::new()
     };
-    for path in [
-        "/metrics",
-        "/status",
-        "/limits/otp/top",
-        "/limits/otp/bans",
-        "/absent",
-    ] {
+    for path in "/metrics /status /limits/otp/top /limits/otp/bans /absent".split(' ') {
         for wrong in [None, Some("Bearer wrong")] {
             let (status, headers, _) = send(&gateway, "GET", path, wrong);
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");

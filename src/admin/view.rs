@@ -19,7 +19,7 @@ use super::keys::{Change, KeyResult, Which};
 use super::origins::Order;
 use crate::acme::{Outcome, Standing};
 use crate::cache::purge::Purge;
-use crate::config::rules::{Name, Role, Weight};
+use crate::config::rules::{BrokenFile, Name, Role, Weight};
 use crate::config::{Action, MemoryPlan, Share, algorithm_name};
 use crate::origin::{FailureKind, LatestFailure, ServerState, TryOutcome};
 use crate::record::Recorder;
@@ -140,6 +140,8 @@ pub struct ConfigurationView {
     pub loaded_at: Option<Timestamp>,
     /// The last attempt to replace it; `None` when there was none.
     pub last_reload: Option<ReloadView>,
+    /// Files that are broken.
+    pub broken_files: Vec<BrokenFile>,
     /// Keys that the file changed and that only a restart applies, such as `server.threads`.
     pub pending_restart: Vec<String>,
 }
@@ -332,6 +334,8 @@ pub struct OriginView {
     pub pending: u32,
     /// Requests that found none.
     pub refused: u64,
+    /// Names that did not resolve when they were last looked up.
+    pub unresolved: usize,
     /// Failures that no server is to blame for, by [`FailureKind::ALL`].
     pub failures: [u64; FailureKind::ALL.len()],
     /// The latest of them.

@@ -56,6 +56,9 @@ enum Command {
     Check {
         /// The configuration.
         file: PathBuf,
+        /// Look up no names, and read no certificates, keys and secrets: for a machine that has none of them.
+        #[arg(long)]
+        offline: bool,
     },
     /// Say in plain sentences what a configuration does, or what becomes of one request under it.
     Explain(explain::Explain),
@@ -117,7 +120,11 @@ pub fn main() -> ExitCode {
                 },
             ),
             Command::Upgrade { config } => upgrade::upgrade(&config),
-            Command::Check { file } => check::check(&file),
+            Command::Check {
+                file,
+                offline: false,
+            } => check::check(&file),
+            Command::Check { file, .. } => check::check_offline(&file),
             Command::Explain(explain) => explain.run(),
             Command::Demo => demo::demo(),
             Command::Store {

@@ -116,6 +116,19 @@ impl Verifier {
         Ok(Self { settings, keys })
     }
 
+    /// A verifier without keys, which believes no token.
+    #[must_use]
+    pub fn without_keys(settings: TokenSettings) -> Self {
+        let keys = Vec::new();
+        Self { settings, keys }
+    }
+
+    /// What it was made of.
+    #[must_use]
+    pub fn settings(&self) -> &TokenSettings {
+        &self.settings
+    }
+
     /// The claims of `token`, if it is to be believed at `now`.
     fn verify(&self, token: &[u8], now: Timestamp) -> Option<Claims> {
         if token.len() > bounds::TOKEN_BYTES {

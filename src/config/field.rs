@@ -41,6 +41,11 @@ impl<'d> Field<'d> {
         None
     }
 
+    /// Reports what the configuration works with, but is hardly intended.
+    pub(super) fn warn(&self, message: impl Into<String>, advice: impl Into<String>) {
+        self.report.warning(&self.place, message, advice);
+    }
+
     /// Reports a mistake that a pure parser found.
     pub(super) fn mistaken<T>(&self, mistake: Mistake) -> Option<T> {
         let advice = mistake.advice.unwrap_or_else(|| self.advice());
@@ -273,9 +278,12 @@ pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<
     values.into_iter().collect()
 }
 
-/// The path of the file that a field names, from `base` on, and the text there; `advice` says what to put there.
+/// The path of the file that a field names, from `base` on, and the text there; `advice` says what to put there. Offline it is not read.
 pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
     let path = base.join(field.text()?);
+    if field.report.surroundings.is_offline() {
+        return None;
+    }
     match field.report.surroundings.read(&path) {
         Ok(text) => Some((path, text)),
         Err(error) => {
@@ -283,6 +291,23 @@ pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(P
             field.refuse(format!("{shown} cannot be read: {error}"), advice)
         }
     }
+}
+
+/// What to write where a file is broken that others can go on without.
+pub(super) const BROKEN_FILE: &str = "correct the file; until then its content in force stays";
+
+/// As [`text_of`], for a file that the rest of the configuration works without: why it cannot be read is a warning.
+pub(super) fn text_or_warning(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Option<String>)> {
+    let path = base.join(field.text()?);
+    let text = match field.report.surroundings.read(&path) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let shown = quoted(&path.display().to_string());
+            field.warn(format!("{shown} cannot be read: {error}"), BROKEN_FILE);
+            None
+        }
+    };
+    Some((path, text))
 }
 
 /// A value as a message names it.

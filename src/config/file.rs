@@ -19,7 +19,7 @@ use super::second::Seconds;
 use super::section::Section;
 use super::shared;
 use super::source::Source;
-use super::surroundings::{Surroundings, System};
+use super::surroundings::{Offline, Patient, Surroundings, System};
 use super::syntax;
 use super::tables::route::Route;
 use super::tables::{
@@ -38,12 +38,35 @@ pub struct Loaded {
 
 /// Reads a configuration file.
 ///
-/// Relative paths in it begin at its directory. Names of servers are resolved now, which blocks.
+/// Relative paths in it begin at its directory. Names of servers are resolved now, which blocks for some seconds at most; one that does not
+/// resolve is a warning.
 ///
 /// # Errors
 ///
 /// Everything that is wrong with it, or why it cannot be read.
 pub fn load(path: &Path) -> Result<Loaded, Problems> {
+    let (name, text) = text_of(path)?;
+    parse_in(&name, &text, &Patient::default())
+}
+
+/// Judges a configuration file by its text and its lists alone: no name is looked up, and no certificate, key or secret is read. What
+/// cannot be judged so is in no rules.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn check_offline(path: &Path) -> Result<Problems, Problems> {
+    let (name, text) = text_of(path)?;
+    let (_, problems) = read_in(&name, &text, &Offline);
+    if problems.count(Severity::Error) == 0 {
+        Ok(problems)
+    } else {
+        Err(problems)
+    }
+}
+
+/// The name of a file in problems, and its text.
+fn text_of(path: &Path) -> Result<(String, String), Problems> {
     let name = path.display().to_string();
     let unreadable = |message: String, advice: &str, line, column| {
         Problems::new(vec![Problem {
@@ -74,7 +97,7 @@ pub fn load(path: &Path) -> Result<Loaded, Problems> {
             column,
         )
     })?;
-    parse(&name, &text)
+    Ok((name, text))
 }
 
 /// Reads a configuration from its text; `file_name` is what problems call it, and relative paths begin at its directory.
@@ -116,11 +139,7 @@ pub fn parse_in(
     text: &str,
     surroundings: &dyn Surroundings,
 ) -> Result<Loaded, Problems> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new(file_name, text), surroundings);
-    let faults = syntax::faults(&report.source, errors);
-    let rules = walk(table.get_ref(), file_name, &report);
-    let problems = report.finish(faults);
+    let (rules, problems) = read_in(file_name, text, surroundings);
     match rules {
         Some(rules) if problems.count(Severity::Error) == 0 => Ok(Loaded {
             rules,
@@ -128,6 +147,19 @@ pub fn parse_in(
         }),
         _ => Err(problems),
     }
+}
+
+/// The rules, as far as they can be made, and all problems.
+fn read_in(
+    file_name: &str,
+    text: &str,
+    surroundings: &dyn Surroundings,
+) -> (Option<Rules>, Problems) {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let report = Report::new(Source::new(file_name, text), surroundings);
+    let faults = syntax::faults(&report.source, errors);
+    let rules = walk(table.get_ref(), file_name, &report);
+    (rules, report.finish(faults))
 }
 
 /// Every key that the tables written in `text` can have, whether it is written or not: `limit.NAME.rates`, `route[].path`.
@@ -240,7 +272,10 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     seconds.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
-    listener_tls::check_told(&listeners, &limits, &defined, report);
+    // Offline a listener with a certificate is not made.
+    if !report.surroundings.is_offline() {
+        listener_tls::check_told(&listeners, &limits, &defined, report);
+    }
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);

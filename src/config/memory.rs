@@ -45,7 +45,7 @@ impl MemoryPlan {
     fn within(rules: &Rules, available: Option<AvailableMemory>) -> Self {
         let limits = rules.limits.values().map(|limit| limit.bytes());
         let limits = limits.fold(0, u64::saturating_add);
-        let lists = rules.lists.values().map(|list| list.blocks.bytes() as u64);
+        let lists = rules.lists.values().map(|list| list.bytes() as u64);
         let lists = lists.fold(0, u64::saturating_add);
         let stores = rules.routes.iter().any(|route| route.cache.is_some());
         let cache = if stores { rules.cache.memory as u64 } else { 0 };

@@ -53,7 +53,7 @@ mod zone;
 pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
-pub use self::file::{Loaded, known_keys, load, parse, parse_in};
+pub use self::file::{Loaded, check_offline, known_keys, load, parse, parse_in};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
 pub use self::problem::{Problem, Problems, Severity};
 pub(crate) use self::rows::counted_value;

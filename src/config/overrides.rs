@@ -8,7 +8,8 @@
 //! [`OVERRIDE_TIERS`](bounds::OVERRIDE_TIERS).
 //!
 //! # Errors
-//! Of the mistakes in a file the first ten are told, with their lines.
+//! Of the mistakes in a file the first ten are told, with their lines. They are warnings: the content in force stays, and at the start the
+//! rates of the limit hold for every key.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Timestamp};
 use toml::de::{DeTable, DeValue};
 
-use super::field::{Field, describe, quoted};
+use super::field::{Field, describe, quoted, text_or_warning};
 use super::problem::Mistake;
 use super::rates::rate;
 use super::rows::{OverrideRows, TierIndex, counted_by};
-use super::rules::{CostRules, KeyPart, KeyTemplate, OverrideRules, Tier};
+use super::rules::{CostRules, FileState, KeyPart, KeyTemplate, OverrideRules, Tier};
 use super::source::Source;
 use crate::bounds;
 
@@ -52,18 +53,27 @@ pub(super) fn read(field: &Field<'_>, base: &Path, about: &About<'_>) -> Option<
             "change its rates, and leave overrides out",
         );
     }
-    let text = match field.report.surroundings.read(&path) {
-        Ok(text) => text,
-        Err(error) => {
-            return field.refuse(
-                format!("{shown} cannot be read: {error}"),
-                "name a .toml or .csv file that the user who runs the gateway may read",
-            );
-        }
+    let lost = |file| {
+        Some(OverrideRules {
+            file,
+            state: FileState::Lost,
+            tiers: Vec::new(),
+            rows: Arc::default(),
+        })
+    };
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if !matches!(extension, Some("csv" | "toml")) {
+        let message = format!("{shown} is neither a .toml nor a .csv file");
+        return field.refuse(message, "write overrides = \"tiers.csv\"");
+    }
+    let (path, text) = text_or_warning(field, base)?;
+    let Some(text) = text else {
+        return lost(path);
     };
     if text.len() > bounds::OVERRIDE_BYTES {
         let message = format!("{shown} has {} bytes", text.len());
-        return field.refuse(message, format!("keep it to {}", bounds::OVERRIDE_BYTES));
+        field.warn(message, format!("keep it to {}", bounds::OVERRIDE_BYTES));
+        return lost(path);
     }
     let mut reading = Reading {
         about,
@@ -74,31 +84,28 @@ pub(super) fn read(field: &Field<'_>, base: &Path, about: &About<'_>) -> Option<
         mistakes: Vec::new(),
         wrong: 0,
     };
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("csv") => reading.csv(&text),
-        Some("toml") => reading.toml(&text),
-        _ => {
-            let message = format!("{shown} is neither a .toml nor a .csv file");
-            return field.refuse(message, "write overrides = \"tiers.csv\"");
-        }
+    if path.extension().is_some_and(|extension| extension == "csv") {
+        reading.csv(&text);
+    } else {
+        reading.toml(&text);
     }
     reading.check_twins();
     if reading.wrong > 0 {
         for (line, mistake) in &reading.mistakes {
-            field.report.error(
-                &field.place,
+            field.warn(
                 format!("{shown} line {line}: {}", mistake.message),
                 mistake.advice.clone().unwrap_or_default(),
             );
         }
         if let more @ 1.. = reading.wrong.saturating_sub(TOLD) {
             let message = format!("{shown} has {more} more mistakes");
-            field.refuse::<()>(message, "correct these first");
+            field.warn(message, "correct these first");
         }
-        return None;
+        return lost(path);
     }
     Some(OverrideRules {
         file: path,
+        state: FileState::Read,
         tiers: reading.tiers,
         rows: Arc::new(reading.rows),
     })

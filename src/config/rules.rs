@@ -28,6 +28,7 @@ mod compress;
 mod cors;
 mod defence;
 mod key;
+mod known;
 mod listener;
 mod origin;
 mod pages;
@@ -45,6 +46,7 @@ pub use self::compress::{Coding, CompressRules, Effort};
 pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
 };
@@ -155,10 +157,46 @@ pub struct ClientRules {
 /// Of these rules alone it is the compiled form that is kept: a million lines beside it would be as many again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRules {
-    /// The file that was read, which is watched.
-    pub file: Option<PathBuf>,
-    /// All blocks, those written and those of the file.
+    /// The blocks that are written in the configuration.
+    pub written: Arc<Cidrs>,
+    /// The file that has more of them; `None` where none is named.
+    pub file: Option<ListFile>,
+}
+
+/// `file` of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFile {
+    /// Where it is; it is watched.
+    pub path: PathBuf,
+    /// Which of its contents is in force.
+    pub state: FileState,
+    /// The blocks of that content.
     pub blocks: Arc<Cidrs>,
+}
+
+impl ListRules {
+    /// Its blocks, as the sets that hold them.
+    pub fn sets(&self) -> impl Iterator<Item = &Arc<Cidrs>> {
+        std::iter::once(&self.written).chain(self.file.iter().map(|file| &file.blocks))
+    }
+
+    /// The number of its blocks.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sets().map(|set| set.len()).sum()
+    }
+
+    /// Whether it names nobody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its memory, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.sets().map(|set| set.bytes()).sum()
+    }
 }
 
 /// `allow` and `block`: names of lists, each defined.
@@ -231,6 +269,8 @@ pub struct JwtRules {
     pub verifier: Arc<Verifier>,
     /// The key file, which is watched like the configuration.
     pub file: PathBuf,
+    /// Which of its contents is in force.
+    pub state: FileState,
 }
 
 /// `[limit.NAME]`.
@@ -474,7 +514,8 @@ impl Rules {
     /// The files beside the configuration whose change is a change of it, each once.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
-        let lists = self.lists.values().filter_map(|list| list.file.clone());
+        let lists = self.lists.values().filter_map(|list| list.file.as_ref());
+        let lists = lists.map(|file| file.path.clone());
         let keys = self.jwt.iter().map(|jwt| jwt.file.clone());
         let overrides = self
             .limits

@@ -1,11 +1,17 @@
-//! The seven questions that reading a configuration asks the machine; all else is in its text.
+//! What reading a configuration asks the machine; all else is in its text.
 //!
 //! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
 /// What a configuration may ask of the machine it is read on.
 pub trait Surroundings {
@@ -32,6 +38,11 @@ pub trait Surroundings {
     /// How many threads can run at once, at least 1.
     fn cores(&self) -> usize;
 
+    /// Whether only the text is to be judged: no name is looked up, and no certificate, key or secret is read.
+    fn is_offline(&self) -> bool {
+        false
+    }
+
     /// Whether an address is this machine's.
     fn is_own_address(&self, address: IpAddr) -> bool {
         address.is_loopback()
@@ -46,6 +57,17 @@ pub trait Surroundings {
 /// The machine itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
+
+/// The machine, with a bound on the time that all names together may take.
+#[derive(Debug, Default)]
+pub(super) struct Patient {
+    /// Milliseconds that were waited for answers.
+    waited: Cell<u64>,
+}
+
+/// The machine, of which only the files are read that are no certificates, keys or secrets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offline;
 
 /// A machine without names, files and variables: what is asked of it is the same everywhere.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,6 +100,75 @@ impl Surroundings for System {
     fn is_own_address(&self, address: IpAddr) -> bool {
         // No other can be bound; nothing is sent.
         address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+    }
+}
+
+impl Surroundings for Patient {
+    /// The system's resolver has deadlines of its own, of many seconds a name, so a thread waits for it. That thread ends when the resolver
+    /// gives up.
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
+        let too_late = || io::Error::new(io::ErrorKind::TimedOut, "the resolver did not answer");
+        let left = RESOLVE_PATIENCE.saturating_sub(Duration::from_millis(self.waited.get()));
+        let (answer, answered) = mpsc::sync_channel(1);
+        let name = server.to_owned();
+        let asked = thread::Builder::new().spawn(move || {
+            // Nobody listens any more where the answer comes too late.
+            let _ = answer.send(System.resolve(&name));
+        })?;
+        let found = answered.recv_timeout(left.max(RESOLVE_LEAST));
+        drop(asked);
+        if let Err(RecvTimeoutError::Timeout) = found {
+            let waited = left.max(RESOLVE_LEAST).as_millis();
+            let waited = u64::try_from(waited).unwrap_or(u64::MAX);
+            self.waited.set(self.waited.get().saturating_add(waited));
+        }
+        found.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        System.read(path)
+    }
+
+    fn is_open_to_all(&self, path: &Path) -> bool {
+        System.is_open_to_all(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        System.variable(name)
+    }
+
+    fn cores(&self) -> usize {
+        System.cores()
+    }
+
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        System.is_own_address(address)
+    }
+}
+
+impl Surroundings for Offline {
+    fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        System.read(path)
+    }
+
+    fn is_open_to_all(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        System.variable(name)
+    }
+
+    fn cores(&self) -> usize {
+        System.cores()
+    }
+
+    fn is_offline(&self) -> bool {
+        true
     }
 }
 

@@ -73,8 +73,8 @@ impl Explanation {
         let limits = rules.limits.iter();
         let lists = rules.lists.iter().map(|(name, list)| ListExplained {
             name: name.to_string(),
-            blocks: list.blocks.len(),
-            memory_bytes: list.blocks.bytes(),
+            blocks: list.len(),
+            memory_bytes: list.bytes(),
         });
         Ok(Self {
             limits: limits

@@ -79,8 +79,8 @@ fn look_after(pool: &Arc<Pool>) {
     if pool.rules.servers.iter().any(|entry| entry.name.is_some()) && pool.lookup_due.begin(now) {
         let pool = Arc::clone(pool);
         tokio::spawn(async move {
-            names::look_up(&pool).await;
-            let next = clock::now().saturating_add(pool.rules.resolve_every);
+            let pause = names::look_up(&pool).await;
+            let next = clock::now().saturating_add(pause);
             pool.lookup_due.done(next);
         });
     }

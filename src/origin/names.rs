@@ -1,31 +1,49 @@
 //! Looks up the names of servers again, and tells a pool which of them came and went.
 //!
 //! One look-up of a pool runs at a time, however long the resolver takes, so a resolver that hangs holds one thread a pool and no
-//! more. A name that cannot be looked up keeps the servers that it had: a resolver that is away is no reason to stop serving.
+//! more. A name that cannot be looked up keeps the servers that it had: a resolver that is away is no reason to stop serving. One that
+//! never had any is looked up every second, and its requests get 503 meanwhile.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
 use super::pool::Pool;
 use super::server::Server;
 use super::standing::Standing;
+use crate::bounds::RESOLVE_AGAIN;
 use crate::clock;
 
-/// Looks up every name of the pool, and makes what they say its servers.
-pub(super) async fn look_up(pool: &Pool) {
-    let mut answers = Vec::new();
+/// Looks up every name of the pool, and makes what they say its servers. Returns the time to the next look-up.
+pub(super) async fn look_up(pool: &Pool) -> Duration {
+    look_up_by(pool, |name| async move {
+        let found = tokio::net::lookup_host(&*name).await?;
+        Ok(found.collect())
+    })
+    .await
+}
+
+/// As [`look_up`], by this resolver.
+async fn look_up_by<A>(pool: &Pool, resolve: impl Fn(Arc<str>) -> A) -> Duration
+where
+    A: Future<Output = io::Result<Vec<SocketAddr>>>,
+{
+    let (mut answers, mut failures) = (Vec::new(), Vec::new());
     for entry in &pool.rules.servers {
         let answer = match &entry.name {
             None => None,
-            Some(name) => match tokio::net::lookup_host(&**name).await {
-                Ok(found) => Some(found.collect()),
+            Some(name) => match resolve(Arc::clone(name)).await {
+                Ok(found) if found.is_empty() => {
+                    failures.push(format!("{name}: it has no address"));
+                    None
+                }
+                Ok(found) => Some(found),
                 Err(error) => {
-                    warn!(
-                        "origin {}: {name} does not resolve and keeps its servers: {error}",
-                        pool.name
-                    );
+                    failures.push(format!("{name}: {error}"));
                     None
                 }
             },
@@ -33,6 +51,42 @@ pub(super) async fn look_up(pool: &Pool) {
         answers.push(answer);
     }
     adopt(pool, &answers);
+    let lost = (0..answers.len()).any(|entry| !has_server(pool, entry));
+    tell(pool, &failures, lost);
+    if lost {
+        pool.rules.resolve_every.min(RESOLVE_AGAIN)
+    } else {
+        pool.rules.resolve_every
+    }
+}
+
+/// Whether the entry has a server. An address that an earlier entry has too is a server of that one.
+fn has_server(pool: &Pool, entry: usize) -> bool {
+    let servers = pool.servers();
+    servers.iter().any(|server| server.entry == entry)
+        || pool.rules.servers.get(entry).is_none_or(|entry| {
+            let known =
+                |address: &SocketAddr| servers.iter().any(|server| server.address == *address);
+            entry.addresses.iter().any(known)
+        })
+}
+
+/// Says which names do not resolve: at each look-up while servers are known, and where none are, with its pause of a second, when the
+/// number changes.
+fn tell(pool: &Pool, failures: &[String], lost: bool) {
+    let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
+    if lost && before == failures.len() {
+        return;
+    }
+    for failure in failures {
+        warn!(
+            "origin {}: a name does not resolve and keeps the servers that it had: {failure}",
+            pool.name
+        );
+    }
+    if failures.is_empty() && before > 0 {
+        info!("origin {}: every name resolves again", pool.name);
+    }
 }
 
 /// Makes these the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry as it is.
@@ -117,6 +171,22 @@ mod tests {
         let same = &pool.servers()[1].standing;
         assert!(same.is_draining() && same.in_flight() == 1);
         assert_eq!(choose_many(&pool, 10), [(3, 5), (9, 5)].into());
+    }
+
+    /// Goal: a pool whose name never resolved gets its servers when the resolver is back, and is looked up often until then. Method: a
+    /// resolver that fails, answers, and fails again.
+    #[tokio::test]
+    async fn a_name_that_comes_late_is_found() {
+        let pool = pool("servers = [\"127.0.0.1:9\", \"dead.test:80\"]");
+        assert_eq!((ports(&pool), pool.unresolved()), (vec![9], 1));
+        let fails = |_| async { Err(io::Error::other("no such name")) };
+        assert_eq!(look_up_by(&pool, fails).await, RESOLVE_AGAIN);
+        assert_eq!((ports(&pool), pool.unresolved()), (vec![9], 1));
+        let answers = |_| async { Ok(vec![address(1)]) };
+        assert_eq!(look_up_by(&pool, answers).await, pool.rules.resolve_every);
+        assert_eq!((ports(&pool), pool.unresolved()), (vec![9, 1], 0));
+        assert_eq!(look_up_by(&pool, fails).await, pool.rules.resolve_every);
+        assert_eq!((ports(&pool), pool.unresolved()), (vec![9, 1], 1));
     }
 
     /// Goal: an address that is written stays when a name that had it too loses it. Method: the overlap, then without.

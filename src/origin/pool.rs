@@ -8,7 +8,7 @@
 //! Requests load the set and never wait. It is replaced by the one task that looks up names.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use super::peer::{group_of, peer};
 use super::server::{Held, Server, point};
 use super::standing::{ServerState, Standing};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
-use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, SERVER_REQUESTS};
+use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone; where they changed, the servers that stay keep
@@ -51,6 +51,8 @@ pub struct Pool {
     ejecting: Mutex<()>,
     /// Failures of requests that no server is to blame for.
     pub failures: FailureLog,
+    /// Names that had no answer when they were last looked up.
+    pub(super) unresolved: AtomicUsize,
     pub(super) check_due: Due,
     pub(super) lookup_due: Due,
     pub(super) budget_due: Due,
@@ -117,6 +119,13 @@ impl Pool {
             .iter()
             .map(|entry| entry.addresses.clone())
             .collect();
+        let unresolved = rules.servers.iter().filter(|entry| entry.is_unknown());
+        let unresolved = unresolved.count();
+        let look_up_after = match unresolved {
+            // What names say was asked when the configuration was read.
+            0 => rules.resolve_every,
+            _ => rules.resolve_every.min(RESOLVE_AGAIN),
+        };
         let pool = Self {
             name,
             budget,
@@ -128,8 +137,8 @@ impl Pool {
             ejecting: Mutex::new(()),
             failures: FailureLog::default(),
             check_due: Due::default(),
-            // What names say was asked when the configuration was read.
-            lookup_due: Due::at(now.saturating_add(rules.resolve_every)),
+            unresolved: AtomicUsize::new(unresolved),
+            lookup_due: Due::at(now.saturating_add(look_up_after)),
             budget_due: Due::default(),
             rules,
         };
@@ -222,6 +231,13 @@ impl Pool {
     pub fn servers(&self) -> Vec<Arc<Server>> {
         let set = self.servers.load();
         set.all().cloned().collect()
+    }
+
+    /// The number of names that had no answer when they were last looked up.
+    #[must_use]
+    pub fn unresolved(&self) -> usize {
+        // Relaxed, as where it is stored: a number to be shown, which publishes nothing.
+        self.unresolved.load(Ordering::Relaxed)
     }
 
     /// Says why no server can be asked: how many there are, and how many of them are in which state.

@@ -26,7 +26,7 @@ pub struct Server {
     /// Its share among those.
     pub weight: Weight,
     /// Which entry of `servers` it comes from, from 0.
-    pub(super) entry: usize,
+    pub entry: usize,
     /// Where it stands among the values of `hash_key`.
     pub(super) point: u64,
     /// What stands for it in the cookie of a client that stays with it; `None` where none does.

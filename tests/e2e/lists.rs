@@ -115,7 +115,7 @@ async fn a_forged_chain_does_not_help_a_blocked_client() {
 #[tokio::test]
 async fn a_list_file_is_swapped_when_it_changes_and_a_broken_one_keeps_the_old_list() {
     // Goal: the file is watched, in place and renamed over, whole or not at all. Method: write, wait for the answer to change; then a
-    // broken file, whose failed reload the metric and status tell, while the list before it goes on.
+    // broken file, which the metric, status and process log tell, while the list before it goes on.
     let gateway = start().await;
     let file = gateway.directory().join("bad.txt");
     let answers = async |address: &str, wanted: u16| {
@@ -141,18 +141,22 @@ async fn a_list_file_is_swapped_when_it_changes_and_a_broken_one_keeps_the_old_l
     answers("198.51.100.9", 403).await;
     answers("203.0.113.1", 429).await;
     fs::write(&file, "203.0.113.0/24\n10.0.0.1/8\n").unwrap();
+    let kept = [("kind", "list"), ("name", "bad"), ("content", "kept")];
     eventually("the failure is told", async || {
         let metrics = gateway.metrics().await;
-        (metrics.sum("sluicegate_config_last_reload_success", &[]) == 0.0).then_some(())
+        (metrics.sum("sluicegate_config_file_broken", &kept) == 1.0).then_some(())
     })
     .await;
     let status = gateway.status().await;
-    let error = status["configuration"]["last_reload"]["error"]
-        .as_str()
-        .unwrap();
+    let told = status["configuration"]["broken_files"][0].as_str().unwrap();
     assert!(
-        error.contains("bad.txt\", line 2: \"10.0.0.1/8\" has bits"),
-        "{error}"
+        told.starts_with("list bad: ") && told.ends_with("stays in force"),
+        "{told}"
+    );
+    let log = gateway.stderr();
+    assert!(
+        log.contains("bad.txt\", line 2: \"10.0.0.1/8\" has bits"),
+        "{log}"
     );
     answers("198.51.100.9", 403).await;
     answers("203.0.113.1", 429).await;

@@ -32,6 +32,7 @@ mod delays;
 mod demonstration;
 mod descriptors;
 mod explain;
+mod fails_alone;
 mod fleet;
 mod forwarded_fields;
 mod forwarding;

@@ -131,21 +131,14 @@ async fn a_new_file_is_taken_whole_and_keeps_what_was_counted() {
     assert_passes(&gateway, "192.0.2.1", 3).await;
 
     replace(&path, &file("[\"7 per 1h\", \"9 per 3h\"]"));
+    let kept = [("kind", "limit"), ("content", "kept")];
     eventually("the broken file is told about", async || {
-        let status = gateway.status().await;
-        let error = status["configuration"]["last_reload"]["error"]
-            .as_str()?
-            .to_owned();
-        error.contains("line 1: the periods of").then_some(())
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_config_file_broken", &kept) == 1.0).then_some(())
     })
     .await;
-    assert_eq!(
-        gateway
-            .metrics()
-            .await
-            .sum("sluicegate_reloads_total", &[("result", "failed")]),
-        1.0
-    );
+    let log = gateway.stderr();
+    assert!(log.contains("line 1: the periods of"), "{log}");
     let refused = gateway.send(get("/").forwarded_for("192.0.2.1")).await;
     assert_eq!(
         (refused.status, refused.header("x-ratelimit-limit")),

@@ -13,12 +13,20 @@ use super::KeyTemplate;
 pub struct PoolServer {
     /// `name:port`, to be asked for again; `None` where an address is written.
     pub name: Option<Arc<str>>,
-    /// What it was when the file was read, in order; each address is a server.
+    /// What it was when the file was read, in order; each address is a server. None where a name did not resolve then.
     pub addresses: Vec<SocketAddr>,
     /// `weight`; default 1.
     pub weight: Weight,
     /// `backup`.
     pub role: Role,
+}
+
+impl PoolServer {
+    /// Whether no address is known of it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.addresses.is_empty()
+    }
 }
 
 /// The share of a server: twice the weight is twice the requests. 1–256.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Algorithm, Policy};
 
-use super::{LimitRules, Name, OverrideRows, TierIndex, ValuePart};
+use super::{FileState, LimitRules, Name, OverrideRows, TierIndex, ValuePart};
 
 /// `overrides`: keys of a limit that have rates of their own, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverrideRules {
     /// The file that was read, which is watched.
     pub file: PathBuf,
+    /// Which of its contents is in force.
+    pub state: FileState,
     /// What its rows say, each once.
     pub tiers: Vec<Tier>,
     /// Its rows.

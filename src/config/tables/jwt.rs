@@ -8,8 +8,8 @@ use jsonwebtoken::Algorithm;
 
 use crate::bounds::TOKEN_KEYS;
 use crate::client::token::{KeyError, KeyText, TokenSettings, Verifier};
-use crate::config::field::{Field, all, quoted, text_of};
-use crate::config::rules::JwtRules;
+use crate::config::field::{Field, all, quoted, text_or_warning};
+use crate::config::rules::{FileState, JwtRules};
 
 /// The algorithms that exist here.
 const ALGORITHMS: [(&str, Algorithm); 12] = [
@@ -67,21 +67,39 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
     };
     section.finish();
     let (field, kind) = file?;
-    let advice = "put the key there as text, readable for the user that runs the gateway";
-    let (path, text) = text_of(&field, base, advice)?;
+    if field.report.surroundings.is_offline() {
+        return None;
+    }
+    let (path, text) = text_or_warning(&field, base)?;
+    let is_readable = text.is_some();
     let shown = quoted(&path.display().to_string());
     let settings = TokenSettings {
         algorithms: algorithms?,
-        keys: kind(text),
+        keys: kind(text.unwrap_or_default()),
         issuer: issuer?,
         audience: audience?,
         leeway: leeway?,
     };
-    match Verifier::new(settings) {
+    let lost = |settings| JwtRules {
+        verifier: Arc::new(Verifier::without_keys(settings)),
+        file: path.clone(),
+        state: FileState::Lost,
+    };
+    if !is_readable {
+        return Some(lost(settings));
+    }
+    match Verifier::new(settings.clone()) {
         Ok(verifier) => Some(JwtRules {
             verifier: Arc::new(verifier),
             file: path,
+            state: FileState::Read,
         }),
+        // A file that is half written looks like this. What else can be wrong is a mistake of who chose the algorithms.
+        Err(error @ (KeyError::NoKey | KeyError::NoSet)) => {
+            let (wrong, advice) = told(error);
+            field.warn(format!("{shown} {wrong}"), advice);
+            Some(lost(settings))
+        }
         Err(error) => {
             let (wrong, advice) = told(error);
             field.refuse(format!("{shown} {wrong}"), advice)

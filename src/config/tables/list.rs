@@ -1,19 +1,17 @@
 //! `[list.NAME]`: blocks of client addresses, written here or in a file of their own.
 //!
 //! A file is read whole with the configuration and is watched with it, so that a list and the rules that use it are always one
-//! snapshot, and a file that is broken changes nothing.
+//! snapshot. A file that is broken is a warning: the content in force stays, and at the start the lines that can be read are the list.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-use ipnet::IpNet;
 
 use crate::bounds::{LIST_BLOCKS, LIST_USES};
 use crate::client::Cidrs;
 use crate::config::cidr;
-use crate::config::field::{Field, all, quoted, text_of};
+use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::report::Placed;
-use crate::config::rules::{ListRules, ListUse, Name};
+use crate::config::rules::{FileState, ListFile, ListRules, ListUse, Name};
 use crate::config::section::Section;
 
 pub(in crate::config) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or file = \"bad.txt\"";
@@ -27,12 +25,11 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListR
         let elements = field.elements()?;
         all(elements.iter().map(cidr::read))
     });
-    let file = section.field("file", "\"bad.txt\"");
-    let from_file = file.as_ref().map_or(Some((None, Vec::new())), |field| {
-        let (path, blocks) = blocks_of_file(field, base)?;
-        Some((Some(path), blocks))
-    });
-    if file.is_none() && matches!(written.as_deref(), Some([])) {
+    let named = section.field("file", "\"bad.txt\"");
+    let file = named
+        .as_ref()
+        .map_or(Some(None), |field| file(field, base).map(Some));
+    if named.is_none() && matches!(written.as_deref(), Some([])) {
         section.report.warning(
             &section.place,
             "the list names nobody",
@@ -40,11 +37,9 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListR
         );
     }
     section.finish();
-    let (file, from_file) = from_file?;
-    let blocks = Cidrs::new(written?.into_iter().chain(from_file));
     Some(ListRules {
-        file,
-        blocks: Arc::new(blocks),
+        written: Arc::new(Cidrs::new(written?)),
+        file: file?,
     })
 }
 
@@ -96,13 +91,13 @@ fn names(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
         .collect::<Vec<_>>())
 }
 
-/// One block or address a line; `#` and `;` begin a comment, as in the lists that are published.
-fn blocks_of_file(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Vec<IpNet>)> {
-    let advice = "put a file there with one block of addresses a line, readable for the user that runs the gateway";
-    let (path, text) = text_of(field, base, advice)?;
-    let shown = path.display().to_string();
-    let mut blocks = Vec::new();
-    let mut wrong = 0;
+/// One block or address a line; `#` and `;` begin a comment, as in the lists that are published. Lines that are none are left out, and
+/// mark the file as broken.
+fn file(field: &Field<'_>, base: &Path) -> Option<ListFile> {
+    let (path, text) = text_or_warning(field, base)?;
+    let shown = quoted(&path.display().to_string());
+    let (mut blocks, mut wrong) = (Vec::new(), usize::from(text.is_none()));
+    let text = text.unwrap_or_default();
     for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let entry = line.split(['#', ';']).next().unwrap_or_default().trim();
         if entry.is_empty() {
@@ -110,7 +105,7 @@ fn blocks_of_file(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Vec<IpNet>
         }
         if blocks.len() == LIST_BLOCKS {
             return field.refuse(
-                format!("{} has more than {LIST_BLOCKS} blocks", quoted(&shown)),
+                format!("{shown} has more than {LIST_BLOCKS} blocks"),
                 "merge neighbouring blocks, or split the file into several lists",
             );
         }
@@ -119,19 +114,27 @@ fn blocks_of_file(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Vec<IpNet>
             Err(mistake) => {
                 wrong += 1;
                 if wrong <= TOLD {
-                    let message =
-                        format!("{}, line {}: {}", quoted(&shown), at + 1, mistake.message);
-                    field.refuse::<()>(message, mistake.advice.unwrap_or_default());
+                    let message = format!("{shown}, line {}: {}", at + 1, mistake.message);
+                    field.warn(message, mistake.advice.unwrap_or_default());
                 }
             }
         }
     }
     if wrong > TOLD {
-        let message = format!("{} has {} more such lines", quoted(&shown), wrong - TOLD);
-        field.refuse::<()>(
+        let message = format!("{shown} has {} more such lines", wrong - TOLD);
+        field.warn(
             message,
             "write one block of addresses a line, and comments behind #",
         );
     }
-    (wrong == 0).then_some((path, blocks))
+    let state = if wrong == 0 {
+        FileState::Read
+    } else {
+        FileState::Lost
+    };
+    Some(ListFile {
+        path,
+        state,
+        blocks: Arc::new(Cidrs::new(blocks)),
+    })
 }

@@ -90,7 +90,9 @@ fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<Sock
     if let Err(mistake) = name_and_port(text) {
         return element.mistaken(mistake);
     }
-    match element.report.surroundings.resolve(text) {
+    let surroundings = element.report.surroundings;
+    match surroundings.resolve(text) {
+        _ if surroundings.is_offline() => Some((Some(Arc::from(text)), Vec::new())),
         Ok(mut addresses) if !addresses.is_empty() => {
             let has_both = addresses.iter().any(SocketAddr::is_ipv4)
                 && addresses.iter().any(SocketAddr::is_ipv6);
@@ -111,11 +113,11 @@ fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<Sock
             let why = answer
                 .err()
                 .map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
-            let message = format!("{} does not resolve: {why}", quoted(text));
-            element.refuse(
-                message,
-                "correct the name, or write an address: \"127.0.0.1:3000\"",
-            )
+            element.warn(
+                format!("{} does not resolve: {why}", quoted(text)),
+                "correct the name, or write an address; meanwhile it keeps the addresses that it had, or gets 503",
+            );
+            Some((Some(Arc::from(text)), Vec::new()))
         }
     }
 }

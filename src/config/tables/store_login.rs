@@ -102,6 +102,9 @@ fn password(
         }
         (None, Some(variable)) => {
             let name = variable.text()?;
+            if variable.report.surroundings.is_offline() {
+                return None;
+            }
             let Some(text) = variable.report.surroundings.variable(name) else {
                 return variable.refuse(
                     format!("the environment has no variable {}", quoted(name)),

@@ -1,0 +1,169 @@
+//! Carries over what the configuration in force knows and a new one could not read: files that are broken, names that do not resolve.
+//!
+//! The parser reads what it can of a broken file and marks it [`FileState::Lost`]. Where the configuration in force has the content of
+//! the same file, that content stays. Tiers stay only where the limit still counts the same keys over the same periods, since their rates
+//! are judged by the limit's counters.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sluicegate_limiter::{Algorithm, Policy};
+
+use super::{LimitRules, Name, Rules};
+use crate::client::token::{TokenSettings, Verifier};
+
+/// Which content of a file is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileState {
+    /// The content that the file has.
+    Read,
+    /// An earlier one: the file is broken.
+    Kept,
+    /// What could be read of it: the file is broken, and no earlier content is known.
+    Lost,
+}
+
+/// A file that is broken, and what holds meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenFile {
+    /// The kind of the table that names it, such as `list`.
+    pub kind: &'static str,
+    /// The name of that table; empty for `[jwt]`.
+    pub name: Name,
+    /// Where it is.
+    pub file: Arc<Path>,
+    /// [`FileState::Kept`] or [`FileState::Lost`].
+    pub state: FileState,
+}
+
+impl FileState {
+    /// The word for it in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Kept => "kept",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl std::fmt::Display for BrokenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if !self.name.is_empty() {
+            write!(f, " {}", self.name)?;
+        }
+        write!(f, ": {} is broken; ", self.file.display())?;
+        f.write_str(match (self.state, self.kind) {
+            (FileState::Read | FileState::Kept, _) => "its content before that stays in force",
+            (FileState::Lost, "list") => {
+                "no content before that is known: only the addresses that could be read are listed"
+            }
+            (FileState::Lost, "limit") => {
+                "no content before that is known: the rates of the limit hold for every key"
+            }
+            (FileState::Lost, _) => "no content before that is known: no token is believed",
+        })
+    }
+}
+
+impl Rules {
+    /// Every file that is broken.
+    #[must_use]
+    pub fn broken_files(&self) -> Vec<BrokenFile> {
+        let broken = |kind, name: &Name, file: &Path, state| {
+            (state != FileState::Read).then(|| BrokenFile {
+                kind,
+                name: Arc::clone(name),
+                file: file.into(),
+                state,
+            })
+        };
+        let lists = self.lists.iter().filter_map(|(name, list)| {
+            let file = list.file.as_ref()?;
+            broken("list", name, &file.path, file.state)
+        });
+        let limits = self.limits.iter().filter_map(|(name, limit)| {
+            let overrides = limit.overrides.as_ref()?;
+            broken("limit", name, &overrides.file, overrides.state)
+        });
+        let keys = self
+            .jwt
+            .iter()
+            .filter_map(|jwt| broken("jwt", &"".into(), &jwt.file, jwt.state));
+        lists.chain(limits).chain(keys).collect()
+    }
+
+    /// Takes over from the configuration in force what the files say that are broken now.
+    ///
+    /// # Errors
+    /// When a content is in force that does not fit these rules: no edit of a limit may take its tiers away, nor one of `[jwt]` its keys.
+    pub fn keep_files(&mut self, before: &Self) -> Result<(), String> {
+        for (name, list) in &mut self.lists {
+            let known = before.lists.get(name).and_then(|list| list.file.as_ref());
+            if let (Some(file), Some(known)) = (&mut list.file, known)
+                && is_kept(file.state, known.state)
+                && file.path == known.path
+            {
+                file.blocks = Arc::clone(&known.blocks);
+                file.state = FileState::Kept;
+            }
+        }
+        for (name, limit) in &mut self.limits {
+            let Some(known) = before.limits.get(name) else {
+                continue;
+            };
+            let tiers_fit = tiers_fit(limit, known);
+            if let (Some(overrides), Some(known)) = (&mut limit.overrides, &known.overrides)
+                && is_kept(overrides.state, known.state)
+                && overrides.file == known.file
+            {
+                if !tiers_fit {
+                    return Err(format!(
+                        "limit {name}: {} is broken, and its content in force is made for other rates; correct the file",
+                        known.file.display()
+                    ));
+                }
+                *overrides = known.clone();
+                overrides.state = FileState::Kept;
+            }
+        }
+        if let (Some(jwt), Some(known)) = (&mut self.jwt, &before.jwt)
+            && is_kept(jwt.state, known.state)
+            && jwt.file == known.file
+        {
+            let settings = TokenSettings {
+                keys: known.verifier.settings().keys.clone(),
+                ..jwt.verifier.settings().clone()
+            };
+            let Ok(verifier) = Verifier::new(settings) else {
+                return Err(format!(
+                    "jwt: {} is broken, and its content in force is made for other algorithms; correct the file",
+                    known.file.display()
+                ));
+            };
+            jwt.verifier = Arc::new(verifier);
+            jwt.state = FileState::Kept;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a content `known` before stands in for a file that is read now.
+fn is_kept(now: FileState, known: FileState) -> bool {
+    now == FileState::Lost && known != FileState::Lost
+}
+
+/// Whether the tiers of a limit that was read earlier can be judged by the counters of this one.
+fn tiers_fit(limit: &LimitRules, before: &LimitRules) -> bool {
+    let periods = |policy: &Policy| -> Vec<u32> {
+        let rates = policy.rates().iter();
+        rates.map(|rate| rate.period().as_secs()).collect()
+    };
+    let (policy, known) = (&limit.policy, &before.policy);
+    let alike = policy.algorithm() == known.algorithm() && periods(policy) == periods(known);
+    // The pace at which a bucket refills depends on the counts too.
+    let by_bucket = matches!(policy.algorithm(), Algorithm::TokenBucket { .. });
+    limit.key == before.key && limit.cost == before.cost && alike && (policy == known || !by_bucket)
+}
