@@ -202,8 +202,8 @@ mod tests {
 
     /// Requests that wait 10, 20, 30 … seconds in one queue.
     fn waiting(queues: &mut DelayQueues, now: Instant, count: u64) -> Vec<Delayed> {
-        let mut enter = |n| queues.enter(client(1), vec![place("a", 10 * n)], now);
-        (1..=count).filter_map(|n| enter(n)).collect()
+        let enter = |n| queues.enter(client(1), vec![place("a", 10 * n)], now);
+        (1..=count).filter_map(enter).collect()
     }
 
     /// Goal: when one leaves, those behind it are due one distance earlier, those before it as they were, and a request that had its turn
