@@ -45,6 +45,7 @@ mod limits;
 mod link;
 mod lists;
 mod matching;
+mod memory;
 mod operating;
 mod origin_pools;
 mod origins;

@@ -370,3 +370,38 @@ async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
         assert!(stderr.contains(advice), "{stderr}");
     }
 }
+
+#[tokio::test]
+async fn counters_of_a_damaged_file_lock_nobody_out() {
+    // Goal: what lies more than a window ahead is dropped and told. Method: every word of the file of an exact limit is overwritten, by
+    // times that are years ahead; clients that it knew and others are served, before a restart and after it.
+    let rules = format!(
+        "[server]\n{KEPT}\n[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 1h\"]\nalgorithm = \"exact\"\n\
+         [[route]]\npath = \"/\"\nlimits = [\"otp\"]\nrespond = {{ status = 200 }}\n"
+    );
+    let mut gateway = Gateway::start(&rules).await;
+    assert_eq!(gateway.get("/").await.remaining("otp"), 4);
+    gateway.kill();
+    let file = counters_in(&state_of(&gateway));
+    let mut bytes = fs::read(&file).unwrap();
+    for word in bytes[HEADER..].chunks_exact_mut(4) {
+        // Words that no key uses are zero.
+        if word != [0; 4] {
+            word.copy_from_slice(&(u32::MAX - 7).to_le_bytes());
+        }
+    }
+    fs::write(&file, bytes).unwrap();
+    for start in 0..2 {
+        gateway.start_again().await;
+        let told = gateway.stderr().contains("lay more than a window ahead");
+        assert_eq!(told, start == 0, "{}", gateway.stderr());
+        for client in ["127.0.0.1", "127.0.0.7"] {
+            let mut client = gateway.client_from(client).await;
+            assert_eq!(client.get("/").await.status, 200);
+        }
+        gateway.kill();
+    }
+}
+
+/// Bytes before the first word of a file of counters.
+const HEADER: usize = 4096;
