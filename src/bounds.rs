@@ -22,6 +22,12 @@ pub const FORWARDED_BYTES: usize = 8 * 1024;
 /// The longest address, `[` 45 `]:65535`, has 53. A longer one is malformed and ends the walk.
 pub const FORWARDED_NODE_BYTES: usize = 64;
 
+/// Bytes of all readings of one path together, and of the paths that they are made of.
+///
+/// An odd path of the longest target that is accepted by default (8 KiB) has room for 15. Each costs a look-up, so a path that was
+/// made to have many takes about a millisecond at most; one with more is answered with 400.
+pub const PATH_READING_BYTES: usize = 128 * 1024;
+
 /// Segments of a path pattern, which is how deep the trie of the routes can be.
 ///
 /// It bounds the recursion of a look-up. The deepest public APIs use about 15. A request may have more segments: these are

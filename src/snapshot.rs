@@ -16,7 +16,7 @@ use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, FieldPolicy, Lists};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, Name, RedirectRules, RefusalRules, RouteAction,
+    FixedResponse, ForwardedSource, KeyPart, Name, RedirectRules, RefusalRules, RouteAction,
     RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::listener::{self, Certificates, Listeners};
@@ -76,6 +76,8 @@ pub struct ActiveRoute {
     pub refusal: Option<Arc<RefusalRules>>,
     /// Whether a limit counts by a parameter of the path, or a template repeats one, which then must have one reading.
     pub reads_parameters: bool,
+    /// Whether a limit counts by the path or by a parameter of it, which no client may then choose.
+    pub counts_by_path: bool,
     /// Whether a limit reads a claim.
     pub reads_token: bool,
     /// Whether a limit counts by what is in the body, which is then read before the decision.
@@ -368,9 +370,12 @@ fn compile_route(
     let shape_reads = route.shape.as_ref().is_some_and(|shape| shape.reads_path());
     let redirect_reads =
         matches!(&route.action, RouteAction::Redirect(redirect) if redirect.to.reads_path());
-    let reads_parameters = shape_reads
-        || redirect_reads
-        || reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let reads_segments = reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let written = names.iter().filter_map(|name| rules.limits.get(name));
+    let counts_by_path = reads_segments
+        || written
+            .flat_map(|limit| &limit.key.0)
+            .any(|part| *part == KeyPart::Path);
     let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
     let reads_body = reads(ValueSource::is_in_body);
     let compares_body = reads(|source| matches!(source, ValueSource::Query(_)));
@@ -381,7 +386,8 @@ fn compile_route(
             RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
             RouteAction::Redirect(redirect) => ActiveAction::Redirect(Arc::clone(redirect)),
         },
-        reads_parameters,
+        reads_parameters: shape_reads || redirect_reads || reads_segments,
+        counts_by_path,
         reads_token,
         reads_body,
         compares_body,

@@ -209,7 +209,9 @@ pub fn locate<'a>(
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
     let standing = route.lists.standing(client.address);
     if !matches!(standing, Standing::Blocked(_)) {
-        if route.reads_parameters && path.is_ambiguous() {
+        if route.reads_parameters && path.is_ambiguous()
+            || route.counts_by_path && path.is_disputed()
+        {
             return Err(Problem::AmbiguousPath);
         }
         check_body(route, head.headers)?;

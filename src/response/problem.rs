@@ -114,7 +114,7 @@ impl Problem {
         match self {
             Self::BadPath => "the path holds an invalid escape or a control character",
             Self::AmbiguousPath => {
-                "the path can be read in two ways; send it without encoded slashes, backslashes and `..`"
+                "the path can be read in two ways; send it without `//`, `;`, `..`, encoded slashes and backslashes"
             }
             Self::BadHost => {
                 "the Host field or the authority is no host name or address with an optional port"

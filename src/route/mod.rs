@@ -8,11 +8,13 @@
 //! each kind of condition has a file.
 //!
 //! Paths are compared in the normal form of [`path`], which is wider than what was sent. Where origins are known to read one
-//! spelling in two ways, and the two would be treated differently here, the request is refused rather than guessed about.
+//! spelling in two ways, the request is refused rather than guessed about, unless its route carries every limit of the other reading's
+//! route and treats it no otherwise.
 //!
 //! # Invariants
 //!
-//! 1. The answer is the greatest by `summary` of all routes that take the request, for every reading of its path.
+//! 1. The answer is the greatest by `summary` of all routes that take the request, and it carries the limits of those for every other
+//!    reading of its path.
 //! 2. A look-up of a path in normal form costs what the path is long, not what the routes are many; it does not allocate, unless
 //!    its host has regular expressions.
 //!
@@ -69,7 +71,7 @@ pub struct Routes {
     longest_path: usize,
 }
 
-/// What a route does to a request that it takes: two routes with equal treatment can stand for each other.
+/// What a route does to a request that it takes.
 #[derive(Debug, PartialEq)]
 struct Treatment {
     limits: Box<[Name]>,
@@ -79,7 +81,7 @@ struct Treatment {
     shape: Option<Arc<ShapeRules>>,
 }
 
-/// The path can be read in two ways, and these are treated differently: answer 400.
+/// The path can be read in two ways, and the other way is treated more strictly or otherwise: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ambiguous {
     /// The route by the path's normal form.
@@ -143,7 +145,7 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// [`Ambiguous`] when the path has a second reading under which another treatment would apply.
+    /// [`Ambiguous`] when the path has a second reading whose route the first one's cannot stand for.
     pub fn find(
         &self,
         host: &str,
@@ -159,7 +161,7 @@ impl Routes {
         };
         for reading in path.other_readings() {
             let other = best(reading);
-            if !other.is_some_and(|other| self.treat_alike(normal, other)) {
+            if !other.is_some_and(|other| self.stands_for(normal, other)) {
                 return Err(Ambiguous { normal, other });
             }
         }
@@ -250,8 +252,11 @@ impl Routes {
             .find_map(|ending| self.under.get(ending)?.find(path, takes))
     }
 
-    fn treat_alike(&self, a: usize, b: usize) -> bool {
-        a == b || self.treatments.get(a) == self.treatments.get(b)
+    /// Whether a request that `route` takes could as well be one of `other`'s.
+    fn stands_for(&self, route: usize, other: usize) -> bool {
+        let treatments = (self.treatments.get(route), self.treatments.get(other));
+        route == other
+            || matches!(treatments, (Some(route), Some(other)) if route.stands_for(other))
     }
 }
 
@@ -265,13 +270,28 @@ impl Treatment {
             shape: rules.shape.clone(),
         }
     }
+
+    /// Whether it is at least as strict as `other`, and does the same with what it admits.
+    fn stands_for(&self, other: &Self) -> bool {
+        let largest = |treatment: &Self| treatment.max_body_bytes.unwrap_or(u64::MAX);
+        contains(&self.limits, &other.limits)
+            && self.action == other.action
+            && contains(&other.lists.allow, &self.lists.allow)
+            && contains(&self.lists.block, &other.lists.block)
+            && largest(self) <= largest(other)
+            && (self.shape == other.shape || other.shape.is_none())
+    }
+}
+
+fn contains(names: &[Name], others: &[Name]) -> bool {
+    others.iter().all(|name| names.contains(name))
 }
 
 impl fmt::Display for Ambiguous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "the path can be read in two ways that belong to different routes; \
-             send it without encoded slashes and dot segments",
+             send it without `//`, `;`, `..`, encoded slashes and backslashes",
         )
     }
 }

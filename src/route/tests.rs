@@ -1,5 +1,6 @@
 //! Routes against an oracle, and paths as attackers spell them.
 
+mod parsers;
 mod spellings;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -217,7 +218,7 @@ fn an_expression_wins_over_patterns_and_text_over_expressions() {
     for (path, winner) in [
         ("/v1/otp", "~ ^/v[0-9]+/otp$"),
         ("/v1/otp/", "~ ^/v[0-9]+/otp$"),
-        ("//v1/./o%74p;x=1", "~ ^/v[0-9]+/otp$"),
+        ("/v1//./o%74p;x=1", "~ ^/v[0-9]+/otp$"),
         ("/v2/otp", "/v2/otp"),
         ("/v1/otpx", "/v1/{x}"),
         ("/v1/otp/x", "/v1/*"),
@@ -534,7 +535,7 @@ proptest! {
                 for climb in [false, true] {
                     let reading = spellings::read(&path, split, climb);
                     let by_reading = oracle(&rules, "a.test", &reading, &asked(&method, &headers));
-                    let alike = by_reading.is_some_and(|other| routes.treat_alike(found, other));
+                    let alike = by_reading.is_some_and(|other| routes.stands_for(found, other));
                     prop_assert!(alike, "{} as {}: {} or {:?}", path, reading, found, by_reading);
                 }
             }

@@ -253,7 +253,7 @@ async fn a_request_is_explained_with_its_route_keys_and_lists() {
     // Goal: which route and why not the others, the keys in plain text, the lists, and a trusted hop's word. Method: one question each.
     let request = [
         "--request",
-        "POST https://api.example.com//auth/sendOTP?x=1",
+        "POST https://api.example.com/auth//sendOTP?x=1",
     ];
     let answer = asked(&request).await;
     assert_eq!(answer["route"], "send");

@@ -1,0 +1,241 @@
+//! Owns the normal form of a path: what routes are matched by, so that a limit cannot be walked around by spelling.
+//!
+//! | as sent | in normal form | because |
+//! |---|---|---|
+//! | `%61`, `%2D`, `%40` | `a`, `-`, `@` | RFC 3986 §6.2.2.2; sub-delimiters, `:` and `@` too, since origins decode them alike |
+//! | `%c3`, `é`, `{` | `%C3`, `%C3%A9`, `%7B` | what a path must not hold plainly is escaped, in upper case |
+//! | `//` | `/` | nginx and most frameworks merge slashes |
+//! | `/./`, `/x/../`, `/%2e%2E/` | resolved, never above the root | RFC 3986 §5.2.4 |
+//! | `/a;v=1/b` | `/a/b` | servlet containers cut parameters, before they resolve dots |
+//! | `%2F`, `%5C`, `\` | `%2F`, `%5C`, `%5C` | not a separator here, see below |
+//! | `%zz`, `%`, `%00`, `%0a` | an error | no origin needs them; answer 400 |
+//! | `%C0%AF`, `%E0%80%AE` | an error | an overlong form of ASCII, RFC 3629 §10, which old decoders take for `/` and `.` |
+//!
+//! Case is kept: `/a` and `/A` are two paths. A trailing slash is kept as well; patterns decide about it.
+//!
+//! The origin gets the path as it was sent (decision 0018 says why), so matching must be at least as wide as the reading of common
+//! origins. Many spellings are read in different ways by common origins, and no single form is as wide as all of them:
+//!
+//! | as sent | is also | for |
+//! |---|---|---|
+//! | `/a%2Fb`, `/a%5Cb`, `/a\b` | `/a/b` | nginx, Go, WSGI; IIS; Node's `URL`. Not for Express, Rails, servlets |
+//! | `/%2561` | `/a` | whoever stands behind a server that decoded once |
+//! | `/a/../b` | `/a/../b` | Express and WSGI, which hand it to whatever is mounted at `/a` |
+//! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, whoever resolves dots and knows no parameters |
+//! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference ([`authority`]) |
+//! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
+//! | `/index.php/b`, `/?/b` | `/b` | front controllers ([`script`]) |
+//! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
+//! | `/(S(x))/b` | `/b` | ASP.NET |
+//!
+//! For such a path [`NormalPath`] holds the other readings too ([`readings`]), and [`Routes::find`](super::Routes::find) refuses it when
+//! one of them leads to a route with limits that the route of the normal form lacks, or that treats the request otherwise. Browsers resolve
+//! dots before they send, and a slash in a name is rare; who needs
+//! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
+//!
+//! What remains outside: an origin that cuts off dots and spaces at the end of a name
+//! (Windows), that takes `/a.json` for `/a` (Rails), that cuts parameters
+//! behind a server that has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`), or that rewrites paths on its own.
+//! Write a limit for such an origin on `/prefix/*` or on `/*`.
+//!
+//! # Invariants
+//!
+//! 1. A normal form is its own normal form.
+//! 2. A path in normal form that has no other reading is borrowed: one pass over its bytes, no allocation.
+//!
+//! # Limits
+//!
+//! [`readings`] bounds what a made-up path costs; one with more readings than that, or that is still escaped after three decodings, is an
+//! error.
+
+mod authority;
+mod readings;
+mod script;
+mod spelling;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use self::readings::Readings;
+use self::spelling::{Manner, is_overlong, is_plainly_normal, spell};
+
+/// A request's path in normal form, with its other readings where there are any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalPath<'a> {
+    text: Cow<'a, str>,
+    others: Option<Box<Readings>>,
+}
+
+/// Why a path has no normal form. The client is to blame: answer 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathError {
+    /// It does not begin with a slash.
+    NotAbsolute,
+    /// The `%` at this byte is not followed by two hexadecimal digits.
+    Escape {
+        /// Offset in bytes.
+        at: usize,
+    },
+    /// The byte here is a control character, plain or escaped.
+    Control {
+        /// Offset in bytes.
+        at: usize,
+        /// The character.
+        byte: u8,
+    },
+    /// An ASCII character is encoded in more bytes than it takes.
+    Overlong,
+    /// Escapes are escaped over and over.
+    Nested,
+    /// Origins may read it in more ways than are looked at.
+    Manifold,
+}
+
+/// Why a text cannot be a segment of a pattern. The operator is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiteralError {
+    /// It has no normal form.
+    Path(PathError),
+    /// It is empty, dots, cut by `;`, `?` or `#`, or holds a slash or backslash, so no request's segment equals it.
+    NotOneSegment,
+}
+
+impl<'a> NormalPath<'a> {
+    /// Brings the path of a request's target into normal form. What follows a `?` or `#` is not part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`PathError`] where the path is not absolute, an escape is broken, a control character occurs, or it has too many readings.
+    pub fn parse(target: &'a str) -> Result<Self, PathError> {
+        let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
+        let (path, behind) = target.split_at(end);
+        if !path.starts_with('/') {
+            return Err(PathError::NotAbsolute);
+        }
+        let may_be_in_query = path == "/" && behind.starts_with("?/");
+        if is_plainly_normal(path.as_bytes()) && !may_be_in_query {
+            return Ok(Self {
+                text: Cow::Borrowed(path),
+                others: None,
+            });
+        }
+        Self::parse_slowly(path, behind.strip_prefix('?').unwrap_or_default())
+    }
+
+    #[cold]
+    fn parse_slowly(path: &'a str, query: &str) -> Result<Self, PathError> {
+        let normal = spell(path, Manner::NORMAL)?.text;
+        if is_overlong(&normal) {
+            return Err(PathError::Overlong);
+        }
+        let others = readings::collect(path, query, &normal)?.map(Box::new);
+        let text = if normal == path {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned(normal)
+        };
+        Ok(Self { text, others })
+    }
+
+    /// The normal form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes, escaped escapes as
+    /// escapes, and without the name of a front controller or what follows a script, so that all spellings of one resource share a counter.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        let others = self.others.as_deref();
+        let text = others
+            .and_then(|others| others.key.as_deref())
+            .unwrap_or(&self.text);
+        match text.strip_suffix('/') {
+            Some("") | None => text,
+            Some(shorter) => shorter,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_borrowed(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
+    /// Whether origins separate, resolve or decode it in more than one way.
+    #[must_use]
+    pub fn is_ambiguous(&self) -> bool {
+        self.others
+            .as_ref()
+            .is_some_and(|others| others.is_ambiguous)
+    }
+
+    /// Whether some origin reads another resource, which a client can write in any number of normal forms: what counts by the path must
+    /// not take it.
+    #[must_use]
+    pub fn is_disputed(&self) -> bool {
+        self.others
+            .as_ref()
+            .is_some_and(|others| others.is_disputed)
+    }
+
+    /// How else an origin may read it; empty for all but odd paths.
+    pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().flat_map(|others| &others.texts);
+        others.map(String::as_str)
+    }
+}
+
+/// The normal form of one segment of a pattern.
+///
+/// # Errors
+///
+/// [`LiteralError`] where no request's segment can equal it.
+pub fn literal(segment: &str) -> Result<String, LiteralError> {
+    if segment.contains(['/', '\\', ';', '?', '#']) {
+        return Err(LiteralError::NotOneSegment);
+    }
+    let normal = spell(&format!("/{segment}"), Manner::NORMAL).map_err(LiteralError::Path)?;
+    match normal.text.strip_prefix('/') {
+        Some(text) if !text.is_empty() && normal.hidden == 0 => Ok(text.to_owned()),
+        _ => Err(LiteralError::NotOneSegment),
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAbsolute => f.write_str("the path does not begin with '/'"),
+            Self::Escape { at } => {
+                write!(
+                    f,
+                    "the '%' at byte {at} of the path is not followed by two hexadecimal digits"
+                )
+            }
+            Self::Control { at, byte } => {
+                write!(
+                    f,
+                    "byte {at} of the path is the control character 0x{byte:02x}"
+                )
+            }
+            Self::Overlong => f.write_str("the path holds an overlong form of a character"),
+            Self::Nested => f.write_str("the path holds escapes that are escaped over and over"),
+            Self::Manifold => f.write_str("the path can be read in too many ways"),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+impl fmt::Display for LiteralError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::NotOneSegment => f.write_str(
+                "the segment is empty, dots, or holds a slash, a backslash, ';', '?' or '#', so no request can match it",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LiteralError {}

@@ -1,0 +1,275 @@
+//! Collects the readings that common origins make of one path beside its normal form.
+//!
+//! An origin first makes another path of what was sent: it decodes once more, takes the first segment for an authority, cuts at a `;`, or
+//! finds a path in the query. Each such *source* is then spelled in every [`Manner`] in which it differs, and cut at names of scripts.
+//! Sources may come of sources, since servers stand behind each other.
+//!
+//! # Limits
+//!
+//! A source is decoded [`DECODINGS`] times, has [`AUTHORITIES`] cut off, and no more than [`SOURCES`] are looked at; all
+//! readings of a path take no more than [`PATH_READING_BYTES`] bytes, so that a made-up path costs a bounded time.
+
+use super::spelling::{
+    Climbs, Manner, Parameters, Separators, Spelled, decode_again, is_overlong, merged, spell,
+};
+use super::{PathError, authority, script};
+use crate::bounds::PATH_READING_BYTES;
+
+/// How often an origin may decode a path beside the first time: a proxy before it, and one more.
+const DECODINGS: usize = 2;
+
+/// How often an authority may be cut off: by a middleware, and by what it calls with the rest.
+const AUTHORITIES: usize = 2;
+
+/// Paths that an origin may make of one before it spells it.
+const SOURCES: usize = 48;
+
+/// The readings of a path beside its normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Readings {
+    /// Each different from the normal form and from each other.
+    pub(super) texts: Vec<String>,
+    /// What a limit by `path` counts; `None`: the normal form.
+    pub(super) key: Option<String>,
+    /// Encoded slashes, dots or escapes are read in two ways.
+    pub(super) is_ambiguous: bool,
+    /// A client can write one resource of some origin under any number of normal forms.
+    pub(super) is_disputed: bool,
+}
+
+/// One path that an origin may make of what was sent.
+struct Source {
+    text: String,
+    decodings: usize,
+    authorities: usize,
+}
+
+struct Collector<'a> {
+    normal: &'a str,
+    sources: Vec<Source>,
+    readings: Readings,
+    bytes: usize,
+}
+
+/// Collects the readings of `path`, sent before `query`, whose normal form is `normal`; `None` where there are none.
+///
+/// # Errors
+///
+/// [`PathError`] where a reading that matters makes no sense, or there are too many.
+pub(super) fn collect(
+    path: &str,
+    query: &str,
+    normal: &str,
+) -> Result<Option<Readings>, PathError> {
+    let mut collector = Collector {
+        normal,
+        sources: Vec::new(),
+        readings: Readings {
+            texts: Vec::new(),
+            key: None,
+            is_ambiguous: false,
+            is_disputed: false,
+        },
+        bytes: 0,
+    };
+    collector.add_source(path.to_owned(), DECODINGS, AUTHORITIES)?;
+    if let Some(path) = script::path_in_query(normal, query)
+        && spell(path, Manner::NORMAL).is_ok()
+    {
+        collector.add_source(path.to_owned(), DECODINGS, 0)?;
+    }
+    let mut at = 0;
+    while let Some(source) = collector.sources.get(at) {
+        let source = Source {
+            text: source.text.clone(),
+            ..*source
+        };
+        collector.read(&source)?;
+        at += 1;
+    }
+    let mut readings = collector.readings;
+    readings.key = Some(key(path)?).filter(|key| key != normal);
+    let differs = readings.is_ambiguous || readings.is_disputed || !readings.texts.is_empty();
+    Ok(differs.then_some(readings))
+}
+
+/// The reading that has the fewest spellings: decoded as often as it can be, separated wherever it may be, without what can be put before
+/// a front controller's path or behind a script.
+fn key(path: &str) -> Result<String, PathError> {
+    let mut text = path.to_owned();
+    let mut plain = spell(&text, Manner::NORMAL)?;
+    // As many rounds as the readings have seen.
+    while let Some(decoded) = decode_again(&plain.text) {
+        text = decoded;
+        plain = spell(&text, Manner::NORMAL)?;
+    }
+    let everywhere = Manner {
+        separators: plain.hidden,
+        ..Manner::NORMAL
+    };
+    let text = spell(&text, everywhere)?.text;
+    let key = match script::cuts(&text).next() {
+        Some(cut) if cut.is_front_controller => cut.rest.unwrap_or("/"),
+        Some(cut) => cut.script,
+        None => &text,
+    };
+    Ok(key.to_owned())
+}
+
+impl Collector<'_> {
+    fn read(&mut self, source: &Source) -> Result<(), PathError> {
+        let plain = self.spell(&source.text, Manner::NORMAL)?;
+        if is_overlong(&plain.text) {
+            return Err(PathError::Overlong);
+        }
+        for separators in subsets(plain.hidden) {
+            self.read_separated(source, separators)?;
+        }
+        let readings = &mut self.readings;
+        readings.is_ambiguous |= plain.hidden != 0 || plain.is_climbed;
+        self.cut_authority(source, &source.text)?;
+        if plain.has_parameters {
+            // Fastify's router ends a path at its first `;`, as others do at `?`.
+            let end = source.text.find(';').unwrap_or(source.text.len());
+            self.readings.is_disputed |= source.text[end..].contains(['/', '\\', '%']);
+            self.add_source(
+                source.text[..end].to_owned(),
+                source.decodings,
+                source.authorities,
+            )?;
+        }
+        if let Some(decoded) = decode_again(&plain.text) {
+            let fewer = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
+            self.readings.is_ambiguous = true;
+            self.add_source(decoded, fewer, source.authorities)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a source in all manners that separate it so.
+    fn read_separated(&mut self, source: &Source, separators: Separators) -> Result<(), PathError> {
+        let manner = Manner {
+            separators,
+            ..Manner::NORMAL
+        };
+        let first = self.add_spelled(source, manner)?;
+        if first.is_climbed {
+            let climbs = Climbs::Kept;
+            self.add_spelled(source, Manner { climbs, ..manner })?;
+        }
+        let cut_last = first.has_bare_parameters.then_some(Parameters::CutLast);
+        for parameters in [Some(Parameters::CutFirst), cut_last].into_iter().flatten() {
+            let manner = Manner {
+                parameters,
+                ..manner
+            };
+            if parameters == Parameters::CutLast {
+                self.add_disputed(source, manner)?;
+            }
+            if first.has_empty {
+                let climbs = Climbs::OverEmpty;
+                let unmerged = self.add_disputed(source, Manner { climbs, ..manner })?;
+                self.cut_authority(source, &unmerged)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a reading by which one resource may have many normal forms; returns it with its empty segments.
+    fn add_disputed(&mut self, source: &Source, manner: Manner) -> Result<String, PathError> {
+        let known = self.readings.texts.len();
+        let spelled = self.add_spelled(source, manner)?;
+        self.readings.is_disputed |= self.readings.texts.len() > known;
+        Ok(spelled.text)
+    }
+
+    /// Adds a source in one manner, and what is made of that.
+    fn add_spelled(&mut self, source: &Source, manner: Manner) -> Result<Spelled, PathError> {
+        let spelled = self.spell(&source.text, manner)?;
+        let text = merged(&spelled.text);
+        let is_resolved = spelled.is_climbed && manner.climbs != Climbs::Kept;
+        if is_resolved && spelled.hidden & !manner.separators != 0 {
+            // An application that resolves dots may decode what it found.
+            self.add_source(text.clone(), source.decodings, source.authorities)?;
+        }
+        self.add_scripts(&text)?;
+        self.add(text)?;
+        Ok(spelled)
+    }
+
+    /// Adds what follows an authority in `text`, which comes of `source`.
+    fn cut_authority(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
+        let Some(fewer) = source.authorities.checked_sub(1) else {
+            return Ok(());
+        };
+        for rest in authority::behind(text) {
+            self.readings.is_disputed = true;
+            // It begins with a slash or a backslash.
+            self.add_source(format!("/{}", &rest[1..]), source.decodings, fewer)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what servers and applications make of the names of scripts in a path.
+    fn add_scripts(&mut self, text: &str) -> Result<(), PathError> {
+        for cut in script::cuts(text) {
+            match cut.rest {
+                Some(rest) => {
+                    self.add(rest.to_owned())?;
+                    self.add(cut.script.to_owned())?;
+                }
+                None if cut.is_front_controller => self.add("/".to_owned())?,
+                None => {}
+            }
+        }
+        match script::without_cookieless_segments(text) {
+            Some(path) => self.add(path),
+            None => Ok(()),
+        }
+    }
+
+    fn spell(&mut self, text: &str, manner: Manner) -> Result<Spelled, PathError> {
+        self.bytes += text.len();
+        if self.bytes > PATH_READING_BYTES {
+            return Err(PathError::Manifold);
+        }
+        spell(text, manner)
+    }
+
+    fn add(&mut self, text: String) -> Result<(), PathError> {
+        self.bytes += text.len();
+        if self.bytes > PATH_READING_BYTES {
+            return Err(PathError::Manifold);
+        }
+        let is_known = text == self.normal || self.readings.texts.contains(&text);
+        if !is_known {
+            self.readings.texts.push(text);
+        }
+        Ok(())
+    }
+
+    fn add_source(
+        &mut self,
+        text: String,
+        decodings: usize,
+        authorities: usize,
+    ) -> Result<(), PathError> {
+        if self.sources.iter().any(|known| known.text == text) {
+            return Ok(());
+        }
+        if self.sources.len() == SOURCES {
+            return Err(PathError::Manifold);
+        }
+        self.sources.push(Source {
+            text,
+            decodings,
+            authorities,
+        });
+        Ok(())
+    }
+}
+
+/// Every subset of these separators, the empty one first.
+fn subsets(of: Separators) -> impl Iterator<Item = Separators> {
+    (0..=of).filter(move |subset| subset & !of == 0)
+}

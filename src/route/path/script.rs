@@ -1,0 +1,126 @@
+//! Reads names of scripts in a path: `/index.php/auth/sendOTP` is `/auth/sendOTP` for the application behind the script, and the script
+//! for its server.
+//!
+//! RFC 3875 §4.1.5: what follows the name of a CGI script is its `PATH_INFO`, whatever the script makes of it. Servers find the name by its
+//! ending; some take the first in a path and others the last. The bare name of a front controller is the root of its application.
+
+/// What follows the names that servers give to scripts, in lower case.
+const ENDINGS: [&str; 19] = [
+    "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py",
+    "wsgi", "rb", "asp", "aspx", "ashx", "cfm", "dll",
+];
+
+/// What scripts are called through which a whole application is served, without their ending.
+const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
+
+/// A path in normal form, cut behind the name of a script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut<'a> {
+    /// Up to the script.
+    pub(super) script: &'a str,
+    /// What follows it; `None` where nothing does.
+    pub(super) rest: Option<&'a str>,
+    /// The name is one that front controllers have.
+    pub(super) is_front_controller: bool,
+}
+
+/// Cuts a path in normal form behind its first script and behind its last; yields nothing where it names none.
+pub(super) fn cuts(path: &str) -> impl Iterator<Item = Cut<'_>> {
+    let first = all_cuts(path).next();
+    let last = all_cuts(path).last().filter(|last| Some(*last) != first);
+    first.into_iter().chain(last)
+}
+
+fn all_cuts(path: &str) -> impl Iterator<Item = Cut<'_>> {
+    let ends = memchr::memchr_iter(b'/', path.as_bytes())
+        .skip(1)
+        .chain([path.len()]);
+    let mut start = 0;
+    ends.filter_map(move |end| {
+        let segment = path.get(start + 1..end).unwrap_or_default();
+        start = end;
+        let (name, ending) = segment.rsplit_once('.')?;
+        is_ending(ending.as_bytes()).then(|| Cut {
+            script: &path[..end],
+            rest: (end < path.len()).then(|| &path[end..]),
+            is_front_controller: FRONT_CONTROLLERS
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name)),
+        })
+    })
+}
+
+/// Whether a name with this ending, what follows its last dot, is a script's.
+pub(super) fn is_ending(ending: &[u8]) -> bool {
+    ENDINGS
+        .iter()
+        .any(|known| known.as_bytes().eq_ignore_ascii_case(ending))
+}
+
+/// A path without the segments in which ASP.NET keeps what others keep in cookies, as `/(S(x))/a`; `None` where it has none.
+pub(super) fn without_cookieless_segments(path: &str) -> Option<String> {
+    let is_cookieless = |segment: &&str| segment.starts_with('(') && segment.ends_with("))");
+    if !path.split('/').any(|segment| is_cookieless(&segment)) {
+        return None;
+    }
+    let kept: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !is_cookieless(segment))
+        .collect();
+    let path = kept.join("/");
+    Some(if path.is_empty() {
+        "/".to_owned()
+    } else {
+        path
+    })
+}
+
+/// The path that an application reads in its query, as CodeIgniter does in `/index.php?/auth/sendOTP`: where the path is the root or
+/// ends in a script.
+pub(super) fn path_in_query<'a>(path: &str, query: &'a str) -> Option<&'a str> {
+    let is_root = path == "/" || all_cuts(path).any(|cut| matches!(cut.rest, None | Some("/")));
+    let end = query.find(['&', '?', '#']).unwrap_or(query.len());
+    (is_root && query.starts_with('/')).then(|| &query[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the first and the last script are found, and no others. Method: paths with several names.
+    #[test]
+    fn a_path_is_cut_behind_its_scripts() {
+        let all = |path| -> Vec<_> { cuts(path).map(|cut| (cut.script, cut.rest)).collect() };
+        assert!(all("/a/b.html/c").is_empty());
+        assert_eq!(all("/index.php"), [("/index.php", None)]);
+        assert_eq!(all("/a/x.PHP/b/"), [("/a/x.PHP", Some("/b/"))]);
+        assert_eq!(
+            all("/a.php/b.cgi/c.pl/d"),
+            [
+                ("/a.php", Some("/b.cgi/c.pl/d")),
+                ("/a.php/b.cgi/c.pl", Some("/d"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_query_is_a_path_at_the_root_and_behind_scripts() {
+        for (path, query, found) in [
+            ("/", "/a/b&c=d", Some("/a/b")),
+            ("/x/index.php", "/a", Some("/a")),
+            ("/index.php/", "/a?b", Some("/a")),
+            ("/index.php/b", "/a", None),
+            ("/x", "/a", None),
+            ("/", "a=/b", None),
+        ] {
+            assert_eq!(path_in_query(path, query), found, "{path} {query}");
+        }
+    }
+
+    #[test]
+    fn cookieless_segments_vanish() {
+        let path = without_cookieless_segments("/(S(lit3py55))/a/(A(x)F(y))");
+        assert_eq!(path.as_deref(), Some("/a"));
+        assert_eq!(without_cookieless_segments("/a/(b)"), None);
+    }
+}

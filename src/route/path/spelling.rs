@@ -1,0 +1,360 @@
+//! Writes one spelling of a path in the manner of one kind of origin.
+//!
+//! A [`Manner`] says what separates segments, what `..` removes and when parameters are cut; [`Manner::NORMAL`] gives the normal form. What
+//! a spelling leaves open is in the flags of [`Spelled`], by which [`super::readings`] finds the manners that differ.
+
+use super::PathError;
+use super::script;
+
+/// How an origin reads a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Manner {
+    pub(super) separators: Separators,
+    pub(super) climbs: Climbs,
+    pub(super) parameters: Parameters,
+}
+
+impl Manner {
+    /// The manner of the normal form.
+    pub(super) const NORMAL: Self = Self {
+        separators: 0,
+        climbs: Climbs::Resolved,
+        parameters: Parameters::CutFirst,
+    };
+}
+
+/// What ends a segment beside a slash: a set of [`ENCODED_SLASH`], [`BACKSLASH`] and [`ENCODED_BACKSLASH`].
+pub(super) type Separators = u8;
+
+/// `%2F` separates for nginx, WSGI and whoever decodes before it splits.
+pub(super) const ENCODED_SLASH: Separators = 1;
+/// `\` separates in the URLs of browsers and Node, WHATWG URL §4.4, and on Windows.
+pub(super) const BACKSLASH: Separators = 2;
+/// `%5C` separates on Windows.
+pub(super) const ENCODED_BACKSLASH: Separators = 4;
+
+/// What `..` removes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Climbs {
+    /// The segment before it, after slashes were merged.
+    Resolved,
+    /// The segment before it, be it empty: RFC 3986 §5.2.4, WHATWG URL §4.4. Empty segments stay.
+    OverEmpty,
+    /// Nothing: it is a segment like any other.
+    Kept,
+}
+
+/// When `;` and what follows it in a segment are cut.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameters {
+    /// Before dots are resolved, as servlet containers do.
+    CutFirst,
+    /// After dots are resolved, or never: `..;x` is a name.
+    CutLast,
+}
+
+/// One reading of a path.
+pub(super) struct Spelled {
+    pub(super) text: String,
+    /// What in it is not taken as a separator by everybody.
+    pub(super) hidden: Separators,
+    /// A `..` removed a segment.
+    pub(super) is_climbed: bool,
+    /// Two separators follow each other.
+    pub(super) has_empty: bool,
+    /// A segment has parameters.
+    pub(super) has_parameters: bool,
+    /// A segment is nothing or dots before its parameters.
+    pub(super) has_bare_parameters: bool,
+}
+
+/// One character of a path.
+enum Piece {
+    Slash,
+    /// An encoded slash or any backslash.
+    HiddenSlash(u8, Separators),
+    /// The `;` before a segment's parameters.
+    Parameters,
+    Plain(u8),
+    Escaped(u8),
+}
+
+/// Spells a path in a manner.
+pub(super) fn spell(path: &str, manner: Manner) -> Result<Spelled, PathError> {
+    let bytes = path.as_bytes();
+    let mut spelled = Spelled::new(bytes.len() + 16);
+    let mut at = 1;
+    loop {
+        let start = spelled.text.len();
+        spelled.text.push('/');
+        let (behind, is_last) = spelled.read_segment(bytes, at, manner)?;
+        at = behind;
+        let vanished = spelled.end_segment(start, manner, is_last);
+        if is_last {
+            if vanished {
+                spelled.text.push('/');
+            }
+            return Ok(spelled);
+        }
+    }
+}
+
+impl Spelled {
+    fn new(capacity: usize) -> Self {
+        Self {
+            text: String::with_capacity(capacity),
+            hidden: 0,
+            is_climbed: false,
+            has_empty: false,
+            has_parameters: false,
+            has_bare_parameters: false,
+        }
+    }
+
+    /// Appends the segment that begins at `at`; returns where the next one begins, and that there is none.
+    fn read_segment(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        manner: Manner,
+    ) -> Result<(usize, bool), PathError> {
+        let start = self.text.len();
+        let mut name_end = None;
+        let mut is_last = true;
+        while at < bytes.len() {
+            let (piece, width) = piece_at(bytes, at)?;
+            at += width;
+            let is_written = name_end.is_none() || manner.parameters == Parameters::CutLast;
+            match piece {
+                Piece::Slash => {
+                    is_last = false;
+                    break;
+                }
+                Piece::HiddenSlash(byte, kind) => {
+                    self.hidden |= kind;
+                    if manner.separators & kind != 0 {
+                        is_last = false;
+                        break;
+                    }
+                    if is_written {
+                        push_escape(&mut self.text, byte);
+                    }
+                }
+                Piece::Parameters => {
+                    let end = *name_end.get_or_insert(self.text.len());
+                    self.has_parameters = true;
+                    self.has_bare_parameters |= is_dots(&self.text[start..end]);
+                    if manner.parameters == Parameters::CutLast {
+                        self.text.push(';');
+                    }
+                }
+                Piece::Plain(_) | Piece::Escaped(_) if !is_written => {}
+                Piece::Plain(byte) => self.text.push(char::from(byte)),
+                Piece::Escaped(byte) => push_escape(&mut self.text, byte),
+            }
+        }
+        if let Some(end) = name_end.filter(|&end| !is_dots(&self.text[start..end])) {
+            self.text.truncate(end);
+        }
+        Ok((at, is_last))
+    }
+
+    /// Resolves the segment that begins at `start` if it is empty or dots; says whether nothing is left of it.
+    fn end_segment(&mut self, start: usize, manner: Manner, is_last: bool) -> bool {
+        match &self.text[start + 1..] {
+            "" => {
+                self.has_empty |= !is_last;
+                if manner.climbs == Climbs::OverEmpty {
+                    return false;
+                }
+                self.text.truncate(start);
+            }
+            "." => self.text.truncate(start),
+            // Above the root there is nothing to climb from, in any reading.
+            ".." if manner.climbs != Climbs::Kept || start == 0 => {
+                self.text.truncate(start);
+                if let Some(parent) = self.text.rfind('/') {
+                    self.text.truncate(parent);
+                    self.is_climbed = true;
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn is_dots(name: &str) -> bool {
+    matches!(name, "" | "." | "..")
+}
+
+/// Writes several slashes that follow each other as one.
+pub(super) fn merged(text: &str) -> String {
+    let mut merged = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character != '/' || !merged.ends_with('/') {
+            merged.push(character);
+        }
+    }
+    merged
+}
+
+/// Reads one character and how many bytes spell it.
+fn piece_at(bytes: &[u8], at: usize) -> Result<(Piece, usize), PathError> {
+    let first = bytes[at];
+    let (byte, width) = match first {
+        b'/' => return Ok((Piece::Slash, 1)),
+        b';' => return Ok((Piece::Parameters, 1)),
+        b'%' => (
+            unescape(&bytes[at + 1..]).ok_or(PathError::Escape { at })?,
+            3,
+        ),
+        _ => (first, 1),
+    };
+    let piece = match byte {
+        0..=0x1f | 0x7f => return Err(PathError::Control { at, byte }),
+        b'/' => Piece::HiddenSlash(byte, ENCODED_SLASH),
+        b'\\' if width == 1 => Piece::HiddenSlash(byte, BACKSLASH),
+        b'\\' => Piece::HiddenSlash(byte, ENCODED_BACKSLASH),
+        _ if is_plain(byte) => Piece::Plain(byte),
+        _ => Piece::Escaped(byte),
+    };
+    Ok((piece, width))
+}
+
+pub(super) fn unescape(digits: &[u8]) -> Option<u8> {
+    let &[high, low, ..] = digits else {
+        return None;
+    };
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+}
+
+/// A path in normal form after another decoding: `%2561` becomes `%61`. `None` where nothing is escaped twice.
+pub(super) fn decode_again(text: &str) -> Option<String> {
+    if !text.contains("%25") {
+        return None;
+    }
+    let mut decoded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("%25") {
+        let (before, escape) = rest.split_at(at);
+        let behind = &escape[3..];
+        decoded.push_str(before);
+        decoded.push_str(if unescape(behind.as_bytes()).is_some() {
+            "%"
+        } else {
+            "%25"
+        });
+        rest = behind;
+    }
+    decoded.push_str(rest);
+    (decoded.len() < text.len()).then_some(decoded)
+}
+
+/// Whether a path in normal form holds an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older encoding, as `%C0` for
+/// À, do not follow each other so.
+pub(super) fn is_overlong(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let escape = |at: usize| match bytes.get(at) {
+        Some(b'%') => unescape(bytes.get(at + 1..)?),
+        _ => None,
+    };
+    let continues = |at| escape(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    memchr::memchr_iter(b'%', bytes).any(|at| match escape(at) {
+        Some(0xc0 | 0xc1) => continues(at + 3),
+        Some(0xe0) => matches!(escape(at + 3), Some(0x80 | 0x81)) && continues(at + 6),
+        Some(0xf0) => {
+            escape(at + 3) == Some(0x80)
+                && matches!(escape(at + 6), Some(0x80 | 0x81))
+                && continues(at + 9)
+        }
+        _ => false,
+    })
+}
+
+fn push_escape(text: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.push('%');
+    text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    text.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+/// Whether a path is in normal form and has no other reading; may be wrong only by saying no.
+pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
+    let mut at = 0;
+    let mut segment = 0;
+    let mut dot = None;
+    while let Some(&byte) = path.get(at) {
+        let is_first = at == segment;
+        match byte {
+            b'/' => {
+                if is_first && at > 0
+                    || dot.is_some_and(|dot| script::is_ending(&path[dot + 1..at]))
+                {
+                    return false;
+                }
+                segment = at + 1;
+                dot = None;
+                at += 1;
+                continue;
+            }
+            b'.' if is_first
+                && matches!(path[at + 1..], [] | [b'/', ..] | [b'.'] | [b'.', b'/', ..]) =>
+            {
+                return false;
+            }
+            b'.' => dot = Some(at),
+            b'(' if is_first => return false,
+            b'%' => match unescape(&path[at + 1..]) {
+                Some(escaped)
+                    if path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
+                        || !stays_escaped(escaped)
+                        || may_mean_more(escaped, &path[at + 3..]) =>
+                {
+                    return false;
+                }
+                Some(_) => at += 2,
+                None => return false,
+            },
+            _ if !is_plain(byte) => return false,
+            _ => {}
+        }
+        at += 1;
+    }
+    !dot.is_some_and(|dot| script::is_ending(&path[dot + 1..]))
+}
+
+/// Whether an escape may be half of another, or begin an overlong form.
+fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
+    match escaped {
+        b'%' => unescape(behind).is_some(),
+        0xc0 | 0xc1 | 0xe0 | 0xf0 => true,
+        _ => false,
+    }
+}
+
+/// Whether the normal form escapes this byte, and nobody takes it for a separator.
+fn stays_escaped(byte: u8) -> bool {
+    !is_plain(byte) && !byte.is_ascii_control() && !matches!(byte, b'/' | b'\\')
+}
+
+/// RFC 3986 §3.3: what a segment may hold plainly, but for the `;` that begins parameters.
+fn is_plain(byte: u8) -> bool {
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut byte = 0;
+        while byte < 128 {
+            plain[byte] = (byte as u8).is_ascii_alphanumeric();
+            byte += 1;
+        }
+        let others = b"-._~!$&'()*+,=:@";
+        let mut at = 0;
+        while at < others.len() {
+            plain[others[at] as usize] = true;
+            at += 1;
+        }
+        plain
+    };
+    PLAIN[usize::from(byte)]
+}

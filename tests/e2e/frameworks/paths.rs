@@ -1,0 +1,172 @@
+//! Spellings of a limited path: whatever a framework dispatches to it is counted, or was rejected.
+
+use super::before_each_framework;
+use crate::harness::*;
+
+/// One request an hour, and it is used up.
+const RULES: &str = r#"
+[limit.otp]
+key = "global"
+rates = ["1 per 1h"]
+[[route]]
+path = "/auth/sendOTP"
+limits = ["otp"]
+origin = "app"
+[[route]]
+path = "/*"
+origin = "app"
+"#;
+
+/// What can stand before the limited path.
+const BEFORE: [&str; 36] = [
+    "",
+    "/",
+    "//",
+    "/x",
+    "//x",
+    "///x",
+    "////x",
+    "/\\x",
+    "\\/x",
+    "/%2fx",
+    "/%5cx",
+    "//x:80",
+    "//x:",
+    "//u:p@x",
+    "//@",
+    "//x;y",
+    "//x%20",
+    "//[::1]",
+    "//.",
+    "//..",
+    "/./",
+    "/.//x",
+    "/x/..",
+    "/x/../",
+    "/x//..",
+    "//x/..//y",
+    "//x\\y",
+    "/%2e",
+    "/;x",
+    "/x/..;/..",
+    "/index.php",
+    "/router.php",
+    "/x.php",
+    "/x/index.php",
+    "/?",
+    "/index.php?",
+];
+
+/// What can stand in the middle of it, and behind it.
+const WITHIN: [&str; 22] = [
+    "/",
+    "//",
+    "/./",
+    "/x/../",
+    "/x/%2e%2e/",
+    "//../",
+    "/..;/../",
+    "/;x/../",
+    "/.;/",
+    "/a%2fb\\..\\",
+    "/a\\b%2f..%2f",
+    "\\",
+    "%2f",
+    "%5c",
+    "%252f",
+    "/x/..%2f",
+    "/x/..\\",
+    "/x/.%2e/",
+    ";/",
+    ";x/",
+    "%3b/",
+    "/%2e/",
+];
+const BEHIND: [&str; 20] = [
+    "", "/", "//", "/.", "/x/..", "//..", "/x//..", "/..;/..", ";", ";x", ";/x", ";x/..", "%2f",
+    "\\", "/%2e", "%2f..", "?/../x", "?x", "/%2e%2e", "%00",
+];
+
+/// Every spelling: one thing is changed, or two.
+fn spellings() -> Vec<String> {
+    let mut spellings = Vec::new();
+    for before in BEFORE {
+        spellings.push(format!("{before}/auth/sendOTP"));
+        for within in ["//../", "/x/../", "\\", "%2f"] {
+            spellings.push(format!("{before}/auth{within}sendOTP"));
+        }
+        for behind in ["/", ";/x", "/x/.."] {
+            spellings.push(format!("{before}/auth/sendOTP{behind}"));
+        }
+    }
+    for within in WITHIN {
+        for behind in BEHIND {
+            spellings.push(format!("/auth{within}sendOTP{behind}"));
+        }
+    }
+    spellings
+}
+
+mod readings {
+    use super::*;
+
+    before_each_framework!(find_no_way_around);
+
+    async fn find_no_way_around(framework: Framework) {
+        // Goal: after its one request, nothing reaches the limited route. Method: each spelling in its exact bytes; the application says
+        // where it dispatched it.
+        let server = framework.start().await;
+        let gateway = Setup::new()
+            .servers("app", &[server.address()])
+            .rules(RULES)
+            .start()
+            .await;
+        let first = gateway.send(post(LIMITED).body("x=1")).await;
+        assert!(Reading::is_limited(&first), "{first:?}");
+        let second = gateway.send(post(LIMITED).body("x=1")).await;
+        assert_eq!(second.status, 429);
+        let mut reached = 0;
+        for spelling in spellings() {
+            let mut raw = gateway.raw().await;
+            raw.write(format!(
+                "POST {spelling} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            ))
+            .await;
+            let answer = raw.try_read_response().await.unwrap();
+            assert!(
+                !Reading::is_limited(&answer),
+                "{spelling}: {}",
+                answer.text()
+            );
+            reached += usize::from(Reading::of(&answer).is_some());
+        }
+        // Without this the test could pass because nothing does.
+        assert!(reached > 10, "{reached}");
+    }
+}
+
+mod clients {
+    use super::*;
+
+    before_each_framework!(may_be_careless);
+
+    async fn may_be_careless(framework: Framework) {
+        // Goal: a doubled slash, as careless clients send it, is no reason to refuse where no limit is lost. Method: other paths with one.
+        let server = framework.start().await;
+        let gateway = Setup::new()
+            .servers("app", &[server.address()])
+            .rules(RULES)
+            .start()
+            .await;
+        for path in [
+            "//images/x.png",
+            "/a//b",
+            "//a//b",
+            "/a;v=1/b",
+            "/index.php/a",
+        ] {
+            let answer = gateway.get(path).await;
+            assert_ne!(answer.status, 400, "{path}: {answer:?}");
+        }
+    }
+}
