@@ -17,6 +17,7 @@ mod answer;
 pub mod check;
 mod connect;
 mod line;
+mod seed;
 mod sentinel;
 mod slots;
 mod survey;
@@ -180,7 +181,7 @@ impl Link {
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);
                 tokio::spawn(survey::keep(nodes.clone(), map, rules, shared));
-                tokio::spawn(survey::agree_on_seed(
+                tokio::spawn(seed::agree(
                     Arc::downgrade(&self.map),
                     Arc::clone(&self.rules),
                     Arc::clone(&self.shared),
@@ -191,7 +192,7 @@ impl Link {
         let key = format!("{}:nodes", self.rules.prefix);
         let line = Kept::keep(Line::new(target, key, rules, shared));
         self.map.store(Arc::new(Map::of_one(line)));
-        tokio::spawn(survey::agree_on_seed(
+        tokio::spawn(seed::agree(
             Arc::downgrade(&self.map),
             Arc::clone(&self.rules),
             Arc::clone(&self.shared),

@@ -1,37 +1,28 @@
-//! Knows which server has which keys, and keeps it up to date; agrees with the fleet on what keys are hashed under.
+//! Knows which server has which keys, and keeps it up to date.
 //!
 //! The map of a Cluster is asked for every ten seconds, and as soon as an answer says that it is wrong or a server is away. Lines to
 //! servers that stay are kept. A server that is asked for it is one that answered before, or one that the configuration names.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tracing::warn;
 
+use super::Shared;
 use super::answer::read;
 use super::connect::{Greeting, connect};
 use super::line::{Kept, Line, Target, random};
 use super::slots::{SLOTS, Shard, number_in, shards, slot};
-use super::{Shared, follow};
 use crate::clock;
 use crate::config::rules::{HostPort, StorePlace, StoreRules};
 use crate::store::breaker::{Backoff, jittered};
-use crate::store::script::{Call, Reply};
+use crate::store::script::Call;
 
 /// How often the map is asked for when nothing has happened.
 const OFTEN: Duration = Duration::from_secs(10);
 /// How soon after another, whatever happens.
 const SOON: Duration = Duration::from_millis(100);
-/// How often the seed is looked after, once it is known: a store that was emptied gets it back.
-const SEED_OFTEN: Duration = Duration::from_secs(5);
-
-/// Keeps the first seed that anybody brings, and answers the one that is kept. KEYS: where; ARGV: a seed.
-const SEED: &str = "\
-redis.call('SET', KEYS[1], ARGV[1], 'NX')
-return redis.call('GET', KEYS[1])
-";
-
 /// Which server has which keys.
 #[derive(Default)]
 pub(super) struct Map {
@@ -186,53 +177,5 @@ async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<Shard>, S
             None => Err("its answer cannot be read".to_owned()),
         },
         Err(fault) => Err(fault.to_string()),
-    }
-}
-
-/// Fetches what keys are hashed under, or brings it, as long as the link lives.
-pub(super) async fn agree_on_seed(
-    map: Weak<ArcSwap<Map>>,
-    rules: Arc<StoreRules>,
-    shared: Arc<Shared>,
-) {
-    if rules.secret.is_some() {
-        return;
-    }
-    let mut fresh = [0; 16];
-    if let Some(brought) = shared.brought {
-        fresh = brought.0;
-    } else if getrandom::fill(&mut fresh).is_err() {
-        // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
-        warn!("store: the system has no random numbers to make a seed of");
-        return;
-    }
-    loop {
-        let known = shared.seed.load_full();
-        let Some(map) = map.upgrade() else { return };
-        let call = Call {
-            keys: vec![format!("{}:seed", rules.prefix).into_bytes()],
-            args: vec![known.as_deref().unwrap_or(&fresh).to_vec()],
-        };
-        let reply = follow(&map, &rules, &shared, &call, Some(SEED)).await;
-        drop(map);
-        let kept = match reply {
-            Ok(Reply::Bytes(bytes)) => <[u8; 16]>::try_from(&bytes[..]).ok(),
-            _ => None,
-        };
-        let pause = match (kept, known) {
-            (Some(kept), Some(known)) if kept == *known => SEED_OFTEN,
-            (Some(kept), known) => {
-                if known.is_some() {
-                    warn!("store: it has another seed than before, so its counters begin anew");
-                }
-                shared.seed.store(Some(Arc::new(kept)));
-                SEED_OFTEN
-            }
-            (None, _) => SOON,
-        };
-        tokio::select! {
-            () = tokio::time::sleep(jittered(pause, random())) => {}
-            () = shared.reached.notified() => {}
-        }
     }
 }

@@ -14,7 +14,7 @@ async fn three_with_nine(origin: &Origin, redis: &Redis) -> Fleet {
 }
 
 /// Waits until each gateway has written so many heartbeats; runs `meanwhile` all the time.
-async fn beats(fleet: &Fleet, redis: &Redis, each: u64, meanwhile: impl Fn()) {
+pub(super) async fn beats(fleet: &Fleet, redis: &Redis, each: u64, meanwhile: impl Fn()) {
     let nodes = fleet.nodes.len() as u64;
     let before = calls(redis, "zadd");
     eventually("the gateways write heartbeats", async || {

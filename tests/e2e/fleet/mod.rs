@@ -4,6 +4,7 @@ mod cluster;
 mod members;
 mod moved;
 mod outage;
+mod seed;
 mod shared;
 mod steady;
 mod strict;
