@@ -21,7 +21,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, StatusCode};
 
 use super::field::{Field, quoted};
-use super::report::Place;
+use super::lexer::{Reader, Slip, Token};
 
 /// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
@@ -93,109 +93,12 @@ pub(super) fn condition(field: &Field<'_>) -> Option<Condition> {
     let text = field.text()?;
     match parse(text) {
         Ok(condition) => Some(condition),
-        Err(slip) => {
-            let place = inside(field, text, &slip.at);
-            field.report.error(&place, slip.message, slip.advice);
-            None
-        }
-    }
-}
-
-/// The place of a part of a string. Where escapes make the file longer than the text it is that of the whole.
-fn inside(field: &Field<'_>, text: &str, part: &Range<usize>) -> Place {
-    let span = field.place.span.clone().map(|span| {
-        let written = field.report.source.slice(&span);
-        match written.find(text) {
-            Some(1) if written.len() == text.len() + 2 => {
-                let begin = span.start + 1;
-                begin + part.start..begin + part.end
-            }
-            _ => span,
-        }
-    });
-    Place {
-        path: field.place.path.clone(),
-        span,
-    }
-}
-
-/// What is wrong with a condition, and where in its text.
-#[derive(Debug)]
-struct Slip {
-    at: Range<usize>,
-    message: String,
-    advice: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'t> {
-    Word(&'t str),
-    Number(&'t str),
-    Text(&'t str),
-    Sign(&'static str),
-    /// What no condition contains.
-    Stray(&'t str),
-    End,
-}
-
-const SIGNS: [&str; 6] = ["..=", "==", "!=", "[", "]", ","];
-
-/// Reads a text from left to right.
-struct Reader<'t> {
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Reader<'t> {
-    /// The next token, and where it stands; stays before it.
-    fn peek(&self) -> (Token<'t>, Range<usize>) {
-        let rest = &self.text[self.at..];
-        let start = self.at + (rest.len() - rest.trim_start().len());
-        let rest = &self.text[start..];
-        let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-        let Some(first) = rest.chars().next() else {
-            return (Token::End, start..start);
-        };
-        let (token, length) = match first {
-            '0'..='9' => {
-                let end = run(|c| c.is_ascii_digit());
-                (Token::Number(&rest[..end]), end)
-            }
-            'a'..='z' | 'A'..='Z' => {
-                let end = run(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-                (Token::Word(&rest[..end]), end)
-            }
-            '"' | '\'' => match rest[1..].find(first) {
-                Some(end) => (Token::Text(&rest[1..=end]), end + 2),
-                None => (Token::Stray(rest), rest.len()),
-            },
-            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                Some(sign) => (Token::Sign(sign), sign.len()),
-                None => (Token::Stray(&rest[..first.len_utf8()]), first.len_utf8()),
-            },
-        };
-        (token, start..start + length)
-    }
-
-    fn next(&mut self) -> (Token<'t>, Range<usize>) {
-        let (token, at) = self.peek();
-        self.at = at.end;
-        (token, at)
-    }
-
-    /// Goes on behind the token if it is next.
-    fn skip(&mut self, token: Token<'_>) -> bool {
-        let (next, at) = self.peek();
-        let found = next == token;
-        if found {
-            self.at = at.end;
-        }
-        found
+        Err(slip) => slip.refuse(field, text),
     }
 }
 
 fn parse(text: &str) -> Result<Condition, Slip> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader::of(text);
     let mut comparisons = vec![comparison(&mut reader)?];
     let mut joint = None;
     loop {
@@ -308,7 +211,7 @@ fn item(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
     let last = code(reader)?;
     if last < first {
         return Err(Slip {
-            at: begin..reader.at,
+            at: begin..reader.at(),
             message: format!("no status is in {first}..={last}"),
             advice: format!("write {last}..={first}"),
         });
@@ -341,17 +244,8 @@ fn too_many(at: Range<usize>, what: &str) -> Slip {
 }
 
 fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
-    let got = match token {
-        Token::Word(text) | Token::Number(text) | Token::Stray(text) => quoted(text),
-        Token::Text(text) => format!("the value {}", quoted(text)),
-        Token::Sign(sign) => quoted(sign),
-        Token::End => "the end".to_owned(),
-    };
-    Slip {
-        at,
-        message: format!("expected {expected}, got {got}"),
-        advice: "write it as in \"response.status in [401, 403, 500..=599]\"".to_owned(),
-    }
+    let advice = "write it as in \"response.status in [401, 403, 500..=599]\"";
+    token.unexpected(at, expected, advice)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod file;
 mod form;
 mod host;
 mod key;
+mod lexer;
 mod memory;
 mod normaliser;
 mod overlap;

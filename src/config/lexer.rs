@@ -1,0 +1,136 @@
+//! Cuts a small language inside a string into tokens, and reports a slip at its place in the file: the common part of conditions and of
+//! the access log's filter.
+
+use std::ops::Range;
+
+use super::field::{Field, quoted};
+use super::report::Place;
+
+/// What is wrong with a text, and where in it.
+#[derive(Debug)]
+pub(super) struct Slip {
+    pub(super) at: Range<usize>,
+    pub(super) message: String,
+    pub(super) advice: String,
+}
+
+impl Slip {
+    /// Reports the slip in the `text` of `field`.
+    pub(super) fn refuse<T>(self, field: &Field<'_>, text: &str) -> Option<T> {
+        let place = inside(field, text, &self.at);
+        field.report.error(&place, self.message, self.advice);
+        None
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'t> {
+    Word(&'t str),
+    Number(&'t str),
+    Text(&'t str),
+    Sign(&'static str),
+    /// What no token begins with.
+    Stray(&'t str),
+    End,
+}
+
+impl Token<'_> {
+    /// Returns the slip of a token that cannot stand where something else is expected.
+    pub(super) fn unexpected(self, at: Range<usize>, expected: &str, advice: &str) -> Slip {
+        let got = match self {
+            Self::Word(text) | Self::Number(text) | Self::Stray(text) => quoted(text),
+            Self::Text(text) => format!("the value {}", quoted(text)),
+            Self::Sign(sign) => quoted(sign),
+            Self::End => "the end".to_owned(),
+        };
+        Slip {
+            at,
+            message: format!("expected {expected}, got {got}"),
+            advice: advice.to_owned(),
+        }
+    }
+}
+
+const SIGNS: [&str; 6] = ["..=", "==", "!=", "[", "]", ","];
+
+/// Reads a text from left to right.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    /// A reader at the beginning of `text`.
+    pub(super) fn of(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Where the next token is looked for.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next token, and where it stands; stays before it.
+    pub(super) fn peek(&self) -> (Token<'t>, Range<usize>) {
+        let rest = &self.text[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let rest = &self.text[start..];
+        let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
+        let Some(first) = rest.chars().next() else {
+            return (Token::End, start..start);
+        };
+        let (token, length) = match first {
+            '0'..='9' => {
+                let end = run(|c| c.is_ascii_digit());
+                (Token::Number(&rest[..end]), end)
+            }
+            'a'..='z' | 'A'..='Z' => {
+                let end = run(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+                (Token::Word(&rest[..end]), end)
+            }
+            '"' | '\'' => match rest[1..].find(first) {
+                Some(end) => (Token::Text(&rest[1..=end]), end + 2),
+                None => (Token::Stray(rest), rest.len()),
+            },
+            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+                Some(sign) => (Token::Sign(sign), sign.len()),
+                None => (Token::Stray(&rest[..first.len_utf8()]), first.len_utf8()),
+            },
+        };
+        (token, start..start + length)
+    }
+
+    pub(super) fn next(&mut self) -> (Token<'t>, Range<usize>) {
+        let (token, at) = self.peek();
+        self.at = at.end;
+        (token, at)
+    }
+
+    /// Goes on behind the token if it is next.
+    pub(super) fn skip(&mut self, token: Token<'_>) -> bool {
+        let (next, at) = self.peek();
+        let found = next == token;
+        if found {
+            self.at = at.end;
+        }
+        found
+    }
+}
+
+/// The place of a part of a string. Where escapes make the file longer than the text it is that of the whole.
+fn inside(field: &Field<'_>, text: &str, part: &Range<usize>) -> Place {
+    let span = field.place.span.clone().map(|span| {
+        let written = field.report.source.slice(&span);
+        match written.find(text) {
+            Some(1) if written.len() == text.len() + 2 => {
+                let begin = span.start + 1;
+                begin + part.start..begin + part.end
+            }
+            _ => span,
+        }
+    });
+    Place {
+        path: field.place.path.clone(),
+        span,
+    }
+}
