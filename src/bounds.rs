@@ -342,6 +342,15 @@ pub const ADMIN_BODY: usize = 4 * 1024;
 /// Bytes of each value of a key that an access line has; the rest is cut.
 pub const LOGGED_KEY_VALUE: usize = 128;
 
+/// Request fields that access lines may show.
+pub const LOGGED_FIELDS: usize = 8;
+
+/// Bytes of each request field that an access line has; the rest is cut. User agents rarely have 300.
+pub const LOGGED_FIELD: usize = 512;
+
+/// Places in which keys have their one line a second, eight bytes each; a power of two. Keys that share a place share the line.
+pub const LOG_PLACES: usize = 8192;
+
 /// Bytes of the reason of a failure that are kept, for the access log, the process log and `/origins`; the rest is cut.
 pub const FAILURE_REASON: usize = 256;
 

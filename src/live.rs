@@ -267,7 +267,7 @@ impl Live {
         }
         keep_addresses(&mut rules, &previous);
         tell_broken(&rules);
-        if let Err(error) = self.recorder.log.retarget(&rules.log.access) {
+        if let Err(error) = self.recorder.log.retarget(&rules.log) {
             return self.keep(format!(
                 "log.access: {error}; write a path that can be opened"
             ));

@@ -119,7 +119,7 @@ pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartE
     OpenFiles::raise()
         .suffice(rules.server.threads)
         .map_err(StartError::FewFiles)?;
-    let log = AccessLog::start(&rules.log.access).map_err(StartError::AccessLog)?;
+    let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
     serve(file, rules, Recorder::new(metrics, log), begin, |_| {})
 }

@@ -204,12 +204,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether a refusal may depend on the request field `name`.
+    /// Whether a refusal, or its line in the access log, may depend on the request field `name`.
     #[must_use]
     pub fn reads_field(&self, name: &str) -> bool {
-        self.fields
-            .iter()
-            .any(|field| field.as_str().eq_ignore_ascii_case(name))
+        let mut fields = self.fields.iter();
+        fields.any(|field| field.as_str().eq_ignore_ascii_case(name))
+            || self.rules.log.shows_field(name)
     }
 }
 

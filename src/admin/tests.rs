@@ -13,7 +13,7 @@ use sluicegate_limiter::{
 
 use super::view::*;
 use super::*;
-use crate::config::rules::AccessLogTarget;
+use crate::config::rules::{AccessLogTarget, LogRules};
 use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
@@ -32,7 +32,7 @@ struct Gateway {
 
 impl Gateway {
     fn new() -> Self {
-        let log = AccessLog::start(&AccessLogTarget::Off).expect("nothing is opened");
+        let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
         let recorder = Recorder::new(Arc::new(Metrics::new()), log);
         Self {
             token: None,

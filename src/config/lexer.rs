@@ -51,7 +51,8 @@ impl Token<'_> {
     }
 }
 
-const SIGNS: [&str; 6] = ["..=", "==", "!=", "[", "]", ","];
+/// Those that begin like others come first.
+const SIGNS: [&str; 10] = ["..=", "==", "!=", "<=", ">=", "<", ">", "[", "]", ","];
 
 /// Reads a text from left to right.
 pub(super) struct Reader<'t> {

@@ -15,6 +15,7 @@ use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Per
 
 use super::action::{Action, Share};
 use super::condition::Condition;
+use super::line_filter::LineFilter;
 
 pub use super::rows::{OverrideRows, TierIndex};
 use crate::client::Cidrs;
@@ -30,6 +31,7 @@ mod defence;
 mod key;
 mod known;
 mod listener;
+mod log;
 mod origin;
 mod pages;
 mod pool;
@@ -50,6 +52,7 @@ pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
 };
+pub use self::log::{LogFormat, RefusedLines};
 pub use self::origin::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{
@@ -237,6 +240,14 @@ pub struct LogRules {
     pub access: AccessLogTarget,
     /// How the key of a request that a limit refused is written.
     pub keys: LoggedKeys,
+    /// What a line looks like.
+    pub format: LogFormat,
+    /// Request fields that each line has, with JSON.
+    pub fields: Vec<HeaderName>,
+    /// Which lines are written; `None`: all.
+    pub only: Option<LineFilter>,
+    /// Which lines of refused requests are written, of those.
+    pub refused: RefusedLines,
 }
 
 /// How access lines show the key of a request that a limit refused.

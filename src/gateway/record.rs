@@ -31,6 +31,7 @@ impl Gateway {
             host: without_port(request.host()).as_bytes(),
             target: request.target.as_bytes(),
             protocol: protocol(head.version),
+            fields: Some(&head.headers),
             route: context.route.as_ref().map(|route| &route.metrics),
             verdict: context.judged.as_ref().map(|judged| &judged.verdict),
             beside: context

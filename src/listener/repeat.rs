@@ -174,6 +174,7 @@ impl Repeats {
             host: located.host.as_bytes(),
             target: plain.target.as_bytes(),
             protocol: "HTTP/1.1",
+            fields: Some(&plain.fields),
             route: Some(&located.route.metrics),
             verdict: judged.map(|judged| &judged.verdict),
             beside: judged.and_then(|judged| judged.beside.as_deref()),

@@ -2,7 +2,8 @@
 //!
 //! A request formats its line straight into a buffer of its own thread (`shards`), which costs neither an
 //! allocation nor a wake-up; the writer (`writer`) swaps the buffers every 100 ms, or when one passes a watermark,
-//! and writes them out (`sink`). How a line looks is [`super::line`]'s concern, or [`super::live_view`]'s.
+//! and writes them out (`sink`). Which requests have a line decides [`super::selection`]; how it looks
+//! is [`super::line`]'s concern, or [`super::live_view`]'s.
 //!
 //! # Limits
 //!
@@ -19,15 +20,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::line;
+use arc_swap::ArcSwap;
+
+use super::line::{self, Entry};
 use super::live_view::{self, Colour};
 use super::outcome::Outcome;
 use super::rfc3339::Stamp;
+use super::selection::{LeftOut, Selection};
 use super::shards::{CAP, Level, Shards};
 use super::sink::Sink;
 use super::stripe::STRIPES;
 use super::writer::{Shared, Writer};
-use crate::config::rules::AccessLogTarget;
+use crate::config::rules::{AccessLogTarget, LogRules};
 
 /// How long the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
 const LAST_ROUND: Duration = Duration::from_secs(2);
@@ -36,7 +40,9 @@ const LAST_ROUND: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct AccessLog {
     shared: Arc<Shared>,
-    format: fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>),
+    format: fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>),
+    rules: ArcSwap<LogRules>,
+    selection: Selection,
     on: AtomicBool,
     target: Mutex<AccessLogTarget>,
     writer: Option<JoinHandle<()>>,
@@ -51,16 +57,18 @@ pub struct Tallies {
     pub dropped: u64,
     /// Writes and reopenings that failed.
     pub write_errors: u64,
+    /// Requests that have no line by the operator's rules.
+    pub left_out: LeftOut,
 }
 
 impl AccessLog {
-    /// Opens `target` and starts the writer, which a later `fork` would not take along.
+    /// Opens the target of `rules` and starts the writer, which a later `fork` would not take along.
     ///
     /// # Errors
     ///
     /// What the system says about the file or the thread.
-    pub fn start(target: &AccessLogTarget) -> io::Result<Self> {
-        Self::with(target, Shards::new(STRIPES, CAP), line::write)
+    pub fn start(rules: &LogRules) -> io::Result<Self> {
+        Self::with(rules, Shards::new(STRIPES, CAP), line::write)
     }
 
     /// Starts the view of `sluicegate demo` on the standard output. One shard, so that lines come in order.
@@ -70,17 +78,18 @@ impl AccessLog {
     /// What the system says about the standard output or the thread.
     pub fn live(colour: Colour) -> io::Result<Self> {
         Self::with(
-            &AccessLogTarget::Stdout,
+            &LogRules::to(AccessLogTarget::Stdout),
             Shards::new(1, CAP),
             live_view::format(colour),
         )
     }
 
     fn with(
-        target: &AccessLogTarget,
+        rules: &LogRules,
         shards: Shards,
-        format: fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>),
+        format: fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>),
     ) -> io::Result<Self> {
+        let target = &rules.access;
         let shared = Arc::new(Shared::new(shards));
         let writer = Writer::new(Arc::clone(&shared), Sink::open(target)?);
         let writer = thread::Builder::new()
@@ -89,6 +98,8 @@ impl AccessLog {
         Ok(Self {
             shared,
             format,
+            rules: ArcSwap::from_pointee(rules.clone()),
+            selection: Selection::new(),
             on: AtomicBool::new(*target != AccessLogTarget::Off),
             target: Mutex::new(target.clone()),
             writer: Some(writer),
@@ -101,10 +112,17 @@ impl AccessLog {
         if !self.on.load(Ordering::Relaxed) {
             return;
         }
-        let level = self
-            .shared
-            .shards
-            .append(|bytes, stamp| (self.format)(bytes, stamp, outcome));
+        let rules = &**self.rules.load();
+        let Some(left_out) = self.selection.choose(rules, outcome) else {
+            return;
+        };
+        let entry = Entry {
+            outcome,
+            rules,
+            left_out,
+        };
+        let shards = &self.shared.shards;
+        let level = shards.append(|bytes, stamp| (self.format)(bytes, stamp, &entry));
         if level == Level::Watermark {
             self.shared.ask_drain();
         }
@@ -115,17 +133,21 @@ impl AccessLog {
         self.shared.ask_reopen();
     }
 
-    /// A reload: lines up to now go to the old target, then to `target`. Nothing happens when it is the same.
+    /// A reload: lines up to now go to the old target, what follows to the new one and by the new rules. A target that is the same is not
+    /// opened again.
     ///
     /// # Errors
     ///
     /// What the system says about the file; the old target then stays in use.
-    pub fn retarget(&self, target: &AccessLogTarget) -> io::Result<()> {
+    pub fn retarget(&self, rules: &LogRules) -> io::Result<()> {
+        let target = &rules.access;
         let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         if *current == *target {
+            self.rules.store(Arc::new(rules.clone()));
             return Ok(());
         }
         self.shared.ask_sink(Sink::open(target)?);
+        self.rules.store(Arc::new(rules.clone()));
         *current = target.clone();
         // Relaxed: see `record`.
         self.on
@@ -148,6 +170,7 @@ impl AccessLog {
             dropped: counted.dropped,
             // Relaxed: a count for the scrape.
             write_errors: self.shared.write_errors.load(Ordering::Relaxed),
+            left_out: self.selection.left_out(),
         }
     }
 }

@@ -10,8 +10,8 @@ use super::*;
 /// More than any test needs on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn to(path: &Path) -> AccessLogTarget {
-    AccessLogTarget::File(path.to_owned())
+fn to(path: &Path) -> LogRules {
+    LogRules::to(AccessLogTarget::File(path.to_owned()))
 }
 
 /// Writes a line whose target is `/n`.
@@ -67,7 +67,8 @@ fn the_end_of_the_log_writes_every_line_of_every_thread() {
         Tallies {
             lines: 8_000,
             dropped: 0,
-            write_errors: 0
+            write_errors: 0,
+            left_out: LeftOut::default(),
         }
     );
     drop(log);
@@ -109,7 +110,7 @@ fn a_reload_changes_the_target() {
     log.retarget(&to(&new)).expect("a new file opens");
     assert!(log.flush(PATIENCE));
     record(&log, 3);
-    log.retarget(&AccessLogTarget::Off)
+    log.retarget(&LogRules::to(AccessLogTarget::Off))
         .expect("nothing is opened");
     record(&log, 4);
     assert!(log.flush(PATIENCE));
@@ -124,7 +125,7 @@ fn a_reload_changes_the_target() {
 #[test]
 fn a_full_disk_costs_lines_but_blocks_nobody() {
     let (_dir, _, path) = two_paths();
-    let full = AccessLogTarget::File("/dev/full".into());
+    let full = LogRules::to(AccessLogTarget::File("/dev/full".into()));
     let log = AccessLog::with(&full, Shards::new(1, 2_000), line::write).expect("the device opens");
     record(&log, 0);
     assert!(!log.flush(PATIENCE), "the line cannot be written");
@@ -151,7 +152,7 @@ fn a_full_disk_costs_lines_but_blocks_nobody() {
 /// Goal: a log that is off costs and keeps nothing. Method: record into it.
 #[test]
 fn a_log_that_is_off_takes_no_lines() {
-    let log = AccessLog::start(&AccessLogTarget::Off).expect("nothing is opened");
+    let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
     record(&log, 1);
     assert_eq!(log.tallies(), Tallies::default());
 }

@@ -415,7 +415,7 @@ fn store(tallies: &StoreTallies) -> Vec<Family> {
     ]
 }
 
-fn access_log(recorder: &Recorder) -> [Family; 3] {
+fn access_log(recorder: &Recorder) -> [Family; 4] {
     let tallies = recorder.log.tallies();
     [
         Family::counter(
@@ -433,6 +433,12 @@ fn access_log(recorder: &Recorder) -> [Family; 3] {
             "Writes and reopenings of the access log that failed.",
         )
         .series(&[], tallies.write_errors),
+        Family::counter(
+            "sluicegate_access_log_left_out_total",
+            "Requests that the rules of the access log leave out.",
+        )
+        .series(&[("by", "refused")], tallies.left_out.refused)
+        .series(&[("by", "only")], tallies.left_out.filtered),
     ]
 }
 

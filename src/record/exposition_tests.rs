@@ -6,11 +6,11 @@ use super::super::access_log::AccessLog;
 use super::super::line::tests::{Example, limit};
 use super::super::metrics::{Metrics, RouteMetrics};
 use super::*;
-use crate::config::rules::{AccessLogTarget, Name};
+use crate::config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 fn recorder() -> Recorder {
-    let log = AccessLog::start(&AccessLogTarget::Off).expect("nothing is opened");
+    let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
     Recorder::new(Arc::new(Metrics::new()), log)
 }
 

@@ -7,7 +7,7 @@
 //! # Limits
 //!
 //! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
-//! no line exceeds 16 KiB plus the operator's own names.
+//! no line exceeds 16 KiB plus the operator's own names, and 3 KiB for each field of `[log] fields`.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -16,9 +16,11 @@ use std::time::Duration;
 use sluicegate_limiter::Verdict;
 
 use crate::admission::{Bar, Barred, Finding};
-use crate::bounds::{FAILURE_REASON, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
+use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use crate::client::{Secured, address_text};
+use crate::config::rules::{LogFormat, LogRules};
 
+use super::combined;
 use super::escape::{Cut, escape, escape_cut};
 use super::outcome::{OriginUse, Outcome};
 use super::rfc3339::Stamp;
@@ -30,8 +32,25 @@ pub const MAX_HOST: usize = 256;
 /// Bytes of a method that are logged: the longest registered one has 17.
 pub const MAX_METHOD: usize = 32;
 
-/// Appends the line of `outcome`, with its line feed.
-pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>) {
+/// A request that has a line, and how the operator wants it.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) outcome: &'a Outcome<'a>,
+    pub(super) rules: &'a LogRules,
+    /// Lines of refused requests that were left out before this one.
+    pub(super) left_out: u64,
+}
+
+/// Appends the line of a request, with its line feed.
+pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
+    match entry.rules.format {
+        LogFormat::Json => json(into, stamp, entry),
+        LogFormat::Combined => combined::write(into, stamp, entry.outcome),
+    }
+}
+
+fn json(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
+    let outcome = entry.outcome;
     plain(into, b"{\"time\":\"", stamp.at(outcome.arrived));
     plain(into, b"\",\"id\":\"", outcome.request_id.text().as_bytes());
     into.push(b'"');
@@ -45,6 +64,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     let peer = outcome.peer.filter(|_| outcome.peer != outcome.client);
     address(into, b",\"peer\":\"", peer);
     request(into, outcome);
+    request_fields(into, entry);
     if let Some(secured) = outcome.secured {
         handshake(into, secured);
     }
@@ -81,6 +101,9 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>
     if let Some(origin) = &outcome.origin {
         forwarded(into, origin);
     }
+    if entry.left_out > 0 {
+        number(into, b",\"left_out\":", entry.left_out);
+    }
     into.extend_from_slice(b"}\n");
 }
 
@@ -94,6 +117,36 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         number(into, b",\"target_bytes\":", outcome.target.len() as u64);
     }
     text(into, b",\"protocol\":\"", outcome.protocol.as_bytes());
+}
+
+/// The request fields that the operator asked for.
+fn request_fields(into: &mut Vec<u8>, entry: &Entry<'_>) {
+    let Some(fields) = entry.outcome.fields else {
+        return;
+    };
+    let mut before: &[u8] = b",\"fields\":{\"";
+    for name in &entry.rules.fields {
+        let mut lines = fields.get_all(name).iter();
+        let Some(first) = lines.next() else { continue };
+        plain(into, before, name.as_str().as_bytes());
+        into.extend_from_slice(b"\":\"");
+        let mut left = LOGGED_FIELD.saturating_sub(first.len());
+        escape_cut(into, first.as_bytes(), LOGGED_FIELD);
+        // RFC 9110 §5.3: lines of one name are one list.
+        for line in lines {
+            if left == 0 {
+                break;
+            }
+            into.extend_from_slice(b", ");
+            escape_cut(into, line.as_bytes(), left);
+            left = left.saturating_sub(line.len() + 2);
+        }
+        into.push(b'"');
+        before = b",\"";
+    }
+    if before == b",\"" {
+        into.push(b'}');
+    }
 }
 
 /// What the handshake of its connection said.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_limiter::{
@@ -19,7 +20,7 @@ use super::*;
 use crate::admission::{Bar, Barred, Beside, Finding, Gap, Note, Why};
 use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{Asked, ClientCertificate, Secured};
-use crate::config::rules::{OnMissing, ValueSource};
+use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -37,6 +38,7 @@ pub(crate) struct Example<'a> {
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
     pub(crate) beside: Option<&'a Beside>,
+    pub(crate) fields: Option<&'a HeaderMap>,
     pub(crate) gaps: &'a [Gap],
     pub(crate) barred: Option<&'a Barred>,
     pub(crate) origin: Option<OriginUse<'a>>,
@@ -51,6 +53,7 @@ impl Default for Example<'_> {
             host: b"example.com",
             secured: None,
             target: b"/auth/sendOTP?x=1",
+            fields: None,
             route: None,
             verdict: None,
             list: None,
@@ -79,6 +82,7 @@ impl Example<'_> {
             host: self.host,
             target: self.target,
             protocol: "HTTP/1.1",
+            fields: self.fields,
             route: self.route,
             verdict: self.verdict,
             list: self.list,
@@ -144,7 +148,12 @@ pub(crate) fn refused() -> (RouteMetrics, Verdict) {
 
 fn line(outcome: &Outcome<'_>) -> String {
     let mut into = Vec::new();
-    write(&mut into, &mut Stamp::default(), outcome);
+    let entry = Entry {
+        outcome,
+        rules: &LogRules::to(AccessLogTarget::Off),
+        left_out: 0,
+    };
+    write(&mut into, &mut Stamp::default(), &entry);
     String::from_utf8(into).expect("a line is UTF-8")
 }
 

@@ -12,7 +12,7 @@ use sluicegate_limiter::Verdict;
 
 use crate::client::address_text;
 
-use super::line::{micros, thousandths, whole_seconds};
+use super::line::{Entry, micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
 use super::rfc3339::Stamp;
 
@@ -39,10 +39,10 @@ impl Colour {
 }
 
 /// The function that writes a line.
-pub(super) fn format(colour: Colour) -> fn(&mut Vec<u8>, &mut Stamp, &Outcome<'_>) {
+pub(super) fn format(colour: Colour) -> fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>) {
     match colour {
-        Colour::Ansi => |into, stamp, outcome| write(into, stamp, outcome, Colour::Ansi),
-        Colour::None => |into, stamp, outcome| write(into, stamp, outcome, Colour::None),
+        Colour::Ansi => |into, stamp, entry| write(into, stamp, entry.outcome, Colour::Ansi),
+        Colour::None => |into, stamp, entry| write(into, stamp, entry.outcome, Colour::None),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     fn shown(outcome: &Outcome<'_>, colour: Colour) -> String {
         let mut into = Vec::new();
-        format(colour)(&mut into, &mut Stamp::default(), outcome);
+        write(&mut into, &mut Stamp::default(), outcome, colour);
         String::from_utf8(into).expect("the view is UTF-8")
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 pub mod access_log;
+mod combined;
 mod escape;
 pub(crate) mod exposition;
 mod handshakes;
@@ -22,6 +23,7 @@ pub(crate) mod process;
 mod proxy_headers;
 pub mod request_id;
 pub(crate) mod rfc3339;
+mod selection;
 mod shards;
 mod sink;
 mod store_calls;

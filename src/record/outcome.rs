@@ -5,6 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use http::HeaderMap;
 use sluicegate_limiter::{Counted, KeyHash, Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
@@ -36,6 +37,8 @@ pub struct Outcome<'a> {
     pub target: &'a [u8],
     /// `HTTP/1.1`, `HTTP/2.0`…
     pub protocol: &'static str,
+    /// The request's fields, those at least that the log shows; `None` where they could not be read.
+    pub fields: Option<&'a HeaderMap>,
     /// The route's handles; `None` when no route matched or the request was malformed.
     pub route: Option<&'a RouteMetrics>,
     /// The decision over limits of the route; `None` when no limit was asked.
@@ -89,6 +92,7 @@ impl Outcome<'_> {
             host: b"",
             target: b"",
             protocol,
+            fields: None,
             route: None,
             verdict: None,
             list: None,

@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod access_lines;
 mod acme;
 mod actions;
 mod activation;

@@ -2,7 +2,13 @@
 
 use std::path::Path;
 
-use crate::config::rules::{AccessLogTarget, LogRules, LoggedKeys};
+use http::HeaderName;
+
+use crate::bounds;
+use crate::config::field::{Field, quoted};
+use crate::config::line_filter::line_filter;
+use crate::config::problem::Mistake;
+use crate::config::rules::{AccessLogTarget, LogFormat, LogRules, LoggedKeys, RefusedLines};
 use crate::config::section::Section;
 
 /// Reads the table; relative paths begin at `base`, the directory of the configuration.
@@ -34,9 +40,115 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<LogRu
             ),
         }
     });
+    let format = section.or("format", "\"json\"", LogFormat::Json, |field| {
+        let words = [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
+        field.word(&words, |other| {
+            format!("{other} is no format of access lines")
+        })
+    });
+    let fields = section.or("fields", "[\"user-agent\", \"referer\"]", Vec::new(), |field| {
+        let names = fields(field)?;
+        if format == Some(LogFormat::Combined) && !names.is_empty() {
+            return field.refuse(
+                "lines in the combined format have no place for more fields than Referer and User-Agent, which they have anyway",
+                "leave `fields` out, or write format = \"json\"",
+            );
+        }
+        Some(names)
+    });
+    let only = section.optional("only", "\"status >= 400\"", line_filter);
+    let refused = section.or("refused", "\"1%\"", RefusedLines::All, refused_lines);
     section.finish();
     Some(LogRules {
         access: access?,
         keys: keys?,
+        format: format?,
+        fields: fields?,
+        only: only?,
+        refused: refused?,
+    })
+}
+
+/// Fields that prove who somebody is. A log is read by more people than may act for every client, and kept for longer than a password.
+const CREDENTIALS: [&str; 10] = [
+    "api-key",
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-access-token",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-csrf-token",
+    "x-xsrf-token",
+];
+
+/// `fields = ["user-agent", "referer"]`
+fn fields(field: &Field<'_>) -> Option<Vec<HeaderName>> {
+    let elements = field.elements()?;
+    if elements.len() > bounds::LOGGED_FIELDS {
+        return field.refuse(
+            format!("there are more than {} fields", bounds::LOGGED_FIELDS),
+            "name those that somebody reads",
+        );
+    }
+    let mut names = Vec::with_capacity(elements.len());
+    let mut sound = true;
+    for element in elements {
+        match element.parsed(field_name) {
+            Some(name) if names.contains(&name) => {
+                let message = format!("{:?} stands here already", name.as_str());
+                element.refuse::<()>(message, "write it once");
+                sound = false;
+            }
+            Some(name) => names.push(name),
+            None => sound = false,
+        }
+    }
+    sound.then_some(names)
+}
+
+fn field_name(text: &str) -> Result<HeaderName, Mistake> {
+    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a request field", quoted(text)),
+            "write one such as \"user-agent\"",
+        )
+    })?;
+    if CREDENTIALS.contains(&name.as_str()) {
+        return Err(Mistake::with_advice(
+            format!(
+                "{} carries a credential, and whoever reads the log could act for the client",
+                quoted(text)
+            ),
+            "leave it out; to tell clients apart by it, key a limit on it, and `key` in the log is its hash",
+        ));
+    }
+    Ok(name)
+}
+
+/// `refused = "1%"`, `"one per key and second"` or `"all"`
+fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
+    field.parsed(|text| match text {
+        "all" => Ok(RefusedLines::All),
+        "one per key and second" => Ok(RefusedLines::OnePerKeyAndSecond),
+        _ => match text.strip_suffix('%').map(|share| share.trim().parse::<f64>()) {
+            Some(Ok(share)) if (0.000_1..=100.0).contains(&share) => {
+                // Between 1 and 1,000,000.
+                Ok(RefusedLines::PerMillion((share * 10_000.0).round() as u32))
+            }
+            Some(Ok(share)) if share == 0.0 => Err(Mistake::with_advice(
+                "with \"0%\" no line says that anybody is refused",
+                "write only = \"outcome not in [refused, banned, refused-concurrency, blocked]\" if that is meant",
+            )),
+            Some(Ok(_)) => Err(Mistake::with_advice(
+                format!("{} is not between 0.0001% and 100%", quoted(text)),
+                "write \"1%\"",
+            )),
+            _ => Err(Mistake::with_advice(
+                format!("{} does not say which lines of refused requests are written", quoted(text)),
+                "write \"all\", \"1%\" or \"one per key and second\"",
+            )),
+        },
     })
 }

@@ -91,6 +91,15 @@ impl Nginx {
             .collect()
     }
 
+    /// The lines of a log in the combined format, where a location says `access_log combined.log combined;`.
+    pub fn combined(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.directory.path().join("combined.log"));
+        text.unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
+    }
+
     fn lines(&self) -> impl Iterator<Item = String> {
         let file = File::open(self.directory.path().join("access.log")).unwrap();
         BufReader::new(file).lines().map(|line| line.unwrap())

@@ -1,0 +1,492 @@
+//! Owns the filter of the access log, `status >= 400 or duration >= 1s`: how it is written, and which lines it keeps.
+//!
+//! ```text
+//! filter     = group { "or" group }
+//! group      = comparison { "and" comparison }
+//! comparison = "status" ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) code
+//!            | "status" [ "not" ] "in" ( range | "[" range { "," range } "]" )
+//!            | name ( "==" | "!=" ) text
+//!            | name [ "not" ] "in" "[" text { "," text } "]"
+//!            | "duration" ( "<" | "<=" | ">" | ">=" ) duration
+//! name       = "outcome" | "method" | "route"
+//! range      = code [ "..=" code ]
+//! text       = word | '"' … '"' | "'" … "'"
+//! ```
+//!
+//! `and` binds closer than `or`, as in every language that operators know, so that there is nothing to bracket. A line without a route
+//! has no route's name: `route == …` drops it, `route != …` keeps it.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use super::field::{Field, quoted};
+use super::lexer::{Reader, Slip, Token};
+use super::{suggest, units};
+
+/// Most comparisons of a filter, and most items of a list: far more than anybody reads at a glance.
+const MOST: usize = 16;
+
+/// The names of outcomes, which `record::Disposition` gives to requests.
+pub const OUTCOMES: [&str; 13] = [
+    "forwarded",
+    "cached",
+    "responded",
+    "refused",
+    "banned",
+    "refused-concurrency",
+    "blocked",
+    "refused-store-away",
+    "no-route",
+    "rejected",
+    "origin-failed",
+    "client-gone",
+    "internal",
+];
+
+/// What lines are chosen by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineFilter {
+    text: Box<str>,
+    groups: Vec<Vec<Comparison>>,
+}
+
+/// What a filter looks at of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct LineFacts<'a> {
+    /// Status sent; 0 where the client left before any.
+    pub status: u16,
+    /// One of [`OUTCOMES`].
+    pub outcome: &'a str,
+    /// As sent; any bytes.
+    pub method: &'a [u8],
+    /// The route's name.
+    pub route: Option<&'a str>,
+    /// From the head read to the last byte sent.
+    pub duration: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Comparison {
+    Status(Sense, Vec<RangeInclusive<u16>>),
+    Name(Subject, Sense, Vec<Box<str>>),
+    Duration(Order, Duration),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Outcome,
+    Method,
+    Route,
+}
+
+/// Whether a comparison asks for what it names, or for anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sense {
+    Is,
+    IsNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Below,
+    AtMost,
+    AtLeast,
+    Above,
+}
+
+impl LineFilter {
+    /// Whether the line of a request is kept.
+    #[must_use]
+    pub fn keeps(&self, facts: &LineFacts<'_>) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|group| group.iter().all(|one| one.holds(facts)))
+    }
+}
+
+impl fmt::Display for LineFilter {
+    /// As it was written.
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.write_str(&self.text)
+    }
+}
+
+impl Comparison {
+    fn holds(&self, facts: &LineFacts<'_>) -> bool {
+        match self {
+            Self::Status(sense, codes) => {
+                let found = codes.iter().any(|range| range.contains(&facts.status));
+                found == (*sense == Sense::Is)
+            }
+            Self::Name(subject, sense, names) => {
+                let found = names.iter().any(|name| subject.is(name, facts));
+                found == (*sense == Sense::Is)
+            }
+            Self::Duration(order, bound) => order.holds(&facts.duration, bound),
+        }
+    }
+}
+
+impl Subject {
+    fn is(self, name: &str, facts: &LineFacts<'_>) -> bool {
+        match self {
+            Self::Outcome => facts.outcome == name,
+            Self::Method => facts.method.eq_ignore_ascii_case(name.as_bytes()),
+            Self::Route => facts.route == Some(name),
+        }
+    }
+}
+
+impl Order {
+    fn holds<T: PartialOrd>(self, value: &T, bound: &T) -> bool {
+        match self {
+            Self::Below => value < bound,
+            Self::AtMost => value <= bound,
+            Self::AtLeast => value >= bound,
+            Self::Above => value > bound,
+        }
+    }
+
+    fn of(token: Token<'_>) -> Option<Self> {
+        Some(match token {
+            Token::Sign("<") => Self::Below,
+            Token::Sign("<=") => Self::AtMost,
+            Token::Sign(">=") => Self::AtLeast,
+            Token::Sign(">") => Self::Above,
+            _ => return None,
+        })
+    }
+
+    /// The statuses that hold, for a bound.
+    fn statuses(self, bound: u16) -> RangeInclusive<u16> {
+        match self {
+            Self::Below if bound == 0 => RangeInclusive::new(1, 0),
+            Self::Below => 0..=bound - 1,
+            Self::AtMost => 0..=bound,
+            Self::AtLeast => bound..=u16::MAX,
+            Self::Above => bound.saturating_add(1)..=u16::MAX,
+        }
+    }
+}
+
+/// The filter that a field holds; a slip is reported where it is.
+pub(super) fn line_filter(field: &Field<'_>) -> Option<LineFilter> {
+    let text = field.text()?;
+    match parse(text) {
+        Ok(filter) => Some(filter),
+        Err(slip) => slip.refuse(field, text),
+    }
+}
+
+fn parse(text: &str) -> Result<LineFilter, Slip> {
+    let mut reader = Reader::of(text);
+    let mut groups = vec![vec![comparison(&mut reader)?]];
+    loop {
+        let (token, at) = reader.next();
+        if groups.iter().flatten().count() == MOST && token != Token::End {
+            return Err(too_many(at, "comparisons"));
+        }
+        match token {
+            Token::End => break,
+            Token::Word("and") => {
+                let next = comparison(&mut reader)?;
+                if let Some(group) = groups.last_mut() {
+                    group.push(next);
+                }
+            }
+            Token::Word("or") => groups.push(vec![comparison(&mut reader)?]),
+            other => return Err(unexpected(other, at, "`and`, `or` or the end")),
+        }
+    }
+    Ok(LineFilter {
+        text: text.trim().into(),
+        groups,
+    })
+}
+
+fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    let subjects = "status, outcome, method, route or duration";
+    match token {
+        Token::Word("status") => status(reader),
+        Token::Word("outcome") => names(reader, Subject::Outcome),
+        Token::Word("method") => names(reader, Subject::Method),
+        Token::Word("route") => names(reader, Subject::Route),
+        Token::Word("duration") => duration(reader),
+        Token::Word(other) => Err(Slip {
+            at,
+            message: format!("a line has no {} to choose by", quoted(other)),
+            advice: match other.strip_prefix("response.") {
+                Some("status") => "write status".to_owned(),
+                _ => format!("compare {subjects}"),
+            },
+        }),
+        other => Err(unexpected(other, at, subjects)),
+    }
+}
+
+fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    if let Some(order) = Order::of(token) {
+        let bound = code(reader)?;
+        return Ok(Comparison::Status(Sense::Is, vec![order.statuses(bound)]));
+    }
+    let expected = "`==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`";
+    match sense(reader, token, at, expected)? {
+        (sense, Items::One) => {
+            let code = code(reader)?;
+            Ok(Comparison::Status(sense, vec![code..=code]))
+        }
+        (sense, Items::Several) if reader.peek().0 == Token::Sign("[") => {
+            Ok(Comparison::Status(sense, list(reader, range)?))
+        }
+        (sense, Items::Several) => Ok(Comparison::Status(sense, vec![range(reader)?])),
+    }
+}
+
+fn names(reader: &mut Reader<'_>, subject: Subject) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    let read = |reader: &mut Reader<'_>| name(reader, subject);
+    match sense(reader, token, at, "`==`, `!=`, `in` or `not in`")? {
+        (sense, Items::One) => Ok(Comparison::Name(subject, sense, vec![read(reader)?])),
+        (sense, Items::Several) => Ok(Comparison::Name(subject, sense, list(reader, read)?)),
+    }
+}
+
+fn duration(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+    let (token, at) = reader.next();
+    let order = Order::of(token).ok_or_else(|| unexpected(token, at, "`<`, `<=`, `>` or `>=`"))?;
+    let (token, at) = reader.next();
+    let written = match token {
+        // `1h30m` is a number and what stands at it.
+        Token::Number(number) => match reader.peek() {
+            (Token::Word(unit), place) if place.start == at.end => {
+                reader.next();
+                format!("{number}{unit}")
+            }
+            _ => number.to_owned(),
+        },
+        Token::Text(text) => text.to_owned(),
+        other => return Err(unexpected(other, at, "a duration such as 500ms")),
+    };
+    match units::duration(&written) {
+        Ok(bound) => Ok(Comparison::Duration(order, bound)),
+        Err(mistake) => Err(Slip {
+            at: at.start..reader.at(),
+            message: mistake.message,
+            advice: mistake
+                .advice
+                .unwrap_or_else(|| format!("give its unit: {written}ms")),
+        }),
+    }
+}
+
+/// Whether one item follows, or a list of them.
+enum Items {
+    One,
+    Several,
+}
+
+/// Reads what stands between a subject and the items that it is compared with.
+fn sense(
+    reader: &mut Reader<'_>,
+    token: Token<'_>,
+    at: Range<usize>,
+    expected: &str,
+) -> Result<(Sense, Items), Slip> {
+    Ok(match token {
+        Token::Sign("==") => (Sense::Is, Items::One),
+        Token::Sign("!=") => (Sense::IsNot, Items::One),
+        Token::Word("in") => (Sense::Is, Items::Several),
+        Token::Word("not") if reader.skip(Token::Word("in")) => (Sense::IsNot, Items::Several),
+        other => return Err(unexpected(other, at, expected)),
+    })
+}
+
+fn list<'t, T>(
+    reader: &mut Reader<'t>,
+    mut item: impl FnMut(&mut Reader<'t>) -> Result<T, Slip>,
+) -> Result<Vec<T>, Slip> {
+    match reader.next() {
+        (Token::Sign("["), _) => {}
+        (other, at) => return Err(unexpected(other, at, "`[`")),
+    }
+    let mut items = Vec::new();
+    loop {
+        if items.len() == MOST {
+            return Err(too_many(reader.peek().1, "items"));
+        }
+        items.push(item(reader)?);
+        match reader.next() {
+            (Token::Sign("]"), _) => return Ok(items),
+            (Token::Sign(","), _) => {}
+            (other, at) => return Err(unexpected(other, at, "`,` or `]`")),
+        }
+    }
+}
+
+/// One code, or a range of them.
+fn range(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
+    let begin = reader.peek().1.start;
+    let first = code(reader)?;
+    if !reader.skip(Token::Sign("..=")) {
+        return Ok(first..=first);
+    }
+    let last = code(reader)?;
+    if last < first {
+        return Err(Slip {
+            at: begin..reader.at(),
+            message: format!("no status is in {first}..={last}"),
+            advice: format!("write {last}..={first}"),
+        });
+    }
+    Ok(first..=last)
+}
+
+fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
+    let (token, at) = reader.next();
+    let Token::Number(digits) = token else {
+        return Err(unexpected(token, at, "a status such as 429"));
+    };
+    match digits.parse() {
+        Ok(code @ (0 | 100..=599)) => Ok(code),
+        _ => Err(Slip {
+            at,
+            message: format!("no line has the status {}", quoted(digits)),
+            advice: "write one of 100 to 599, or 0 for clients that left before an answer"
+                .to_owned(),
+        }),
+    }
+}
+
+fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
+    let (token, at) = reader.next();
+    let text = match token {
+        Token::Word(text) | Token::Text(text) => text,
+        other => {
+            return Err(unexpected(
+                other,
+                at,
+                "a name, in quotes where it is more than a word",
+            ));
+        }
+    };
+    if subject == Subject::Outcome && !OUTCOMES.contains(&text) {
+        return Err(Slip {
+            at,
+            message: format!("no request ends as {}", quoted(text)),
+            advice: match suggest::nearest(text, OUTCOMES.into_iter()) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("write one of {}", OUTCOMES.join(", ")),
+            },
+        });
+    }
+    Ok(text.into())
+}
+
+fn too_many(at: Range<usize>, what: &str) -> Slip {
+    Slip {
+        at,
+        message: format!("there are more than {MOST} {what}"),
+        advice: "write ranges, such as 500..=599, or lists".to_owned(),
+    }
+}
+
+fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
+    let advice = "write it as in \"status >= 400 and outcome != refused or duration >= 1s\"";
+    token.unexpected(at, expected, advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: LineFacts<'_> = LineFacts {
+        status: 429,
+        outcome: "refused",
+        method: b"POST",
+        route: Some("POST /auth/sendOTP"),
+        duration: Duration::from_millis(700),
+    };
+
+    fn keeps(filter: &str, facts: &LineFacts<'_>) -> bool {
+        parse(filter).expect(filter).keeps(facts)
+    }
+
+    /// Goal: each subject is compared in each way that it can be. Method: both sides of every edge.
+    #[test]
+    fn a_line_is_compared_by_what_it_has() {
+        for (filter, kept) in [
+            ("status >= 429", true),
+            ("status > 429", false),
+            ("status<430", true),
+            ("status < 0", false),
+            ("status <= 428", false),
+            ("status == 429", true),
+            ("status != 429", false),
+            ("status in 400..=499", true),
+            ("status not in [200, 500..=599]", true),
+            ("outcome == refused", true),
+            ("outcome in [refused, 'banned']", true),
+            ("outcome != refused", false),
+            ("method == post", true),
+            ("method not in [GET, HEAD]", true),
+            ("route == 'POST /auth/sendOTP'", true),
+            ("route != \"POST /auth/sendOTP\"", false),
+            ("duration >= 700ms", true),
+            ("duration > 700ms", false),
+            ("duration < '1m30s'", true),
+            ("duration <= 1m30s", true),
+        ] {
+            assert_eq!(keeps(filter, &FACTS), kept, "{filter}");
+        }
+        let unrouted = LineFacts {
+            route: None,
+            ..FACTS
+        };
+        assert!(!keeps("route == other", &unrouted) && keeps("route != other", &unrouted));
+    }
+
+    /// Goal: `and` binds closer than `or`. Method: filters whose two readings differ.
+    #[test]
+    fn groups_are_joined_by_or() {
+        assert!(keeps(
+            "status == 429 or status == 200 and method == GET",
+            &FACTS
+        ));
+        assert!(!keeps(
+            "status == 200 and method == GET or duration > 1s",
+            &FACTS
+        ));
+        assert!(keeps(
+            "status == 200 and method == GET or duration < 1s and method == POST",
+            &FACTS
+        ));
+    }
+
+    /// Goal: every slip is told where it is. Method: one of each kind, and the part of the text that is pointed at.
+    #[test]
+    fn a_slip_points_at_its_place() {
+        for (text, part) in [
+            ("", ""),
+            ("statsu >= 400", "statsu"),
+            ("response.status >= 400", "response.status"),
+            ("status => 400", "="),
+            ("status >= 4xx", "4"),
+            ("status >= 4000", "4000"),
+            ("status in 500..=400", "500..=400"),
+            ("outcome == refuse", "refuse"),
+            ("outcome >= refused", ">="),
+            ("method in GET", "GET"),
+            ("method in [GET", ""),
+            ("duration >= 5", "5"),
+            ("duration >= 5 s", "5"),
+            ("duration == 5s", "=="),
+            ("status >= 400 && method == GET", "&"),
+            ("status >= 400 (", "("),
+        ] {
+            let slip = parse(text).expect_err(text);
+            assert_eq!(&text[slip.at.clone()], part, "{text}: {slip:?}");
+        }
+    }
+}

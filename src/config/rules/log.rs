@@ -1,0 +1,48 @@
+//! `[log]`: which lines the access log has, and what they look like.
+
+use super::{AccessLogTarget, LogRules, LoggedKeys};
+
+impl LogRules {
+    /// Rules under which every request has a line in `access`.
+    #[must_use]
+    pub fn to(access: AccessLogTarget) -> Self {
+        Self {
+            access,
+            keys: LoggedKeys::Hash,
+            format: LogFormat::Json,
+            fields: Vec::new(),
+            only: None,
+            refused: RefusedLines::All,
+        }
+    }
+
+    /// Returns whether lines show the request field `name`.
+    #[must_use]
+    pub fn shows_field(&self, name: &str) -> bool {
+        let is = |field: &str| field.eq_ignore_ascii_case(name);
+        match self.format {
+            LogFormat::Json => self.fields.iter().any(|field| is(field.as_str())),
+            LogFormat::Combined => is("referer") || is("user-agent"),
+        }
+    }
+}
+
+/// What an access line looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// An object with everything that is known, the default.
+    Json,
+    /// The combined format of Apache and nginx.
+    Combined,
+}
+
+/// Which lines of refused requests are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedLines {
+    /// Each, the default.
+    All,
+    /// So many of a million, picked at random.
+    PerMillion(u32),
+    /// The first of each key in each second.
+    OnePerKeyAndSecond,
+}
