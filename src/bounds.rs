@@ -281,6 +281,10 @@ pub const STORE_BATCH: usize = 128;
 /// set of members shrinks it until all have written again, within two seconds.
 pub const STORE_MEMBERS: usize = 1024;
 
+/// Keys of strict limits of which a gateway remembers what the store said last, some 300 bytes each, to tell it again to a store that has
+/// lost it. Further ones are not told again.
+pub const STORE_REMEMBERED: usize = 65_536;
+
 /// Ways that one call of the store follows: to where a slot has moved, from there to where it is asked for, and once more with the whole
 /// script. More is a Cluster in disorder: the call comes to nothing.
 pub const STORE_WAYS: usize = 4;

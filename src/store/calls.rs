@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::exchange::{Exchange, Pushed};
 use super::link::{Link, Trouble};
+use super::memory::Memory;
 use super::owed::{Moments, Owed};
 use super::script::{self, Answer, Ask, Call, Charge, Decided, KeyName, Told};
 use super::settle::Settlements;
@@ -32,6 +33,7 @@ pub struct Store {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     pub(super) unsent: Unsent,
+    pub(super) memory: Memory,
     pub(super) settlements: Settlements,
     pub(super) owed: Owed,
     pub(super) exchange: tokio::sync::Mutex<Exchange>,
@@ -161,8 +163,24 @@ impl Store {
         asks: &[Ask<'_>],
         now: Timestamp,
     ) -> Result<Decided, Trouble> {
-        let call = |near| script::decide(asks, near);
-        self.run(asks, call(self.moment(now)), call).await
+        let epoch = match self.link.has_slots() {
+            true => None,
+            // What was lost may still be told again.
+            false => Some(self.link.epoch().ok_or_else(Trouble::away)?),
+        };
+        let call = |near| {
+            let call = script::decide(asks, near);
+            match &epoch {
+                Some(epoch) => call.guarded(self.link.epoch_key(), epoch),
+                None => call,
+            }
+        };
+        let decided = self.run(asks, call(self.moment(now)), call).await?;
+        for (ask, told) in asks.iter().zip(&decided.told) {
+            let memory = &self.ledger.memory;
+            memory.learn(ask.name, ask.policy, &told.state, decided.now);
+        }
+        Ok(decided)
     }
 
     /// Returns what [`decide`](Self::decide) would say of one ask; writes nothing.
@@ -180,6 +198,7 @@ impl Store {
 
     /// Deletes what the store keeps under a name.
     pub(super) async fn forget(&self, name: &KeyName) -> Result<(), Trouble> {
+        self.ledger.memory.forget(name);
         self.link.run(script::forget(name)).await.map(drop)
     }
 
@@ -194,8 +213,13 @@ impl Store {
             return Ok(None);
         };
         let again = |near| script::settle(charge, due, near).unwrap_or_else(|| call.clone());
-        let decided = self.run(&[charge.ask()], call.clone(), again).await?;
+        let ask = charge.ask();
+        let decided = self.run(&[ask], call.clone(), again).await?;
         let now = decided.now;
+        if let Some(told) = decided.told.first() {
+            let memory = &self.ledger.memory;
+            memory.learn(ask.name, ask.policy, &told.state, now);
+        }
         Ok(decided
             .told
             .into_iter()
@@ -216,8 +240,10 @@ impl Store {
                 Answer::Decided(decided) => Ok(decided),
                 Answer::Elsewhen(_) => Err(Trouble::unreadable()),
                 Answer::Foreign(name) => Err(self.foreign(&name)),
+                Answer::Emptied => Err(self.emptied()),
             },
             Answer::Foreign(name) => Err(self.foreign(&name)),
+            Answer::Emptied => Err(self.emptied()),
         }
     }
 
@@ -229,6 +255,12 @@ impl Store {
             self.ahead.learn(sent, *now);
         }
         Ok(answer)
+    }
+
+    /// The call was for another epoch and did nothing: until the store was told again what it had counted, it is as good as away.
+    fn emptied(&self) -> Trouble {
+        self.link.was_emptied();
+        Trouble::away()
     }
 
     /// Says once that somebody else writes under the store's prefix.

@@ -35,7 +35,7 @@ local SLACK = 1000
 local PUSH_MEMORY = 60000
 local OLD_PUSH, MANY_PUSHES = 600, 64
 local MOST_COUNT, MOST_BEGUN, GENERATIONS = 1048575, 16777215, 511
-local NOT_CHARGED, CHARGED, DONE, ELSEWHEN, FOREIGN = 0, 1, 2, 3, 4
+local NOT_CHARGED, CHARGED, DONE, ELSEWHEN, FOREIGN, EMPTIED = 0, 1, 2, 3, 4, 5
 
 local second, micros = tonumber(clock[1]), tonumber(clock[2])
 local now = second * SECOND + math.floor(micros / SECOND)
@@ -389,7 +389,61 @@ local function enter(ask)
   ask.entered = entered
 end
 
+-- Of windows from the first request the earlier one goes on, if it lasts still.
+local function merged_windows(r, one, other)
+  if one[1] < other[1] then one, other = other, one end
+  local most = math.max(one[2], other[2])
+  if one[1] == other[1] or r.kind == 'i' then return { one[1], most, 0 } end
+  if r.kind == 'f' and now < other[1] + r.millis then return { other[1], most, 0 } end
+  return one
+end
+-- At least what either of two fields counts, and no more than both.
+local function merged(r, one, other)
+  if not one or other[1] == 0 then return one or (other[1] > 0 and other) or nil end
+  if r.kind == 'd' then
+    if less(one[1], one[2], other[1], other[2]) then one, other = other, one end
+    return { one[1], one[2], math.max(generation(one), generation(other)) }
+  end
+  if r.kind ~= 's' then return merged_windows(r, one, other) end
+  if one[1] < other[1] then one, other = other, one end
+  local start, window = one[1] - one[1] % r.period, other[1] - other[1] % r.period
+  if start == window then return { one[1], math.max(one[2], other[2]), math.max(one[3], other[3]) } end
+  if start - r.period == window then return { one[1], math.max(one[2], other[3]), one[3] } end
+  return one
+end
+-- When a field owes nothing any more.
+local function due_of(r)
+  if r.kind == 's' then return (r.raw[1] - r.raw[1] % r.period + 2 * r.period) * SECOND end
+  if r.kind == 'd' then return r.raw[1] + 1 end
+  if r.kind == 'i' then return r.raw[1] + math.max(math.ceil(r.raw[2] / r.count), 1) * r.millis end
+  -- Windows of a calendar may be an hour longer than their period.
+  return r.raw[1] + r.millis + (r.kind == 'c' and 3600 * SECOND or 0)
+end
+-- Units of the longest log that is told, and its runs: how many units, and the moment of each.
+local function restore_log(ask)
+  local units, runs = 0, nil
+  for _, r in ipairs(ask.rates) do
+    local told = math.min(r.runs[1][1] + r.runs[2][1] + r.runs[3][1], ask.entries)
+    if told > units then units, runs = told, r.runs end
+  end
+  if units > later(ask, now - ask.longest, 0, ask.len) then ask.runs = runs end
+end
+local function restore(ask)
+  if ask.entries > 0 then return restore_log(ask) end
+  for _, r in ipairs(ask.rates) do
+    r.raw = merged(r, r.raw, r.left)
+    if r.raw then r.due = due_of(r) end
+    ask.restored = ask.restored or (r.due and r.due > now)
+  end
+end
+
 local mode = text()
+-- A store that was emptied judges nothing before the gateways have told it what they know.
+if mode == 'guarded' then
+  local epoch = text()
+  if redis.pcall('GET', next_key()) ~= epoch then return { head(EMPTIED) } end
+  mode = text()
+end
 -- An operator clears a key: nothing is judged.
 if mode == 'forget' then
   redis.call('DEL', unpack(KEYS))
@@ -413,7 +467,11 @@ local function read_ask(place)
     r.millis = r.period * SECOND
     ask.longest = math.max(ask.longest, r.millis)
     if ask.entries == 0 then kinds[r.kind].read(r) end
-    if mode == 'settle' then r.left = { number(), number(), number() } end
+    if mode == 'restore' and ask.entries > 0 then
+      r.runs = { { number(), number() }, { number(), number() }, { number(), number() } }
+    elseif mode == 'settle' or mode == 'restore' then
+      r.left = { number(), number(), number() }
+    end
     ask.rates[index], names[index] = r, r.field
   end
   if ask.entries > 0 then
@@ -424,7 +482,7 @@ local function read_ask(place)
       r.raw = fields(got[index])
       missing = missing or not got[index]
     end
-    if missing and mode ~= 'settle' then convert(ask) end
+    if missing and mode ~= 'settle' and mode ~= 'restore' then convert(ask) end
   end
   return ask
 end
@@ -509,9 +567,12 @@ local judged, trouble = pcall(function()
     elseif mode == 'settle' then
       code = DONE
       settle(ask)
+    elseif mode == 'restore' then
+      code = DONE
+      restore(ask)
     end
   end
-  if mode ~= 'settle' then
+  if mode ~= 'settle' and mode ~= 'restore' then
     for _, ask in ipairs(asks) do rows[#rows + 1] = row_of(ask) end
   end
 end)
@@ -553,6 +614,21 @@ local function write_log(ask, least)
   end
   keep(ask.key, due)
 end
+-- Writes runs of units in place of what a log holds.
+local function write_runs(ask)
+  local old, latest = redis.call('LLEN', ask.key), 0
+  for _, run in ipairs(ask.runs) do
+    local units, moment = {}, decimal(run[2])
+    for unit = 1, math.min(run[1], ask.entries) do units[unit] = moment end
+    if #units > 0 then
+      redis.call('RPUSH', ask.key, unpack(units))
+      latest = math.max(latest, run[2])
+    end
+  end
+  redis.call('LTRIM', ask.key, old, old + ask.entries - 1)
+  keep(ask.key, latest + ask.longest)
+  ask.known, ask.len = {}, math.min(redis.call('LLEN', ask.key), ask.entries)
+end
 -- Remembers a push, and forgets what nobody repeats any more.
 local function remember(ask)
   if ask.is_new_node and redis.call('HLEN', ask.beside) > MANY_PUSHES then
@@ -571,14 +647,16 @@ for _, ask in ipairs(asks) do
   if ask.charged then
     if ask.entries > 0 then write_log(ask, least) else write_fields(ask, least) end
     if ask.node then remember(ask) end
-  elseif ask.settled then
+  elseif ask.settled or ask.restored then
     write_fields(ask, 0)
+  elseif ask.runs then
+    write_runs(ask)
   elseif ask.given_back then
     redis.call('LREM', ask.key, decimal(ask.cost), decimal(ask.given_back))
     ask.known, ask.len = {}, math.min(redis.call('LLEN', ask.key), ask.entries)
   end
 end
-if mode == 'settle' then
+if mode == 'settle' or mode == 'restore' then
   for _, ask in ipairs(asks) do rows[#rows + 1] = row_of(ask) end
 end
 

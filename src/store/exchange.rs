@@ -200,7 +200,8 @@ impl Exchange {
                 self.unanswered.push_back(Push { near, ..push });
                 Some(now)
             }
-            Some(Answer::Foreign(_)) => {
+            // Pushes are for any epoch.
+            Some(Answer::Foreign(_) | Answer::Emptied) => {
                 books.pushed.foreign.fetch_add(1, Ordering::Relaxed);
                 push.give_up(books);
                 None

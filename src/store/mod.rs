@@ -12,6 +12,7 @@ mod exchange;
 mod fallback;
 mod leaving;
 pub mod link;
+mod memory;
 mod nodes;
 mod owed;
 pub mod script;

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
+use super::link::random;
 use super::script::Reply;
 use crate::bounds::STORE_MEMBERS;
 
@@ -27,13 +28,14 @@ pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// A node not heard of for this is gone: it missed four beats.
 pub(super) const GONE: Duration = Duration::from_secs(5);
 /// How long the others may take to come back to a store that was away: longer than the pauses between two tries to connect.
-const RETURN: Duration = Duration::from_secs(10);
+pub(super) const RETURN: Duration = Duration::from_secs(10);
 /// A pause between two answers for which this node was cut off from the store itself.
 const DEAF: Duration = Duration::from_secs(3);
 
-/// One heartbeat. KEYS: the set; ARGV: the node's name, [`GONE`] in milliseconds, how many members are read. Answers the store's time, in
+/// One heartbeat. KEYS: the set, the marker of the store's epoch; ARGV: the node's name, [`GONE`] in milliseconds, how many members are
+/// read, a new epoch for a store that has none. Answers the store's time, in
 /// seconds and microseconds of that second, how many members there are, and of the latest ones the names, each with its age in
-/// milliseconds. Being a write, it also finds out whether the store takes any.
+/// milliseconds; then the epoch. Being a write, it also finds out whether the store takes any.
 pub(super) const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -41,7 +43,8 @@ redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. (now - ARGV[2]))
 local members = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[3] - 1, 'WITHSCORES')
 for index = 2, #members, 2 do members[index] = math.max(now - members[index], 0) end
-return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), members }
+redis.call('SET', KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', now), 'NX')
+return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), members, redis.call('GET', KEYS[2]) }
 ";
 
 /// What one heartbeat brought.
@@ -53,6 +56,8 @@ pub(super) struct Beat {
     count: u32,
     /// The latest of them, and how long ago the store heard each.
     members: Vec<(Member, Duration)>,
+    /// The epoch of what it counts: another one than before says that it lost everything.
+    pub(super) epoch: String,
 }
 
 /// A node, by the number that its name is.
@@ -84,6 +89,7 @@ impl Beat {
             nodes.name(),
             GONE.as_millis().to_string(),
             STORE_MEMBERS.to_string(),
+            format!("{:016x}", random()),
         ];
         words.map(String::into_bytes).to_vec()
     }
@@ -98,6 +104,7 @@ impl Beat {
             Reply::Integer(micros),
             Reply::Integer(count),
             Reply::Rows(members),
+            Reply::Bytes(epoch),
         ] = &fields[..]
         else {
             return None;
@@ -110,6 +117,7 @@ impl Beat {
             count: u32::try_from(*count).ok()?,
             // What no gateway writes is nobody.
             members: known.filter_map(member).collect(),
+            epoch: String::from_utf8(epoch.clone()).ok()?,
         })
     }
 }
@@ -218,6 +226,7 @@ mod tests {
         let members = members.iter();
         Beat {
             time: at(0),
+            epoch: String::new(),
             count: u32::try_from(members.len()).unwrap(),
             members: members
                 .map(|name| (Member(*name), Duration::ZERO))
@@ -282,7 +291,13 @@ mod tests {
         let name = |name: &str| [Reply::Bytes(name.into()), Reply::Integer(5)];
         let rows = [name("stranger"), name("000000000000000a")].concat();
         let numbers = [7, 8, 2].map(Reply::Integer);
-        let reply = Reply::Rows([&numbers[..], &[Reply::Rows(rows)]].concat());
+        let reply = Reply::Rows(
+            [
+                &numbers[..],
+                &[Reply::Rows(rows), Reply::Bytes(b"e".into())],
+            ]
+            .concat(),
+        );
         let read = Beat::read(&reply).unwrap();
         assert_eq!(read.members, [(Member(10), Duration::from_millis(5))]);
         assert_eq!(Beat::read(&Reply::Rows(numbers.to_vec())), None);

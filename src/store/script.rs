@@ -10,6 +10,7 @@
 //! - [`peek`] says what `decide` would. It writes nothing, so a replica that may only be read answers it too.
 //! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`Number`] of
 //!   each [`Node`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
+//! - [`restore`] makes a key count at least what it had counted before the store lost it. It too may be repeated.
 //! - [`settle`] makes a charge cost what it came to: gives back, or takes more.
 //! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
 //!
@@ -25,7 +26,7 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
 
 pub use answer::{Answer, Came, Decided, Told, Unreadable, read};
-pub use call::{decide, force, forget, peek, push, settle};
+pub use call::{decide, force, forget, peek, push, restore, settle};
 
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");

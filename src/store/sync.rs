@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use super::Store;
 use super::exchange::{Books, Fate, Went};
 use super::leaving::leave;
-use super::link::random;
+use super::link::{NewEpoch, Recovery, Stage, random};
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::Name;
@@ -34,6 +34,8 @@ use crate::live::Live;
 pub(super) const HURRY: Duration = Duration::from_millis(10);
 /// Clocks that differ by more than this are worth a word: NTP keeps them within some milliseconds.
 const FAR_APART: Duration = Duration::from_secs(1);
+/// The pause between two looks whether everybody has told an emptied store what it had counted.
+const RECOVER_AGAIN: Duration = Duration::from_millis(50);
 /// How often somebody looks whether another store is in force.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -83,6 +85,7 @@ impl BackgroundService for Syncs {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = store.owed().crowded() => {}
+                    () = store.epoch_changed() => {}
                     () = self.replaced(&store) => continue,
                     _ = shutdown.changed() => draining = true,
                 }
@@ -121,12 +124,20 @@ impl Store {
             ledger.owed.forget_past(until);
         }
         let mut exchange = ledger.exchange.lock().await;
+        // What was counted comes before what is added.
+        let lost = self.new_epochs();
+        if !self.restored(&lost).await {
+            return self.recover_later().await;
+        }
         let books = Books {
             owed: &ledger.owed,
             unsent: &ledger.unsent,
             pushed: &ledger.pushed,
         };
         if !self.knows_names(&mut exchange, books) {
+            if !lost.is_empty() {
+                self.recover_later().await;
+            }
             return;
         }
         let mut went = Went::Through;
@@ -168,6 +179,53 @@ impl Store {
             }
         }
         ledger.pushed.ended(&exchange, went);
+        match went {
+            Went::Through => self.recover(&lost).await,
+            Went::NotThrough if lost.is_empty() => {}
+            Went::NotThrough => self.recover_later().await,
+        }
+    }
+
+    /// Tells a store that was emptied what it had counted, as far as this gateway knows; whether all gateways have.
+    async fn restored(&self, lost: &[NewEpoch]) -> bool {
+        let mut all = true;
+        for new in lost {
+            if !self.has_told(new) && self.restore(new).await {
+                self.told(new);
+            }
+            all &= self.has_told(new) && self.reach(new, Stage::Restored).await == Recovery::Goes;
+        }
+        all
+    }
+
+    async fn restore(&self, new: &NewEpoch) -> bool {
+        let calls = self.ledger.memory.calls(self.moment(clock::now()));
+        // Keys have no names before the seed is known.
+        let told = (calls.is_empty() || self.seed_bytes().is_some())
+            && self.run_all(&calls).await.iter().all(Result::is_ok);
+        if told && new.is_loss {
+            let keys = calls.len();
+            warn!("store: it had lost what it counted, and was told {keys} keys again");
+        }
+        told
+    }
+
+    /// What was admitted without the emptied store is told too: once all gateways are as far, calls pass again.
+    async fn recover(&self, lost: &[NewEpoch]) {
+        for new in lost {
+            if self.reach(new, Stage::Added).await == Recovery::Waits {
+                return self.recover_later().await;
+            }
+            self.recovered(new);
+            if new.is_loss {
+                info!("store: it decides again");
+            }
+        }
+    }
+
+    async fn recover_later(&self) {
+        tokio::time::sleep(RECOVER_AGAIN).await;
+        self.look_at_epochs();
     }
 
     /// How the exchange goes.

@@ -238,7 +238,9 @@ impl fmt::Display for Refusal {
             Self::Busy => "a script runs there that does not end (BUSY)",
             Self::Moved => "it is part of a cluster, and the key is elsewhere (MOVED)",
             Self::TryAgain => "the slot of the keys is being moved (TRYAGAIN)",
-            Self::CrossSlot => "the keys are not in one slot (CROSSSLOT)",
+            Self::CrossSlot => {
+                "it is part of a cluster, and the keys are not in one slot (CROSSSLOT)"
+            }
             Self::Script(error) => return write!(into, "the script failed: {error}"),
         })
     }

@@ -281,7 +281,7 @@ impl Server {
         let call = script::peek(&asks, clock::wall());
         let reply = self.ask(&command(&call, "EVALSHA", &hash)).await?;
         match script::read(&asks, reply) {
-            Ok(Answer::Decided(_) | Answer::Elsewhen(_)) => Ok(()),
+            Ok(Answer::Decided(_) | Answer::Elsewhen(_) | Answer::Emptied) => Ok(()),
             Ok(Answer::Foreign(_)) => Err(Finding::bad(
                 format!("a key of another kind stands at {}", name.as_str()),
                 "give the fleet a prefix of its own",

@@ -69,8 +69,8 @@ pub(super) struct Line {
     breaker: Breaker,
     tripped: Notify,
     condition: Mutex<Condition>,
-    /// The key of its heartbeats, in a slot that it has.
-    beat_key: Mutex<String>,
+    /// What names of its own keys end with, so that they lie in a slot that it has; empty where it has all.
+    part: Mutex<String>,
     turn: AtomicUsize,
 }
 
@@ -127,7 +127,7 @@ impl Line {
     /// A line without a connection yet.
     pub(super) fn new(
         target: Target,
-        beat_key: String,
+        part: String,
         rules: Arc<StoreRules>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -146,7 +146,7 @@ impl Line {
             breaker: Breaker::default(),
             tripped: Notify::new(),
             condition: Mutex::new(condition),
-            beat_key: Mutex::new(beat_key),
+            part: Mutex::new(part),
             turn: AtomicUsize::new(0),
         }
     }
@@ -156,9 +156,14 @@ impl Line {
         matches!(&self.target, Target::Fixed { place: StorePlace::Tcp(place), .. } if place == host)
     }
 
-    /// Heartbeats go under this key from now on.
-    pub(super) fn beat_under(&self, key: String) {
-        *self.beat_key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+    /// Names of its own keys end with this from now on.
+    pub(super) fn is_of_part(&self, part: String) {
+        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
+    }
+
+    /// Has a heartbeat sent at once.
+    pub(super) fn beat_soon(&self) {
+        self.tripped.notify_one();
     }
 
     /// How it does.
@@ -289,12 +294,14 @@ impl Line {
 
     /// One heartbeat, within the timeout of a call.
     async fn beat(&self, live: &Live) -> Result<(), Trouble> {
-        let key = {
-            let key = self.beat_key.lock().unwrap_or_else(PoisonError::into_inner);
-            key.clone()
+        let part = {
+            let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+            part.clone()
         };
+        let prefix = &self.rules.prefix;
+        let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{part}").into_bytes());
         let call = Call {
-            keys: vec![key.into_bytes()],
+            keys: keys.to_vec(),
             args: Beat::arguments(&self.shared.nodes),
         };
         let (sent, wall) = (clock::now(), clock::wall());
@@ -321,6 +328,7 @@ impl Line {
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
         self.lock().ahead_micros = i64::try_from(ahead / 1_000).ok();
         self.shared.nodes.hear(&beat, now);
+        self.shared.epochs.see(&part, &beat.epoch);
         Ok(())
     }
 

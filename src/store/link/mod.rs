@@ -16,6 +16,7 @@
 mod answer;
 pub mod check;
 mod connect;
+mod epoch;
 mod line;
 mod seed;
 mod sentinel;
@@ -37,6 +38,7 @@ use tokio::time::timeout_at;
 use tracing::error;
 
 use self::answer::Fault;
+use self::epoch::Epochs;
 use self::line::{Kept, Line, Manner, Target};
 use self::survey::Map;
 use super::nodes::Nodes;
@@ -47,6 +49,7 @@ use crate::config::rules::{HostPort, StoreRules, StoreSeed, Topology};
 use crate::record::{CallResult, LinkEvent, StoreTallies};
 
 pub use self::answer::{Refusal, Trouble};
+pub(in crate::store) use self::epoch::{NewEpoch, Recovery, Stage};
 pub(in crate::store) use self::line::random;
 pub use self::line::{Condition, LineState};
 
@@ -66,6 +69,7 @@ pub(super) struct Shared {
     /// The script that calls are for.
     script: &'static str,
     nodes: Nodes,
+    epochs: Epochs,
     tallies: Arc<StoreTallies>,
     seed: ArcSwapOption<[u8; 16]>,
     /// What keys were hashed under at the store before, to be kept where none is yet.
@@ -119,6 +123,7 @@ impl Link {
             brought: brought.and_then(|before| before.seed_bytes().or(before.shared.brought)),
             script,
             nodes: before.map_or_else(Nodes::alone, |before| before.shared.nodes.known()),
+            epochs: Epochs::default(),
             tallies,
             seed: ArcSwapOption::from(known),
             changed: Notify::new(),
@@ -189,8 +194,7 @@ impl Link {
                 return;
             }
         };
-        let key = format!("{}:nodes", self.rules.prefix);
-        let line = Kept::keep(Line::new(target, key, rules, shared));
+        let line = Kept::keep(Line::new(target, String::new(), rules, shared));
         self.map.store(Arc::new(Map::of_one(line)));
         tokio::spawn(seed::agree(
             Arc::downgrade(&self.map),
@@ -348,7 +352,20 @@ impl Link {
     /// Whether it was connected at any time.
     #[must_use]
     pub fn was_connected(&self) -> bool {
-        self.shared.was_connected.load(Ordering::Relaxed)
+        let is_judged = self.has_slots() || self.epoch().is_some();
+        is_judged && self.shared.was_connected.load(Ordering::Relaxed)
+    }
+
+    /// The epoch that calls are for which let requests pass, of a store that is not in parts; `None` before the store was reached.
+    #[must_use]
+    pub fn epoch(&self) -> Option<String> {
+        self.shared.epochs.current()
+    }
+
+    /// What begins the name of the marker that the epoch stands in.
+    #[must_use]
+    pub fn epoch_key(&self) -> Vec<u8> {
+        format!("{}:epoch", self.rules.prefix).into_bytes()
     }
 
     /// How it does.

@@ -75,14 +75,14 @@ impl Map {
                 let range = slots.get_mut(usize::from(*from)..=usize::from(*to));
                 range.into_iter().flatten().for_each(|slot| *slot = index);
             }
-            let key = format!("{}:nodes:{{{number}}}", rules.prefix);
+            let part = format!(":{{{number}}}");
             let known = self
                 .lines
                 .iter()
                 .find(|kept| kept.line.leads_to(&shard.place));
             lines.push(match known {
                 Some(kept) => {
-                    kept.line.beat_under(key);
+                    kept.line.is_of_part(part);
                     Arc::clone(kept)
                 }
                 None => {
@@ -90,7 +90,7 @@ impl Map {
                         place: StorePlace::Tcp(shard.place.clone()),
                         database: 0,
                     };
-                    let line = Line::new(target, key, Arc::clone(rules), Arc::clone(shared));
+                    let line = Line::new(target, part, Arc::clone(rules), Arc::clone(shared));
                     Arc::new(Kept::keep(line))
                 }
             });

@@ -17,6 +17,8 @@ pub enum Answer {
     Elsewhen(Timestamp),
     /// This key holds what the script never puts there: somebody else uses it. Nothing was written.
     Foreign(KeyName),
+    /// The store was emptied, or is another, since the epoch that the call was for. Nothing was written.
+    Emptied,
 }
 
 /// What the script judged.
@@ -85,6 +87,7 @@ const CHARGED: u64 = 1;
 const DONE: u64 = 2;
 const ELSEWHEN: u64 = 3;
 const FOREIGN: u64 = 4;
+const EMPTIED: u64 = 5;
 
 /// Reads the answer to a call about these asks; to a push or a settlement it is one ask, that of the push or of
 /// [`Charge::ask`].
@@ -113,6 +116,7 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
         NOT_CHARGED => Came::NotCharged,
         CHARGED => Came::Charged,
         DONE => Came::Done,
+        EMPTIED => return Some(Answer::Emptied),
         ELSEWHEN => return Some(Answer::Elsewhen(now)),
         FOREIGN => {
             let foreign = usize::try_from(*numbers(rows.first()?)?.first()?).ok()?;

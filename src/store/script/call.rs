@@ -55,6 +55,21 @@ pub fn forget(name: &KeyName) -> Call {
     call
 }
 
+/// Makes a key count at least what the store had told of it before, whatever it counts now. To be repeated as often as one likes.
+#[must_use]
+pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
+    let mut call = Call::of("restore");
+    call.ask(ask);
+    for (rate, terms) in ask.policy.terms(ask.cost, near).iter().enumerate() {
+        call.rate(terms);
+        match (terms, state.rates().get(rate)) {
+            (RateTerms::Log { .. }, state) => call.runs(state),
+            (_, state) => call.left(state),
+        }
+    }
+    call
+}
+
 /// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
 /// whether it fits or not. `None` if it cost what was charged.
 #[must_use]
@@ -208,6 +223,34 @@ impl Call {
         let (millis, ticks) = debt.map_or((-1, 0), |debt| (i128::from(debt.millis), debt.ticks));
         self.number(millis);
         self.number(ticks);
+    }
+
+    /// A log as three runs, the latest first, of so many units at a moment: none is later than it was, as far as the store has told.
+    fn runs(&mut self, state: Option<&RateState>) {
+        let runs = match state.copied() {
+            Some(RateState::Logged {
+                latest,
+                awaited,
+                oldest: Some(oldest),
+            }) => {
+                let awaited = awaited.filter(|entry| entry.age < oldest.age);
+                let middle = awaited.map_or((0, 0), |entry| (oldest.age - entry.age, entry.millis));
+                [(oldest.age - middle.0, latest), middle, (1, oldest.millis)]
+            }
+            _ => [(0, 0); 3],
+        };
+        for (units, millis) in runs {
+            self.number(units);
+            self.number(millis);
+        }
+    }
+
+    /// The same call for a store of this epoch: another one carries nothing out, and says that it was emptied.
+    #[must_use]
+    pub fn guarded(mut self, marker: Vec<u8>, epoch: &str) -> Self {
+        self.keys.insert(0, marker);
+        self.args.splice(0..0, ["guarded".into(), epoch.into()]);
+        self
     }
 
     fn left(&mut self, left: Option<&RateState>) {

@@ -1,6 +1,7 @@
 //! Several gateways that share a store.
 
 mod cluster;
+mod emptied;
 mod members;
 mod moved;
 mod outage;

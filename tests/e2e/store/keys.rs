@@ -69,6 +69,56 @@ fn a_key_expires_when_it_owes_nothing() {
     }
 }
 
+/// Goal: what the store said of a key that it lost is counted again, once, and never takes the place of more. Method: three of five of each
+/// algorithm; a store that forgot, and is told twice; one that counts one more by then.
+#[test]
+fn what_a_store_lost_is_counted_again_once() {
+    let mut server = Server::start();
+    let now = after(3_000);
+    for algorithm in [
+        SLIDING,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        FIRST,
+        INTERVAL,
+        Algorithm::Gcra { burst: Some(5) },
+        Algorithm::Exact,
+    ] {
+        let policy = policy(algorithm.clone(), &[(5, 10)]);
+        let name = name(1, "limit");
+        let one = ask(&policy, &name, 1);
+        let decided = server.decide_at(&[ask(&policy, &name, 3)], now);
+        let told = script::restore(&one, &decided.told[0].state, now);
+        server.say("FLUSHALL").unwrap();
+        for _ in 0..2 {
+            let restored = server.decided_at(&[one], &told, now);
+            assert_eq!(restored.came, Came::Done);
+            assert_eq!(restored.told[0].state, decided.told[0].state);
+            assert_eq!(left(&mut server, &policy, &name, now), 2, "{algorithm:?}");
+        }
+        server.decide_at(&[one], now);
+        server.decided_at(&[one], &told, now);
+        assert_eq!(left(&mut server, &policy, &name, now), 1, "{algorithm:?}");
+        server.say("FLUSHALL").unwrap();
+    }
+}
+
+/// Goal: a call for another epoch does nothing. Method: the same call with the marker that is there, another one, and none.
+#[test]
+fn a_call_for_another_epoch_is_not_carried_out() {
+    let mut server = Server::start();
+    let (policy, name, now) = (policy(SLIDING, &[(5, 10)]), name(1, "limit"), after(3_000));
+    let one = ask(&policy, &name, 1);
+    let answer = |server: &mut Server, epoch: &str| {
+        let call = script::decide(&[one], now).guarded(b"marker".to_vec(), epoch);
+        server.answer_at(&[one], &call, now)
+    };
+    assert!(matches!(answer(&mut server, "a"), Answer::Emptied));
+    server.say("SET marker a").unwrap();
+    assert!(matches!(answer(&mut server, "a"), Answer::Decided(_)));
+    assert!(matches!(answer(&mut server, "b"), Answer::Emptied));
+    assert_eq!(left(&mut server, &policy, &name, now), 4);
+}
+
 /// Goal: what a key costs is known; docs/fleet.md has the table. Method: a key of each kind as full as it gets, and what the
 /// server says of it, against a bound with room for other versions of the server.
 #[test]

@@ -1,0 +1,128 @@
+//! A store that has lost what it counted is told it again before anybody passes.
+
+use super::outage::{acquainted, decides_again, rules, short};
+use super::*;
+
+const HUNDRED: &str = "rates = [\"100 per 1h\"]";
+
+/// How the store loses everything.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Flushed,
+    Restarted,
+}
+
+impl Loss {
+    async fn befalls(self, redis: &mut Redis) {
+        match self {
+            Self::Flushed => {
+                redis.command(&["FLUSHALL"]);
+            }
+            Self::Restarted => {
+                redis.kill();
+                redis.restart().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_emptied_store_refills_no_strict_limit() {
+    // Goal: what was used before a loss stays used, also while the gateways find out. Method: sixty of a hundred over two gateways, a loss,
+    // and requests that never stop until the store decides again and everybody is refused.
+    for loss in [Loss::Flushed, Loss::Restarted] {
+        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let fleet = Fleet::of(2, &origin, &short(&redis), &rules(HUNDRED)).await;
+        acquainted(&fleet).await;
+        assert_eq!(fleet.spread(60, || get("/a")).await, [200; 60]);
+        loss.befalls(&mut redis).await;
+        let mut statuses = fleet.spread(60, || get("/a")).await;
+        decides_again(&fleet).await;
+        fleet.settled_debts().await;
+        statuses.extend(fleet.spread(60, || get("/a")).await);
+        assert_eq!(count(&statuses, 200), 40, "{loss:?}: {statuses:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_gateway_knows_holds_for_all_after_a_loss() {
+    // Goal: every gateway tells what it knows before any lets pass, whatever the algorithm. Method: one gateway admits six of ten of each;
+    // after the loss another one admits four. At the last, a loss of what was told again.
+    let algorithms = [
+        "algorithm = \"sliding-window\"",
+        "algorithm = \"fixed-window\"",
+        "algorithm = \"fixed-window\"\nalign = \"first-request\"",
+        "algorithm = \"token-bucket\"",
+        "algorithm = \"gcra\"",
+        "algorithm = \"exact\"",
+    ];
+    let mut all = rules("rates = [\"1 per 1h\"]");
+    for (at, algorithm) in algorithms.iter().enumerate() {
+        let rates = format!("{algorithm}\nrates = [\"10 per 6h\"]");
+        all += &strict(&format!("l{at}"), &rates);
+        all += &route(&format!("/l{at}"), &format!("\"l{at}\""));
+    }
+    for loss in [Loss::Flushed, Loss::Restarted] {
+        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let fleet = Fleet::of(2, &origin, &short(&redis), &all).await;
+        acquainted(&fleet).await;
+        let pass = async |node: usize, path: &str, times: usize| {
+            let mut client = fleet.nodes[node].client().await;
+            let mut passed = 0;
+            for _ in 0..times {
+                passed += usize::from(client.get(path).await.status == 200);
+            }
+            passed
+        };
+        for at in 0..algorithms.len() {
+            assert_eq!(pass(0, &format!("/l{at}"), 6).await, 6);
+        }
+        for round in [2, 4] {
+            loss.befalls(&mut redis).await;
+            decides_again(&fleet).await;
+            for (at, algorithm) in algorithms.iter().enumerate() {
+                let passed = pass(1, &format!("/l{at}"), round).await;
+                assert_eq!(passed, 2, "{loss:?}: {algorithm}, {round}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_master_of_a_cluster_that_is_emptied_is_told_again() {
+    // Goal: the same by masters, each of which may lose its part. Method: clients of two gateways use half of a limit; every master is
+    // emptied; who asks the other gateway once it was told has the other half.
+    let (cluster, origin) = (Redis::cluster(3).await, Origin::echo());
+    let store = format!("cluster = {}", cluster.toml());
+    let by_user = "[limit.a]\nkey = \"header.x-user\"\non_missing = \"refuse\"\nstore = \"shared-strict\"\nrates = [\"4 per 1h\"]\n";
+    let fleet = Fleet::of(
+        2,
+        &origin,
+        &store,
+        &format!("{by_user}{}", route("/", "\"a\"")),
+    )
+    .await;
+    let users: Vec<String> = (0..12).map(|user| format!("user-{user}")).collect();
+    let ask = async |node: usize, user: &str| {
+        let request = get("/").header("x-user", user);
+        fleet.nodes[node].send(request).await.status
+    };
+    for user in &users {
+        assert_eq!([ask(0, user).await, ask(0, user).await], [200; 2]);
+    }
+    for node in &cluster.nodes {
+        node.command(&["FLUSHALL"]);
+    }
+    eventually("each master was told its keys again", async || {
+        let keys = cluster.nodes.iter().map(|node| {
+            let keys = node.command(&["KEYS", "sluicegate{*"]);
+            keys.as_array().unwrap().len()
+        });
+        (keys.sum::<usize>() == users.len()).then_some(())
+    })
+    .await;
+    for user in &users {
+        let statuses = [ask(1, user).await, ask(1, user).await, ask(1, user).await];
+        assert_eq!(statuses, [200, 200, 429], "{user}");
+    }
+}
