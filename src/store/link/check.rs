@@ -148,6 +148,7 @@ async fn examine(
     server.write(&format!("{}:check", located.prefix)).await?;
     findings.push(Finding::good("takes writes"));
     findings.push(server.memory().await?);
+    findings.push(server.persistence().await?);
     Ok(())
 }
 
@@ -296,6 +297,20 @@ impl Server {
             args: vec![b"1".to_vec()],
         };
         self.ask(&command(&call, "EVAL", WRITE)).await.map(drop)
+    }
+
+    async fn persistence(&mut self) -> Result<Finding, Finding> {
+        let about = self.info("persistence").await?;
+        Ok(match field(&about, "aof_enabled") {
+            Some("1") => Finding::good("keeps a log of what is written"),
+            _ => Finding {
+                grade: Grade::Doubtful,
+                text: "keeps no log of what is written (appendonly no)".to_owned(),
+                advice: "a restart forgets what it counted, and gateways tell it again what they remember: set appendonly yes, with \
+                         appendfsync everysec, so that both may restart"
+                    .to_owned(),
+            },
+        })
     }
 
     async fn memory(&mut self) -> Result<Finding, Finding> {

@@ -169,6 +169,7 @@ async fn store_check_says_what_is_and_what_to_do() {
         "clock",
         "script",
         "maxmemory",
+        "appendonly yes",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -204,8 +205,15 @@ async fn store_check_says_what_is_and_what_to_do() {
 /// which no busy moment of this machine is worth a word.
 #[tokio::test]
 async fn store_check_passes_with_the_rights_that_are_documented() {
-    let redis =
-        Redis::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]).await;
+    let redis = Redis::start_with(&[
+        "--maxmemory",
+        "100mb",
+        "--maxmemory-policy",
+        "volatile-ttl",
+        "--appendonly",
+        "yes",
+    ])
+    .await;
     let guide = include_str!("../../../docs/operations.md");
     let rights = guide
         .split("~sluicegate* ")
