@@ -158,7 +158,7 @@ fn fill_in<'t>(
                 hasher.part(prefix(facts.client, PrefixBits { v4: *v4, v6: *v6 }).as_bytes())
             }
             KeyPart::Host => hasher.part(facts.host.as_bytes()),
-            KeyPart::Path => hasher.part(facts.path.as_bytes()),
+            KeyPart::Path => hasher.part(in_lower_case(facts.path).as_bytes()),
             KeyPart::Method => hasher.part(in_upper_case(facts.method).as_bytes()),
             KeyPart::Global => &mut *hasher,
             KeyPart::Value(part) => {
@@ -171,6 +171,15 @@ fn fill_in<'t>(
         };
     }
     Ok(())
+}
+
+/// A path as routes compare it: without regard to case, since some origins take `/A` for `/a`.
+pub(crate) fn in_lower_case(path: &str) -> Cow<'_, str> {
+    if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(path.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(path)
+    }
 }
 
 /// A method as routes compare it: without regard to case, since some origins take `post` for `POST`.

@@ -7,7 +7,7 @@
 //! * of any other value at most the first six and the last two characters, and never more than half of it;
 //! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
 
-use super::key::{RequestFacts, normal_value};
+use super::key::{RequestFacts, in_lower_case, normal_value};
 use super::limit::ActiveLimit;
 use crate::client::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, LoggedKeys};
@@ -50,7 +50,7 @@ fn value(part: &KeyPart, facts: &RequestFacts<'_>, shown: LoggedKeys) -> Option<
             }
         }
         KeyPart::Host => facts.host.to_owned(),
-        KeyPart::Path => facts.path.to_owned(),
+        KeyPart::Path => in_lower_case(facts.path).into_owned(),
         KeyPart::Method => facts.method.as_str().to_owned(),
         KeyPart::Global => return None,
         KeyPart::Value(part) => {

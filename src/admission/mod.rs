@@ -46,7 +46,7 @@ pub use gap::{Gap, Gaps, Why};
 pub use inspect::{KeyState, NamedKey};
 pub use judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 pub use key::{KeySeed, RequestFacts, normal_value};
-pub(crate) use key::{in_upper_case, normal_text};
+pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::Found;

@@ -3,12 +3,15 @@
 //! Of two routes that match alike the earlier wins. So a route is dead when earlier ones with the same host, the same path but
 //! for the names of its parameters, and the same other conditions take all of its methods.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 
 use super::report::{Place, Report};
-use super::rules::{ClientCondition, HostMatch, QueryCondition, RouteMatch, Segment, Tail};
+use super::rules::{
+    ClientCondition, HostMatch, PathCase, QueryCondition, RouteMatch, Segment, Tail,
+};
 use super::tables::route::Route;
 use crate::bounds::PATH_REGEXES;
 use crate::route::PathRegex;
@@ -18,7 +21,8 @@ use crate::route::PathRegex;
 struct Shape<'r> {
     host: Option<&'r HostMatch>,
     /// `None` stands for any parameter.
-    segments: Vec<Option<&'r str>>,
+    segments: Vec<Option<Cow<'r, str>>>,
+    case: PathCase,
     takes_more: bool,
     regex: Option<&'r PathRegex>,
     client: &'r ClientCondition,
@@ -64,7 +68,8 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
                     "the route on line {} takes the same requests",
                     report.line_of(first)
                 ),
-                "leave one of the two out, or tell them apart by host, path, methods, client, headers or query",
+                "leave one of the two out, or tell them apart by host, path, methods, client, headers or query; \
+                 write ignore_case = false in both where they differ in case",
             );
         } else if !methods.is_empty()
             && methods
@@ -91,12 +96,14 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
 
 fn shape(matches: &RouteMatch) -> Shape<'_> {
     let segments = matches.path.segments.iter().map(|segment| match segment {
-        Segment::Literal(text) => Some(&**text),
+        Segment::Literal(text) if matches.case == PathCase::Kept => Some(Cow::from(&**text)),
+        Segment::Literal(text) => Some(Cow::from(text.to_ascii_lowercase())),
         Segment::Parameter(_) => None,
     });
     Shape {
         host: matches.host.as_ref(),
         segments: segments.collect(),
+        case: matches.case,
         takes_more: matches.path.tail == Tail::Any,
         regex: matches.regex.as_ref(),
         client: &matches.client,

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::rules::KeyPart;
-use crate::admission::{in_upper_case, normal_text};
+use crate::admission::{in_lower_case, in_upper_case, normal_text};
 use crate::client::{PrefixBits, prefix};
 use crate::route::{NormalPath, host};
 
@@ -115,7 +115,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
                 )
             }),
         KeyPart::Path => NormalPath::parse(text)
-            .map(|path| path.key().as_bytes().to_vec())
+            .map(|path| in_lower_case(path.key()).as_bytes().to_vec())
             .map_err(|_| {
                 Mistake::with_advice(
                     format!("{} is no path", quoted(text)),

@@ -34,6 +34,7 @@ mod listener;
 mod log;
 mod origin;
 mod pages;
+mod path_case;
 mod pool;
 mod refusal;
 mod shape;
@@ -55,6 +56,7 @@ pub use self::listener::{
 pub use self::log::{LogFormat, RefusedLines};
 pub use self::origin::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
+pub use self::path_case::PathCase;
 pub use self::pool::{
     Balance, CircuitRules, EjectionRules, FailureClass, Percent, PoolServer, RetryRules, Role,
     StickyRules, Weight,
@@ -415,6 +417,8 @@ pub struct RouteMatch {
     pub path: PathPattern,
     /// `path = "~ ^/v[0-9]+/otp$"`: what the whole path must match.
     pub regex: Option<PathRegex>,
+    /// `ignore_case`
+    pub case: PathCase,
     /// `client`; any when it names nobody.
     pub client: ClientCondition,
     /// `query = { page = "2" }`, by name.

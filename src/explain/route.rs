@@ -6,7 +6,9 @@ use serde::Serialize;
 use super::shape;
 use super::text::{listed, span};
 use crate::config::Action;
-use crate::config::rules::{Cookies, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
+use crate::config::rules::{
+    Cookies, Name, PathCase, RouteAction, RouteCacheRules, RouteRules, Rules,
+};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -152,7 +154,10 @@ fn conditions(route: &RouteRules) -> Vec<String> {
         Some(host) => format!("the host {host}"),
         None => "any host".to_owned(),
     });
-    all.push(format!("the path {}", matches.path.text));
+    all.push(match matches.case {
+        PathCase::Ignored => format!("the path {}", matches.path.text),
+        PathCase::Kept => format!("the path {} in this case", matches.path.text),
+    });
     if !matches.client.is_any() {
         all.push(format!("clients in {}", matches.client));
     }

@@ -19,7 +19,7 @@ impl PathGroups {
     /// Those of `expression`; `None` where it is too large with them.
     #[must_use]
     pub fn of(expression: &PathRegex) -> Option<Self> {
-        let compiled = RegexBuilder::new(expression.as_str())
+        let compiled = RegexBuilder::new(&expression.pattern())
             .unicode(false)
             .nest_limit(64)
             .size_limit(bounds::PATH_GROUPS_BYTES)

@@ -7,9 +7,9 @@
 //! way to the next less specific one, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `summary` holds that order as one `Ord`;
 //! each kind of condition has a file.
 //!
-//! Paths are compared in the normal form of [`path`], which is wider than what was sent. Where origins are known to read one
-//! spelling in two ways, the request is refused rather than guessed about, unless its route carries every limit of the other reading's
-//! route and treats it no otherwise.
+//! Paths are compared in the normal form of [`path`] and without regard to case, unless a route keeps it. That form is wider than what
+//! was sent. Where origins are known to read one spelling in two ways, the request is refused rather than guessed about, unless its route
+//! carries every limit of the other reading's route and treats it no otherwise.
 //!
 //! # Invariants
 //!
@@ -165,6 +165,13 @@ impl Routes {
                 return Err(Ambiguous { normal, other });
             }
         }
+        let of_scripts = path.readings_of_scripts().filter_map(best);
+        for other in of_scripts {
+            if !self.limits_as(normal, other) {
+                let other = Some(other);
+                return Err(Ambiguous { normal, other });
+            }
+        }
         Ok(Some(normal))
     }
 
@@ -258,6 +265,13 @@ impl Routes {
         route == other
             || matches!(treatments, (Some(route), Some(other)) if route.stands_for(other))
     }
+
+    /// Whether a request that `route` takes escapes nothing that `other` would do, except to go to another origin: an application below
+    /// `/api` has a front controller of its own there.
+    fn limits_as(&self, route: usize, other: usize) -> bool {
+        let treatments = (self.treatments.get(route), self.treatments.get(other));
+        route == other || matches!(treatments, (Some(route), Some(other)) if route.limits_as(other))
+    }
 }
 
 impl Treatment {
@@ -273,9 +287,18 @@ impl Treatment {
 
     /// Whether it is at least as strict as `other`, and does the same with what it admits.
     fn stands_for(&self, other: &Self) -> bool {
+        self.action == other.action && self.is_as_strict_as(other)
+    }
+
+    fn limits_as(&self, other: &Self) -> bool {
+        let forwards = |treatment: &Self| matches!(treatment.action, RouteAction::Forward(_));
+        let both_forward = forwards(self) && forwards(other);
+        (self.action == other.action || both_forward) && self.is_as_strict_as(other)
+    }
+
+    fn is_as_strict_as(&self, other: &Self) -> bool {
         let largest = |treatment: &Self| treatment.max_body_bytes.unwrap_or(u64::MAX);
         contains(&self.limits, &other.limits)
-            && self.action == other.action
             && contains(&other.lists.allow, &self.lists.allow)
             && contains(&self.lists.block, &other.lists.block)
             && largest(self) <= largest(other)

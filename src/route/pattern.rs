@@ -5,7 +5,7 @@
 
 use super::path;
 use crate::bounds;
-use crate::config::rules::{PathPattern, Segment, Tail};
+use crate::config::rules::{PathCase, PathPattern, Segment, Tail};
 
 /// A compiled path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,15 +44,16 @@ pub(super) enum SegmentRank {
 }
 
 impl Pattern {
-    /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` is its own only spelling.
-    pub(super) fn compile(rules: &PathPattern) -> Self {
+    /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` is its own only spelling. Where case is ignored its text
+    /// is in lower case.
+    pub(super) fn compile(rules: &PathPattern, case: PathCase) -> Self {
         let is_empty =
             |segment: &Segment| matches!(segment, Segment::Literal(text) if text.is_empty());
         let mut steps: Vec<Step> = rules
             .segments
             .iter()
             .filter(|segment| !is_empty(segment))
-            .map(Step::compile)
+            .map(|segment| Step::compile(segment, case))
             .collect();
         let end = match rules.tail {
             _ if steps.len() > bounds::PATH_SEGMENTS => End::Tail,
@@ -86,11 +87,15 @@ impl Pattern {
 }
 
 impl Step {
-    fn compile(segment: &Segment) -> Self {
+    fn compile(segment: &Segment, case: PathCase) -> Self {
         match segment {
             // The parser refuses text without a normal form; kept as it is, it meets no request.
             Segment::Literal(text) => {
-                Self::Literal(path::literal(text).map_or_else(|_| text[..].into(), Into::into))
+                let normal = path::literal(text).unwrap_or_else(|_| text.to_string());
+                Self::Literal(match case {
+                    PathCase::Ignored => normal.to_ascii_lowercase().into(),
+                    PathCase::Kept => normal.into(),
+                })
             }
             Segment::Parameter(_) => Self::Parameter,
         }

@@ -19,14 +19,18 @@ use std::sync::Arc;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
-use regex_syntax::hir::{Hir, Look};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::entry::{Entries, Entry};
 use crate::bounds;
+use crate::config::rules::PathCase;
 
 /// A regular expression over a whole path. That there is one proves that it compiles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PathRegex(Arc<str>);
+pub struct PathRegex {
+    text: Arc<str>,
+    case: PathCase,
+}
 
 /// Why a text is no expression over a path. The operator is to blame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,15 +83,40 @@ impl PathRegex {
             return Err(RegexError::NoSlash);
         }
         match compile([text], bounds::PATH_REGEX_BYTES) {
-            Ok(_) => Ok(Self(text.into())),
+            Ok(_) => Ok(Self {
+                text: text.into(),
+                case: PathCase::Kept,
+            }),
             Err(_) => Err(RegexError::TooLarge),
         }
+    }
+
+    /// The same expression, with regard to case or without.
+    #[must_use]
+    pub fn with_case(self, case: PathCase) -> Self {
+        Self { case, ..self }
+    }
+
+    /// As an engine takes it.
+    pub(super) fn pattern(&self) -> String {
+        match self.case {
+            PathCase::Ignored => format!("(?i){}", self.text),
+            PathCase::Kept => self.text.to_string(),
+        }
+    }
+
+    /// A path that it takes; `None` where none is easily made.
+    #[must_use]
+    pub fn sample(&self) -> Option<String> {
+        let mut path = Vec::new();
+        write_sample(&parse(&self.text).ok()?, &mut path)?;
+        String::from_utf8(path).ok()
     }
 
     /// As written.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -105,7 +134,7 @@ impl Regexes {
         let mut entries: Vec<Entries> = Vec::new();
         for (regex, ways) in routes {
             let at = *known.entry(regex).or_insert_with(|| {
-                texts.push(regex.as_str());
+                texts.push(regex.pattern());
                 entries.push(Entries::default());
                 texts.len() - 1
             });
@@ -113,7 +142,7 @@ impl Regexes {
                 entries[at].insert(way);
             }
         }
-        let set = compile(texts, usize::MAX)
+        let set = compile(&texts, usize::MAX)
             .expect("each was compiled alone, and together they may be as large as they are");
         Self { set, entries }
     }
@@ -164,8 +193,48 @@ fn parse(text: &str) -> Result<Hir, RegexError> {
         })
 }
 
-fn compile<'t>(
-    texts: impl IntoIterator<Item = &'t str>,
+/// Appends the shortest text that `hir` takes.
+fn write_sample(hir: &Hir, path: &mut Vec<u8>) -> Option<()> {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => {}
+        HirKind::Literal(literal) => path.extend(&literal.0),
+        HirKind::Class(class) => path.push(one_of(class)?),
+        HirKind::Repetition(repeated) => {
+            for _ in 0..repeated.min {
+                write_sample(&repeated.sub, path)?;
+            }
+        }
+        HirKind::Capture(capture) => write_sample(&capture.sub, path)?,
+        HirKind::Concat(parts) => parts.iter().try_for_each(|part| write_sample(part, path))?,
+        HirKind::Alternation(ways) => write_sample(ways.first()?, path)?,
+    }
+    (path.len() <= bounds::PATH_REGEX_PATH).then_some(())
+}
+
+/// A letter or digit of a class, if it has one.
+fn one_of(class: &Class) -> Option<u8> {
+    let has = |byte: &u8| match class {
+        Class::Bytes(class) => class
+            .ranges()
+            .iter()
+            .any(|range| (range.start()..=range.end()).contains(byte)),
+        Class::Unicode(class) => {
+            let letter = char::from(*byte);
+            class
+                .ranges()
+                .iter()
+                .any(|range| (range.start()..=range.end()).contains(&letter))
+        }
+    };
+    (b'a'..=b'z')
+        .chain(b'A'..=b'Z')
+        .chain(b'0'..=b'9')
+        .chain(b'!'..=b'~')
+        .find(has)
+}
+
+fn compile(
+    texts: impl IntoIterator<Item = impl AsRef<str>>,
     most_bytes: usize,
 ) -> Result<RegexSet, regex::Error> {
     RegexSetBuilder::new(texts)

@@ -9,13 +9,15 @@ use super::client::ClientRank;
 use super::entry::Conditions;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{Pattern, SegmentRank};
-use crate::config::rules::{HostMatch, RouteMatch};
+use crate::config::rules::{HostMatch, PathCase, RouteMatch};
 
 /// How specific a route is; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Summary {
     host: HostRank,
     path: PathRank,
+    /// A path in one case of letters is narrower than one in any.
+    keeps_case: bool,
     client: ClientRank,
     headers: usize,
     query: usize,
@@ -74,6 +76,7 @@ impl Summary {
         Self {
             host: HostRank::of(matches.host.as_ref()),
             path: PathRank::of(matches),
+            keeps_case: matches.case == PathCase::Kept,
             client: conditions.client.rank(),
             headers: conditions.headers.len(),
             query: conditions.query.len(),
@@ -86,7 +89,10 @@ impl Summary {
     pub(super) fn criterion_against(&self, other: &Self) -> Criterion {
         let differs = [
             (self.host != other.host, Criterion::Host),
-            (self.path != other.path, Criterion::Path),
+            (
+                (&self.path, self.keeps_case) != (&other.path, other.keeps_case),
+                Criterion::Path,
+            ),
             (self.client != other.client, Criterion::Client),
             (self.headers != other.headers, Criterion::Headers),
             (self.query != other.query, Criterion::Query),
@@ -114,7 +120,7 @@ impl PathRank {
         if matches.regex.is_some() {
             return Self::Regex;
         }
-        let pattern = Pattern::compile(&matches.path);
+        let pattern = Pattern::compile(&matches.path, matches.case);
         if pattern.is_literal() {
             Self::Literal(pattern.rank())
         } else {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::pattern::{End, Pattern, Step};
 use super::*;
 use crate::config::rules::{
-    ClientCondition, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
+    ClientCondition, PathCase, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
 };
 
 /// A route with one limit of its own, so that no two are treated alike.
@@ -24,7 +24,8 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
             path: pattern(path),
             regex: path
                 .strip_prefix("~ ")
-                .map(|regex| PathRegex::new(regex).unwrap()),
+                .map(|regex| PathRegex::new(regex).unwrap().with_case(PathCase::Ignored)),
+            case: PathCase::Ignored,
             methods: methods.to_vec(),
             client: ClientCondition::default(),
             headers: Vec::new(),
@@ -97,7 +98,10 @@ fn patterns_take_what_the_reference_says() {
         ("/a", "/a", true),
         ("/a", "/a/", true),
         ("/a", "/a/b", false),
-        ("/a", "/A", false),
+        ("/a", "/A", true),
+        ("/Caf\u{e9}/B*", "/caf%C3%A9/b*", true),
+        ("/aB/{x}", "/Ab/C", true),
+        ("~ ^/a[bc]$", "/AC/", true),
         ("/a/", "/a/", true),
         ("/a/", "/a", false),
         ("/a/*", "/a", false),
@@ -146,6 +150,33 @@ fn the_more_specific_path_wins_from_the_left() {
             Some(winner),
             "{path} reversed"
         );
+    }
+}
+
+/// Goal: no case of letters goes around a limit, and who tells cases apart can say so. Method: a path and its other case, matched by one
+/// route that ignores case and one that does not, as text and as expressions.
+#[test]
+fn case_is_ignored_unless_a_route_keeps_it() {
+    let long = format!("/{}", "Long".repeat(40));
+    for text in ["/auth/sendOTP", "~ ^/auth/sendOTP$", &long] {
+        let mut rules = [
+            route(None, &[], text),
+            route(None, &[], "/*"),
+            route(None, &[], text),
+        ];
+        rules[0].matches.path.text = "ignored".into();
+        rules[2].matches.case = PathCase::Kept;
+        rules[2].matches.regex = rules[2]
+            .matches
+            .regex
+            .take()
+            .map(|regex| regex.with_case(PathCase::Kept));
+        let path = text.trim_start_matches("~ ^").trim_end_matches('$');
+        assert_eq!(taken(&rules, "", "GET", path), Some(text));
+        for other in [path.to_ascii_lowercase(), path.to_ascii_uppercase()] {
+            assert_eq!(taken(&rules, "", "GET", &other), Some("ignored"), "{other}");
+            assert_eq!(taken(&rules[1..], "", "GET", &other), Some("/*"), "{other}");
+        }
     }
 }
 
@@ -403,7 +434,7 @@ fn oracle(rules: &[RouteRules], host: &str, path: &str, asked: &Asked<'_>) -> Op
                 let is_match = |path: &str| by_hand(regex.as_str(), path);
                 is_match(path) || is_match(path.strip_suffix('/').unwrap_or(path))
             }
-            None => takes(&Pattern::compile(&matches.path), path),
+            None => takes(&Pattern::compile(&matches.path, matches.case), path),
         };
         if !fits || !fits_path {
             continue;

@@ -8,10 +8,15 @@ use std::collections::HashMap;
 
 use super::entry::{Entries, Entry};
 use super::pattern::{End, Pattern, Step};
+use crate::config::rules::PathCase;
+
+/// Bytes of a segment that is brought into lower case without allocation.
+const SHORT_SEGMENT: usize = 64;
 
 /// The routes whose patterns begin alike.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Node {
+    case: PathCase,
     literals: HashMap<Box<str>, Node>,
     parameter: Option<Box<Node>>,
     slash: Entries,
@@ -20,12 +25,25 @@ pub(super) struct Node {
 }
 
 impl Node {
+    pub(super) fn new(case: PathCase) -> Self {
+        Self {
+            case,
+            literals: HashMap::new(),
+            parameter: None,
+            slash: Entries::default(),
+            exact: Entries::default(),
+            tail: Entries::default(),
+        }
+    }
+
     pub(super) fn insert(&mut self, pattern: &Pattern, entry: Entry) {
+        let case = self.case;
+        let new = || Self::new(case);
         let mut node = self;
         for step in &pattern.steps {
             node = match step {
-                Step::Literal(text) => node.literals.entry(text.clone()).or_default(),
-                Step::Parameter => node.parameter.get_or_insert_default(),
+                Step::Literal(text) => node.literals.entry(text.clone()).or_insert_with(new),
+                Step::Parameter => node.parameter.get_or_insert_with(|| Box::new(new())),
             };
         }
         match pattern.end {
@@ -54,11 +72,26 @@ impl Node {
         let mut rest = Some(below(path));
         while let Some(text) = rest.filter(|rest| !rest.is_empty()) {
             let (segment, behind) = split(text);
-            node = node.literals.get(segment)?;
+            node = node.literal(segment)?;
             rest = behind;
         }
         let slash = rest.and_then(|_| node.slash.first(takes));
         slash.or_else(|| node.exact.first(takes))
+    }
+
+    /// The node below this one for a segment of a path.
+    fn literal(&self, segment: &str) -> Option<&Self> {
+        let is_other = |byte: &u8| byte.is_ascii_uppercase();
+        if self.case == PathCase::Kept || !segment.as_bytes().iter().any(is_other) {
+            return self.literals.get(segment);
+        }
+        let mut buffer = [0; SHORT_SEGMENT];
+        let Some(short) = buffer.get_mut(..segment.len()) else {
+            return self.literals.get(&*segment.to_ascii_lowercase());
+        };
+        short.copy_from_slice(segment.as_bytes());
+        short.make_ascii_lowercase();
+        self.literals.get(std::str::from_utf8(short).ok()?)
     }
 
     /// `rest` is what follows the slash behind this node's segment; `None` where there is no such slash.
@@ -74,7 +107,7 @@ impl Node {
                 .or_else(|| self.tail.first(takes));
         }
         let (segment, rest) = split(rest);
-        let literal = self.literals.get(segment);
+        let literal = self.literal(segment);
         literal
             .and_then(|node| node.walk(rest, takes))
             .or_else(|| self.parameter.as_ref()?.walk(rest, takes))

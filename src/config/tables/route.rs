@@ -20,7 +20,7 @@ use crate::config::problem::Mistake;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
-    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules, ShapeRules,
+    ClientCondition, FixedResponse, Name, PathCase, RouteAction, RouteMatch, RouteRules, ShapeRules,
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
@@ -86,6 +86,19 @@ pub(in crate::config) fn read(
     let path = section
         .required("path", "\"/*\"")
         .and_then(|field| field.parsed(pattern::path));
+    let case = section.or("ignore_case", "true", PathCase::default(), |field| {
+        Some(if field.boolean()? {
+            PathCase::Ignored
+        } else {
+            PathCase::Kept
+        })
+    });
+    let path = path.map(|(path, regex)| {
+        (
+            path,
+            regex.map(|regex| regex.with_case(case.unwrap_or_default())),
+        )
+    });
     let methods = section.or("methods", "[\"POST\"]", Vec::new(), methods);
     let headers = section.or("headers", "{ x-plan = \"free\" }", Vec::new(), headers);
     let client = section.or(
@@ -156,6 +169,7 @@ pub(in crate::config) fn read(
             host: host?,
             path,
             regex,
+            case: case?,
             methods: methods?,
             client: client?,
             headers: headers?,

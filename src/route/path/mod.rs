@@ -11,7 +11,7 @@
 //! | `%zz`, `%`, `%00`, `%0a` | an error | no origin needs them; answer 400 |
 //! | `%C0%AF`, `%E0%80%AE` | an error | an overlong form of ASCII, RFC 3629 §10, which old decoders take for `/` and `.` |
 //!
-//! Case is kept: `/a` and `/A` are two paths. A trailing slash is kept as well; patterns decide about it.
+//! Case is kept; routes that ignore it compare without. A trailing slash is kept as well; patterns decide about it.
 //!
 //! The origin gets the path as it was sent (decision 0018 says why), so matching must be at least as wide as the reading of common
 //! origins. Many spellings are read in different ways by common origins, and no single form is as wide as all of them:
@@ -182,6 +182,12 @@ impl<'a> NormalPath<'a> {
     /// How else an origin may read it; empty for all but odd paths.
     pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.texts);
+        others.map(String::as_str)
+    }
+
+    /// What an application may read behind the name of a script, and the script alone; both belong to the origin of the path.
+    pub(super) fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
     }
 }

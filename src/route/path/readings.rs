@@ -29,6 +29,8 @@ const SOURCES: usize = 48;
 pub(super) struct Readings {
     /// Each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
+    /// The same of what an application reads behind the name of a script, and of the script's own path.
+    pub(super) of_scripts: Vec<String>,
     /// What a limit by `path` counts; `None`: the normal form.
     pub(super) key: Option<String>,
     /// Encoded slashes, dots or escapes are read in two ways.
@@ -66,6 +68,7 @@ pub(super) fn collect(
         sources: Vec::new(),
         readings: Readings {
             texts: Vec::new(),
+            of_scripts: Vec::new(),
             key: None,
             is_ambiguous: false,
             is_disputed: false,
@@ -89,7 +92,8 @@ pub(super) fn collect(
     }
     let mut readings = collector.readings;
     readings.key = Some(key(path)?).filter(|key| key != normal);
-    let differs = readings.is_ambiguous || readings.is_disputed || !readings.texts.is_empty();
+    let has_texts = !readings.texts.is_empty() || !readings.of_scripts.is_empty();
+    let differs = readings.is_ambiguous || readings.is_disputed || has_texts;
     Ok(differs.then_some(readings))
 }
 
@@ -215,32 +219,42 @@ impl Collector<'_> {
         for cut in script::cuts(text) {
             match cut.rest {
                 Some(rest) => {
-                    self.add(rest.to_owned())?;
-                    self.add(cut.script.to_owned())?;
+                    self.add_script(rest.to_owned())?;
+                    self.add_script(cut.script.to_owned())?;
                 }
-                None if cut.is_front_controller => self.add("/".to_owned())?,
+                None if cut.is_front_controller => self.add_script("/".to_owned())?,
                 None => {}
             }
         }
         match script::without_cookieless_segments(text) {
-            Some(path) => self.add(path),
+            Some(path) => self.add_script(path),
             None => Ok(()),
         }
     }
 
-    fn spell(&mut self, text: &str, manner: Manner) -> Result<Spelled, PathError> {
-        self.bytes += text.len();
+    fn add_script(&mut self, text: String) -> Result<(), PathError> {
+        self.take_bytes(text.len())?;
+        if !self.readings.of_scripts.contains(&text) {
+            self.readings.of_scripts.push(text);
+        }
+        Ok(())
+    }
+
+    fn take_bytes(&mut self, bytes: usize) -> Result<(), PathError> {
+        self.bytes += bytes;
         if self.bytes > PATH_READING_BYTES {
             return Err(PathError::Manifold);
         }
+        Ok(())
+    }
+
+    fn spell(&mut self, text: &str, manner: Manner) -> Result<Spelled, PathError> {
+        self.take_bytes(text.len())?;
         spell(text, manner)
     }
 
     fn add(&mut self, text: String) -> Result<(), PathError> {
-        self.bytes += text.len();
-        if self.bytes > PATH_READING_BYTES {
-            return Err(PathError::Manifold);
-        }
+        self.take_bytes(text.len())?;
         let is_known = text == self.normal || self.readings.texts.contains(&text);
         if !is_known {
             self.readings.texts.push(text);

@@ -157,6 +157,28 @@ fn every_spelling_of_a_limited_path_is_limited_or_refused() {
 }
 
 #[test]
+fn a_front_controller_may_lie_below_a_path_of_its_own() {
+    // Goal: an application that is served below a prefix keeps its addresses. Method: a prefix with an origin of its own beside a
+    // limited path of another.
+    let mut rules = [
+        route(None, &[], "/auth/sendOTP"),
+        route(None, &[], "/api/*"),
+        route(None, &[], "/*"),
+    ];
+    rules[1].limits.clear();
+    rules[1].action = RouteAction::Forward("api".into());
+    rules[2].limits.clear();
+    let find = |rules: &[RouteRules], path| {
+        let path = NormalPath::parse(path).unwrap();
+        Routes::compile(rules).find("", &path, &asked(&Method::GET, &HeaderMap::new()))
+    };
+    assert_eq!(find(&rules, "/api/index.php/users"), Ok(Some(1)));
+    assert_eq!(find(&rules[..2], "/api/index.php/users"), Ok(Some(1)));
+    assert!(find(&rules, "/api/index.php/auth/sendOTP").is_err());
+    assert!(find(&rules, "/api/index.php/auth/sendotp").is_err());
+}
+
+#[test]
 fn a_path_that_means_something_else_stays_something_else() {
     for (path, normal) in [
         ("/auth/sendotp", "/auth/sendotp"),

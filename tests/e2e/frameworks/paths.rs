@@ -145,6 +145,31 @@ mod readings {
     }
 }
 
+mod methods {
+    use super::*;
+
+    before_each_framework!(share_the_limit);
+
+    async fn share_the_limit(framework: Framework) {
+        // Goal: a route without `methods` holds for all that a framework answers, in any case of the path. Method: each after the limit
+        // is used up.
+        let server = framework.start().await;
+        let gateway = Setup::new()
+            .servers("app", &[server.address()])
+            .rules(RULES)
+            .start()
+            .await;
+        let first = gateway.send(post(LIMITED).body("x=1")).await;
+        assert!(Reading::is_limited(&first), "{first:?}");
+        for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] {
+            for path in [LIMITED, "/auth/sendotp", "/AUTH/SENDOTP/"] {
+                let answer = gateway.send(request(method, path).body("x=1")).await;
+                assert_eq!(answer.status, 429, "{method} {path}: {answer:?}");
+            }
+        }
+    }
+}
+
 mod clients {
     use super::*;
 
