@@ -78,10 +78,9 @@ key   = "client.ip"
 rates = ["5 per 10s"]
 
 [[route]]
-path    = "/auth/sendOTP"
-methods = ["POST"]
-limits  = ["otp"]
-origin  = "app"
+path   = "/auth/sendOTP"
+limits = ["otp"]
+origin = "app"
 
 [[route]]
 path   = "/*"

@@ -45,6 +45,16 @@ pub fn request(method: &str, target: &str) -> Request {
     }
 }
 
+impl Request {
+    /// The same with another method.
+    pub fn by(self, method: &str) -> Self {
+        Self {
+            method: method.to_owned(),
+            ..self
+        }
+    }
+}
+
 /// Starts a GET.
 pub fn get(target: &str) -> Request {
     request("GET", target)

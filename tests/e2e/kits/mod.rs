@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::harness::*;
 
+mod around;
 mod basics;
 mod login;
 mod rollout;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use super::{assert_refused_by, json, kit, passes_before};
+use super::{assert_refused_by, json, kit, kit_with, passes_before};
 use crate::harness::*;
 
 /// A German mobile number of a range of its own for each `range`, from 0 to 39.
@@ -196,14 +196,30 @@ async fn five_wrong_codes_are_the_end_of_guessing() {
 
 #[tokio::test]
 async fn a_page_of_another_site_may_ask_first() {
-    // Goal: neither a preflight nor any other page meets the limits. Method: many of each from one client.
+    // Goal: neither a preflight nor any other page meets the limits. Method: many of each from one client, with what the comments offer
+    // for pages of another site.
     let origin = Origin::named("auth");
-    let gateway = kit("send-otp", &origin).start().await;
+    let offered = [
+        ("# [route.cors]\n", "[route.cors]\n"),
+        ("# origins = ", "origins = "),
+        ("# methods = ", "methods = "),
+        ("# headers = ", "headers = "),
+    ];
+    let gateway = kit_with("send-otp", origin.address(), &offered)
+        .start()
+        .await;
     let mut client = gateway.client().await;
     for _ in 0..70 {
         for target in ["/auth/sendOTP", "/auth/verifyOTP"] {
-            let preflight = options(target).forwarded_for("192.0.2.1");
-            assert_eq!(client.send(preflight).await.status, 200);
+            let preflight = options(target)
+                .forwarded_for("192.0.2.1")
+                .header("origin", "https://www.example.com")
+                .header("access-control-request-method", "POST")
+                .header("access-control-request-headers", "content-type");
+            let answer = client.send(preflight).await;
+            assert_eq!(answer.status, 204, "{answer:?}");
+            let allowed = answer.header("access-control-allow-origin");
+            assert_eq!(allowed, Some("https://www.example.com"));
         }
         let page = get("/").forwarded_for("192.0.2.1");
         assert_eq!(client.send(page).await.status, 200);
