@@ -10,6 +10,7 @@ use toml::de::DeTable;
 
 use super::cycle;
 use super::form::Forms;
+use super::loopholes;
 use super::overlap;
 use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
@@ -282,6 +283,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     cache::check(cache.as_ref(), &routes, report);
     cycle::check(&origins, &defined.origins, &listeners, report);
     overlap::check(&routes, report);
+    loopholes::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
         references::check_trust(client, &limits, &routes, report);

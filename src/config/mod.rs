@@ -23,6 +23,7 @@ mod host;
 mod key;
 mod lexer;
 mod line_filter;
+mod loopholes;
 mod memory;
 mod normaliser;
 mod overlap;

@@ -1,0 +1,203 @@
+//! Warns about routes whose limits a request escapes by another method, or in another case of letters, at the same origin.
+//!
+//! Frameworks answer more methods than their authors think of, and some take `/auth/sendotp` for `/auth/sendOTP`. So a request that such a
+//! route would take is routed again, with what the route leaves open. A route of its own for the other methods of the same path says that
+//! they were thought of.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Method};
+
+use super::report::Report;
+use super::rules::{ClientCondition, HostMatch, PathCase, RouteAction, RouteRules, Segment, Tail};
+use super::tables::route::Route;
+use crate::route::{Asked, NormalPath, Routes, host};
+
+/// Methods by which frameworks run the code of a route.
+const METHODS: [Method; 6] = [
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::GET,
+    Method::OPTIONS,
+];
+
+/// The routes of a file, and what finds one of them for a request.
+struct Probe<'r> {
+    routes: &'r [Route],
+    rules: Vec<RouteRules>,
+    compiled: Routes,
+}
+
+/// A request that one route takes.
+#[derive(Clone)]
+struct Sample {
+    host: String,
+    path: String,
+    method: Method,
+    headers: HeaderMap,
+    query: String,
+    client: IpAddr,
+}
+
+/// Reports every route with limits that a wider one goes around.
+pub(super) fn check(routes: &[Route], report: &Report<'_>) {
+    let is_open = |rules: &RouteRules| {
+        let matches = &rules.matches;
+        let narrows = !matches.methods.is_empty() || matches.case == PathCase::Kept;
+        narrows && !rules.limits.is_empty()
+    };
+    let rules: Option<Vec<RouteRules>> = routes.iter().map(|route| route.rules.clone()).collect();
+    let Some(rules) = rules.filter(|rules| rules.iter().any(is_open)) else {
+        return;
+    };
+    let probe = Probe {
+        routes,
+        compiled: Routes::compile(&rules),
+        rules,
+    };
+    for (index, rules) in probe.rules.iter().enumerate() {
+        if let Some(sample) = Some(rules)
+            .filter(|rules| is_open(rules))
+            .and_then(Sample::of)
+            && probe.find(&sample) == Some(index)
+        {
+            probe.check_methods(index, &sample, report);
+            probe.check_case(index, &sample, report);
+        }
+    }
+}
+
+impl Probe<'_> {
+    fn check_methods(&self, index: usize, sample: &Sample, report: &Report<'_>) {
+        let with = |method: &Method| Sample {
+            method: method.clone(),
+            ..sample.clone()
+        };
+        let around = |method: &Method| self.way_around(index, &with(method));
+        let escaping: Vec<&Method> = METHODS
+            .iter()
+            .filter(|method| around(method).is_some())
+            .collect();
+        let Some(wider) = escaping.first().and_then(|method| around(method)) else {
+            return;
+        };
+        let methods = escaping.iter().map(|method| method.as_str());
+        let methods = methods.collect::<Vec<_>>().join(", ");
+        let what = format!("requests of {methods} at this path");
+        let advice = "leave `methods` out, or write a route with this path for the methods that need no limit";
+        self.warn(index, wider, &what, advice, report);
+    }
+
+    fn check_case(&self, index: usize, sample: &Sample, report: &Report<'_>) {
+        let other = Sample {
+            path: in_other_case(&sample.path),
+            ..sample.clone()
+        };
+        if let Some(wider) = self.way_around(index, &other) {
+            let what = "requests of this path in another case of letters";
+            let advice = "leave `ignore_case` out unless the origin tells /a from /A";
+            self.warn(index, wider, what, advice, report);
+        }
+    }
+
+    fn warn(&self, index: usize, wider: usize, what: &str, advice: &str, report: &Report<'_>) {
+        let (Some(route), Some(other)) = (self.routes.get(index), self.routes.get(wider)) else {
+            return;
+        };
+        let line = report.line_of(&other.place);
+        report.warning(
+            &route.place,
+            format!(
+                "{what} go to the same origin by the route on line {line}, without these limits"
+            ),
+            advice,
+        );
+    }
+
+    /// The route that takes a request to the origin of the route `index`, but for another path and without all of its limits.
+    fn way_around(&self, index: usize, sample: &Sample) -> Option<usize> {
+        let found = self.find(sample).filter(|found| *found != index)?;
+        let (route, wider) = (self.rules.get(index)?, self.rules.get(found)?);
+        let is_same_origin =
+            matches!(route.action, RouteAction::Forward(_)) && route.action == wider.action;
+        let is_same_path = route.matches.path.text == wider.matches.path.text
+            && route.matches.host == wider.matches.host;
+        let has_all = route
+            .limits
+            .iter()
+            .all(|limit| wider.limits.contains(limit));
+        (is_same_origin && !is_same_path && !has_all).then_some(found)
+    }
+
+    fn find(&self, sample: &Sample) -> Option<usize> {
+        let path = NormalPath::parse(&sample.path).ok()?;
+        let asked = Asked {
+            method: &sample.method,
+            headers: &sample.headers,
+            query: &sample.query,
+            client: sample.client,
+        };
+        self.compiled.find(&sample.host, &path, &asked).ok()?
+    }
+}
+
+impl Sample {
+    /// A request that meets every condition of a route, where one is easily made.
+    fn of(rules: &RouteRules) -> Option<Self> {
+        let matches = &rules.matches;
+        let query = matches.query.iter().map(|condition| {
+            let value = condition.value.as_deref().unwrap_or("x");
+            format!("{}={value}", condition.name)
+        });
+        Some(Self {
+            host: match &matches.host {
+                None => String::new(),
+                Some(HostMatch::Exact(name)) => host::normalise(name).ok()?.into_owned(),
+                Some(HostMatch::Under(parent)) => format!("x.{}", host::normalise(parent).ok()?),
+            },
+            path: match &matches.regex {
+                Some(regex) => regex.sample()?,
+                None => pattern_sample(rules),
+            },
+            method: matches.methods.first().cloned().unwrap_or(Method::POST),
+            headers: matches.headers.iter().cloned().collect(),
+            query: query.collect::<Vec<_>>().join("&"),
+            client: client_sample(&matches.client),
+        })
+    }
+}
+
+fn pattern_sample(rules: &RouteRules) -> String {
+    let pattern = &rules.matches.path;
+    let mut path = String::new();
+    for segment in &pattern.segments {
+        path.push('/');
+        path.push_str(match segment {
+            Segment::Literal(text) => text,
+            Segment::Parameter(_) => "x",
+        });
+    }
+    if pattern.tail == Tail::Any {
+        path.push_str("/x");
+    }
+    path
+}
+
+fn client_sample(condition: &ClientCondition) -> IpAddr {
+    /// Of a block that is for documentation, RFC 5737.
+    const SOMEBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    condition.of.first().map_or(SOMEBODY, |block| block.addr())
+}
+
+fn in_other_case(path: &str) -> String {
+    let other = |letter: char| {
+        if letter.is_ascii_lowercase() {
+            letter.to_ascii_uppercase()
+        } else {
+            letter.to_ascii_lowercase()
+        }
+    };
+    path.chars().map(other).collect()
+}
