@@ -337,6 +337,9 @@ pub const PROXY_HEADER: usize = 4 * 1024;
 /// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
 pub const LOGGED_SUBJECT: usize = 512;
 
+/// How long the admin listener waits for the end of a reload that was asked for.
+pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Bytes of an answer of the admin listener that the command line reads.
 pub const ADMIN_ANSWER: u64 = 64 * 1024;
 

@@ -3,6 +3,8 @@
 //! # Concurrency
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
 
+mod asked;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,6 +30,8 @@ use crate::record::{Outcome, Recorder};
 use crate::snapshot::{Snapshot, keep_addresses};
 use crate::state::Home;
 use crate::supervisor;
+
+pub use self::asked::ReloadWishes;
 
 /// Shared by all requests of the process.
 pub struct Live {
@@ -59,6 +63,8 @@ pub struct Live {
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
+    /// Reloads that an operator wishes for.
+    pub wishes: ReloadWishes,
     phase: AtomicU8,
     was_ready: AtomicBool,
 }
@@ -94,6 +100,8 @@ pub struct ReloadReport {
     pub error: Option<String>,
     /// Settings of the file in force that wait for a restart.
     pub pending_restart: Vec<String>,
+    /// What it changed.
+    pub changes: Vec<String>,
 }
 
 impl Live {
@@ -141,6 +149,7 @@ impl Live {
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),
+            wishes: ReloadWishes::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             was_ready: AtomicBool::new(false),
         }
@@ -257,6 +266,7 @@ impl Live {
             at: clock::now(),
             error: Some(error),
             pending_restart,
+            changes: Vec::new(),
         });
     }
 
@@ -277,8 +287,10 @@ impl Live {
         for setting in &pending_restart {
             warn!("{setting} takes effect at the next restart");
         }
-        let changed = previous.rules != rules;
-        if changed {
+        let changes = rules.changes_since(&previous.rules);
+        if changes.is_empty() {
+            info!("reloaded: nothing changed");
+        } else {
             self.cache.shelves.resize(rules.cache.memory);
             let metrics = &self.recorder.metrics;
             let next =
@@ -289,6 +301,9 @@ impl Live {
                 store.start();
             }
             info!("configuration {} is in force", next.generation);
+            for change in &changes {
+                info!("changed: {change}");
+            }
             self.snapshot.store(Arc::new(next));
         }
         self.recorder.metrics.reloads.succeeded();
@@ -296,6 +311,7 @@ impl Live {
             at: now,
             error: None,
             pending_restart,
+            changes,
         });
     }
 

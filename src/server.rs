@@ -1,6 +1,7 @@
 //! Builds the Pingora server, the only file that does: listeners, services, drain.
 
 mod activation;
+mod announce;
 mod drain;
 mod opening;
 mod room;
@@ -24,6 +25,7 @@ use pingora::services::listening::Service;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
+use self::announce::announce;
 use self::drain::{exit_when_drained, save_log};
 use self::opening::{Closes, Opened, Opening};
 use self::room::log_room;
@@ -227,10 +229,7 @@ pub fn serve(
     };
     start.complete(opening.complete());
     exit_when_drained(&server, Arc::clone(&live), succession);
-    for listener in &rules.listeners {
-        info!("listening on {}", listener.address);
-    }
-    info!("admin on {}", rules.admin.address);
+    announce(file, rules);
     log_room(
         files,
         rules,

@@ -16,9 +16,11 @@ use super::view::{
 };
 use crate::acme::Outcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
+use crate::bounds::RELOAD_PATIENCE;
 use crate::cache::purge::Purge;
 use crate::clock;
 use crate::config::MemoryPlan;
+use crate::explain::RouteExplained;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::{Pool, Server, TryOutcome};
 use crate::record::Recorder;
@@ -60,6 +62,24 @@ impl AdminView for Live {
                 .map_or_else(Vec::new, |report| report.pending_restart.clone()),
             last_reload: report.map(ReloadView::from),
         }
+    }
+
+    fn written(&self) -> serde_json::Value {
+        self.snapshot().rules.written.as_json().clone()
+    }
+
+    fn routes_explained(&self) -> Vec<serde_json::Value> {
+        let snapshot = self.snapshot();
+        let rules = &snapshot.rules;
+        let routes = rules.routes.iter();
+        let explained = routes.map(|route| serde_json::to_value(RouteExplained::of(route, rules)));
+        explained.filter_map(Result::ok).collect()
+    }
+
+    fn reload(&self) -> Option<ReloadView> {
+        let ended = self.wishes.wish(RELOAD_PATIENCE);
+        let report = self.last_reload().filter(|_| ended)?;
+        Some(report.into())
     }
 
     fn memory(&self) -> Option<MemoryPlan> {
@@ -280,6 +300,7 @@ impl From<ReloadReport> for ReloadView {
         Self {
             at: report.at,
             result: report.error.map_or(Ok(()), Err),
+            changes: report.changes,
         }
     }
 }

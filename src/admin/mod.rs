@@ -4,7 +4,7 @@
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
 //! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
-//! reads, but for the pardon of who is banned, changes of a key, the purge of what is stored, and the drain of a server.
+//! reads, but for the pardon of who is banned, changes of a key, the purge of what is stored, the drain of a server, and a reload.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ mod advice;
 mod bans;
 pub mod cache;
 mod certificates;
+mod configuration;
 mod connections;
 mod debts;
 mod exchanged;
@@ -38,6 +39,7 @@ pub mod view;
 
 use crate::cache::purge::Purge;
 use bans::Pardon;
+use configuration::ReloadOrder;
 use keys::KeyRequest;
 use origins::Instruction;
 use token::Access;
@@ -69,6 +71,7 @@ enum Errand {
     Pardon(Pardon),
     Purge(Purge),
     Key(KeyRequest),
+    Reload(ReloadOrder),
 }
 
 /// Who asks, and what came behind the head.
@@ -89,6 +92,7 @@ impl Walk {
             Errand::Pardon(pardon) => pardon.page(view),
             Errand::Purge(purge) => cache::page(purge, view),
             Errand::Key(request) => request.page(view),
+            Errand::Reload(order) => order.page(view),
         };
         dressed(page, &self.method)
     }
@@ -212,6 +216,8 @@ fn page(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
         "/readyz" => |view| health::ready(view.readiness()),
         "/status" => |view| status::page(view),
         "/origins" => |view| origins::page(view),
+        "/config" => |view| configuration::page(view),
+        "/routes" => |view| configuration::routes(view),
         _ => return walk(request, sender, view),
     };
     if is_reading(&request.method) {
@@ -229,6 +235,12 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
                 Task::Show(keys::no_token())
             }
             Ok(asked) => Task::Walk(Errand::Key(asked)),
+            Err(page) => Task::Show(page),
+        };
+    }
+    if let Some(asked) = ReloadOrder::of(request.uri.path(), &request.method) {
+        return match asked {
+            Ok(order) => Task::Walk(Errand::Reload(order)),
             Err(page) => Task::Show(page),
         };
     }
@@ -264,7 +276,7 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
         Some(Err(misasked)) => Task::Show(misasked.page()),
         None => {
             let paths = concat!(
-                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","#,
+                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
                 r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
                 r#""/limits/NAME/keys?value=VALUE","#,
                 r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

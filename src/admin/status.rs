@@ -8,6 +8,7 @@ use sluicegate_limiter::Timestamp;
 use super::acme::Acme;
 use super::cache::Cache;
 use super::certificates::Certificate;
+use super::configuration::Reload;
 use super::exchanged::Exchange;
 use super::origins::Origin;
 use super::store::Store;
@@ -74,13 +75,6 @@ struct Configuration {
     last_reload: Option<Reload>,
     pending_restart: Vec<String>,
     broken_files: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Reload {
-    at: String,
-    result: &'static str,
-    error: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -160,15 +154,7 @@ impl Configuration {
             file: view.file.map(|file| file.display().to_string()),
             generation: view.generation,
             loaded_at: view.loaded_at.map(time),
-            last_reload: view.last_reload.map(|reload| Reload {
-                at: time(reload.at),
-                result: if reload.result.is_ok() {
-                    "ok"
-                } else {
-                    "failed"
-                },
-                error: reload.result.err(),
-            }),
+            last_reload: view.last_reload.map(Reload::of),
             pending_restart: view.pending_restart,
             broken_files: view
                 .broken_files

@@ -276,6 +276,7 @@ fn the_status_has_the_documented_shape() {
     let last_reload = Some(ReloadView {
         at: Timestamp::from_secs(0),
         result: Err(error),
+        changes: Vec::new(),
     });
     let gateway = Gateway {
         last_reload,
@@ -298,7 +299,7 @@ fn the_status_has_the_documented_shape() {
             "version": env!("CARGO_PKG_VERSION"), "started": "2026-11-21T07:10:38.000Z", "uptime": 90,
             "configuration": {
                 "file": "/etc/sluicegate/gateway.toml", "generation": 3, "loaded_at": "2026-11-21T07:10:38.000Z",
-                "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key" },
+                "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key", "changes": [] },
                 "pending_restart": ["server.threads"],
                 "broken_files": [],
             },
@@ -385,7 +386,9 @@ fn only_the_probes_are_open_without_the_token() {
         token: Some(Arc::from("s3cret")),
         ..Gateway::new()
     };
-    for path in "/metrics /status /limits/otp/top /limits/otp/bans /absent".split(' ') {
+    for path in "/metrics /status /config /routes /reload /limits/otp/top /limits/otp/bans /absent"
+        .split(' ')
+    {
         for wrong in [None, Some("Bearer wrong")] {
             let (status, headers, _) = send(&gateway, "GET", path, wrong);
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
@@ -418,6 +421,9 @@ fn other_paths_and_methods_are_told_what_there_is() {
                 "/readyz",
                 "/status",
                 "/origins",
+                "/config",
+                "/routes",
+                "/reload",
                 "/limits/NAME/top",
                 "/limits/NAME/bans",
                 "/limits/NAME/bans/KEY",

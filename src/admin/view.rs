@@ -88,6 +88,18 @@ pub trait AdminView: Send + Sync {
     /// # Errors
     /// Why that is not possible.
     fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult;
+    /// What the configuration in use says as it is written, without secrets.
+    fn written(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+    /// Every route, explained.
+    fn routes_explained(&self) -> Vec<serde_json::Value> {
+        Vec::new()
+    }
+    /// Reads the configuration again and waits until that has ended; how it went. `None` where it takes too long.
+    fn reload(&self) -> Option<ReloadView> {
+        None
+    }
     /// How many routes there are.
     fn routes(&self) -> usize;
     /// What requests are counted by.
@@ -153,6 +165,8 @@ pub struct ReloadView {
     pub at: Timestamp,
     /// What came of it, or why it was refused.
     pub result: Result<(), String>,
+    /// What it changed.
+    pub changes: Vec<String>,
 }
 
 /// A limit, sampled.

@@ -35,7 +35,14 @@ pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
     }
     let address = reachable(rules.admin.address);
     let target = target(limit, values);
-    match ask(address, &target, rules.admin.token.as_deref()) {
+    let asking = Asking {
+        method: "GET",
+        address,
+        target: &target,
+        token: rules.admin.token.as_deref(),
+        patience: PATIENCE,
+    };
+    match ask(&asking) {
         Ok((200, body)) => {
             let written = std::io::stdout().write_all(body.as_bytes());
             if written.is_ok() { SUCCESS } else { FAILED }
@@ -74,16 +81,34 @@ fn target(limit: &str, values: &[String]) -> String {
     target
 }
 
-/// The status and the body of a GET.
-fn ask(address: SocketAddr, target: &str, token: Option<&str>) -> std::io::Result<(u16, String)> {
+/// A request to the admin listener.
+pub(super) struct Asking<'a> {
+    pub(super) method: &'static str,
+    pub(super) address: SocketAddr,
+    pub(super) target: &'a str,
+    pub(super) token: Option<&'a str>,
+    /// How long the answer may take.
+    pub(super) patience: Duration,
+}
+
+/// The status and the body of the answer.
+pub(super) fn ask(asking: &Asking<'_>) -> std::io::Result<(u16, String)> {
+    let Asking {
+        method,
+        address,
+        target,
+        token,
+        patience,
+    } = *asking;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let token = token.map_or_else(String::new, |token| {
         format!("authorization: Bearer {token}\r\n")
     });
-    let request =
-        format!("GET {target} HTTP/1.1\r\nhost: {address}\r\n{token}connection: close\r\n\r\n");
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\nhost: {address}\r\n{token}connection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(ADMIN_ANSWER).read_to_string(&mut answer)?;

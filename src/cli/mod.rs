@@ -7,6 +7,7 @@ mod key;
 mod manual;
 mod ping;
 mod process_log;
+mod reload;
 mod run;
 mod schema;
 mod store;
@@ -49,6 +50,12 @@ enum Command {
     /// Replace the running gateway by this program without losing a connection; if that fails, it goes on.
     Upgrade {
         /// The configuration: where the running gateway is found, and what its successor serves.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Have the running gateway read its configuration again, and say what that changed; fails where the reload does.
+    Reload {
+        /// The configuration that the gateway runs with.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
@@ -120,6 +127,7 @@ pub fn main() -> ExitCode {
                 },
             ),
             Command::Upgrade { config } => upgrade::upgrade(&config),
+            Command::Reload { config } => reload::reload(&config),
             Command::Check {
                 file,
                 offline: false,

@@ -27,6 +27,7 @@ use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
     server, store, tracing, transform,
 };
+use super::written::Written;
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -330,6 +331,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             .collect::<Option<_>>()?,
         tracing: tracing?,
         shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
+        written: Arc::new(Written::of(table)),
     })
 }
 

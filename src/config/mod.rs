@@ -51,6 +51,7 @@ mod template;
 mod tier;
 mod units;
 pub mod watch;
+mod written;
 mod zone;
 
 pub use self::action::{Action, Share};
@@ -64,3 +65,4 @@ pub(crate) use self::rows::counted_value;
 pub use self::schema::schema;
 pub use self::surroundings::{Nowhere, Surroundings, System};
 pub(crate) use self::units::read_duration;
+pub use self::written::Written;

@@ -16,6 +16,7 @@ use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Per
 use super::action::{Action, Share};
 use super::condition::Condition;
 use super::line_filter::LineFilter;
+use super::written::Written;
 
 pub use super::rows::{OverrideRows, TierIndex};
 use crate::client::Cidrs;
@@ -25,6 +26,7 @@ use crate::client::token::Verifier;
 
 mod acme;
 mod cache;
+mod changes;
 mod compress;
 mod cors;
 mod defence;
@@ -109,6 +111,8 @@ pub struct Rules {
     pub tracing: Option<TracingRules>,
     /// How answers are shaped that no route gives; `None` where they go as they are.
     pub shape: Option<Arc<ShapeRules>>,
+    /// What was read, as it is written.
+    pub written: Arc<Written>,
 }
 
 /// `[server]`: the process.

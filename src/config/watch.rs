@@ -66,6 +66,11 @@ impl BackgroundService for Reloads {
                     watch.seen = Version::of(&watch.files);
                     self.live.reload();
                 }
+                () = self.live.wishes.wished() => {
+                    info!("reloading, as asked for by the admin listener");
+                    watch.seen = Version::of(&watch.files);
+                    self.live.wishes.fulfill(|| self.live.reload());
+                }
                 () = watch.changed() => {
                     due.get_or_insert_with(|| Box::pin(sleep(SETTLE.max(rest))));
                     continue;

@@ -72,6 +72,7 @@ mod survival;
 mod tiers;
 mod tls;
 mod tokens;
+mod told;
 mod upgrade;
 mod watching;
 mod wire;

@@ -1,0 +1,91 @@
+//! Writes `/config` and `/routes`, and carries out `POST /reload`: which configuration is in force, and how another one comes to be.
+//!
+//! A reload needs no token where none is set: it lets nobody in, since the file decides what comes of it.
+
+use http::{Method, StatusCode};
+use serde::Serialize;
+
+use super::view::{AdminView, ReloadView};
+use super::{JSON, Page};
+use crate::record::rfc3339;
+
+/// The answer to `POST /reload`, which is asked for by a method that changes something.
+#[derive(Debug)]
+pub(super) struct ReloadOrder;
+
+#[derive(Serialize)]
+struct Configuration<'a> {
+    file: Option<String>,
+    generation: u64,
+    configuration: &'a serde_json::Value,
+}
+
+#[derive(Serialize)]
+struct Routes {
+    routes: Vec<serde_json::Value>,
+}
+
+/// A reload, as `/reload` and `/status` write it.
+#[derive(Serialize)]
+pub(super) struct Reload {
+    at: String,
+    result: &'static str,
+    error: Option<String>,
+    changes: Vec<String>,
+}
+
+impl Reload {
+    pub(super) fn of(view: ReloadView) -> Self {
+        let result = if view.result.is_ok() { "ok" } else { "failed" };
+        Self {
+            at: rfc3339::format(view.at),
+            result,
+            error: view.result.err(),
+            changes: view.changes,
+        }
+    }
+}
+
+/// The page of `/config`: what is written, without secrets.
+pub(super) fn page(view: &dyn AdminView) -> Page {
+    let configuration = view.configuration();
+    Page::json(&Configuration {
+        file: configuration.file.map(|file| file.display().to_string()),
+        generation: configuration.generation,
+        configuration: &view.written(),
+    })
+}
+
+/// The page of `/routes`.
+pub(super) fn routes(view: &dyn AdminView) -> Page {
+    let routes = view.routes_explained();
+    Page::json(&Routes { routes })
+}
+
+impl ReloadOrder {
+    /// The order that is asked for; an error page where the method is another one.
+    pub(super) fn of(path: &str, method: &Method) -> Option<Result<Self, Page>> {
+        (path == "/reload").then(|| {
+            if method == Method::POST {
+                return Ok(Self);
+            }
+            let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
+            let page = Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
+            Err(page.with(http::header::ALLOW, "POST"))
+        })
+    }
+
+    /// Reloads; how it went.
+    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let Some(report) = view.reload() else {
+            let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
+            return Page::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
+        };
+        let failed = report.result.is_err();
+        let mut page = Page::json(&Reload::of(report));
+        if failed {
+            page.status = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        page
+    }
+}

@@ -1,0 +1,71 @@
+//! `sluicegate reload --config FILE`
+//!
+//! The file is read here first, so that a broken one is told about where it can be seen, and the running gateway is asked by its admin
+//! listener. Its answer is that of the reload.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::key::{Asking, ask};
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::bounds::RELOAD_PATIENCE;
+use crate::config;
+use crate::listener::reachable;
+
+/// What is waited for beyond the time that the gateway gives a reload.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// Has the running gateway read its configuration again.
+pub(super) fn reload(file: &Path) -> u8 {
+    let loaded = match config::load(file) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            tell(&problems);
+            return USAGE;
+        }
+    };
+    let admin = &loaded.rules.admin;
+    let address = reachable(admin.address);
+    let asking = Asking {
+        method: "POST",
+        address,
+        target: "/reload",
+        token: admin.token.as_deref(),
+        patience: RELOAD_PATIENCE + MARGIN,
+    };
+    match ask(&asking) {
+        Ok((200, body)) => {
+            tell(&changes(&body));
+            SUCCESS
+        }
+        Ok((status, body)) => {
+            let answer: Option<Value> = serde_json::from_str(&body).ok();
+            let error = answer.as_ref().and_then(|answer| answer["error"].as_str());
+            tell(&format_args!(
+                "sluicegate: the configuration was not reloaded, the one before stays in force ({status}):\n{}",
+                error.unwrap_or(&body)
+            ));
+            FAILED
+        }
+        Err(error) => {
+            tell(&format_args!(
+                "sluicegate: {address}: {error}; start the gateway, correct [admin] address, or send the process SIGHUP"
+            ));
+            FAILED
+        }
+    }
+}
+
+/// What the answer says of changes, a line each.
+fn changes(body: &str) -> String {
+    let answer: Value = serde_json::from_str(body).unwrap_or_default();
+    let changes = answer["changes"].as_array().cloned().unwrap_or_default();
+    let changes: Vec<&str> = changes.iter().filter_map(Value::as_str).collect();
+    if changes.is_empty() {
+        "reloaded: nothing changed".to_owned()
+    } else {
+        format!("reloaded:\n  {}", changes.join("\n  "))
+    }
+}

@@ -1,0 +1,83 @@
+//! Says at the start what will be served: a line for each listener, limit and origin, and how many routes there are.
+
+use std::path::Path;
+
+use tracing::info;
+
+use crate::config::rules::{Http2, ListenerRules, OriginRules, Rules};
+use crate::explain::LimitExplained;
+
+/// Lines of one kind. `/status`, `/routes` and `/config` tell of the others.
+const LINES: usize = 50;
+
+/// Logs what the configuration is.
+pub(super) fn announce(file: &Path, rules: &Rules) {
+    info!(
+        "sluicegate {} runs with {}",
+        env!("CARGO_PKG_VERSION"),
+        file.display()
+    );
+    for listener in &rules.listeners {
+        info!("listening on {}", of_listener(listener));
+    }
+    info!("admin on {}", rules.admin.address);
+    let limits = rules.limits.iter().map(|(name, limit)| {
+        let explained = LimitExplained::of(name, limit, rules);
+        format!("limit {name}: {}", explained.allows)
+    });
+    each(limits, "limits");
+    let origins = rules.origins.iter();
+    each(
+        origins.map(|(name, origin)| format!("origin {name}: {}", servers(origin))),
+        "origins",
+    );
+    info!(
+        "{} routes, {} limits, {} origins",
+        rules.routes.len(),
+        rules.limits.len(),
+        rules.origins.len()
+    );
+}
+
+fn each(mut lines: impl Iterator<Item = String>, what: &str) {
+    for line in lines.by_ref().take(LINES) {
+        info!("{line}");
+    }
+    if let more @ 1.. = lines.count() {
+        info!("and {more} more {what}");
+    }
+}
+
+/// `0.0.0.0:443: TLS for www.example.com, HTTP/1.1 and HTTP/2`
+fn of_listener(listener: &ListenerRules) -> String {
+    let spoken = match listener.http2 {
+        Http2::Accepted => "HTTP/1.1 and HTTP/2",
+        Http2::Off => "HTTP/1.1",
+    };
+    let Some(tls) = &listener.tls else {
+        return match listener.redirect_to_https {
+            Some(port) => format!("{}: redirects to https, port {port}", listener.address),
+            None => format!("{}: {spoken} in clear text", listener.address),
+        };
+    };
+    let written = tls.certificates.iter();
+    let written =
+        written.flat_map(|certificate| certificate.names().iter().map(ToString::to_string));
+    let ordered = tls.ordered.iter().flat_map(|names| names.names());
+    let names: Vec<String> = written.chain(ordered.map(ToString::to_string)).collect();
+    let names = if names.is_empty() {
+        "any name".to_owned()
+    } else {
+        names.join(", ")
+    };
+    format!("{}: {spoken} by TLS for {names}", listener.address)
+}
+
+fn servers(origin: &OriginRules) -> String {
+    let entries = origin.servers.iter().map(|entry| match &entry.name {
+        Some(name) if entry.is_unknown() => format!("{name} (does not resolve)"),
+        Some(name) => name.to_string(),
+        None => entry.addresses.iter().map(ToString::to_string).collect(),
+    });
+    entries.collect::<Vec<_>>().join(", ")
+}

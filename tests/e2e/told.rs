@@ -1,0 +1,148 @@
+//! What the gateway says of its configuration: at the start, at a reload, and when asked.
+
+use serde_json::Value;
+
+use crate::harness::*;
+
+const RULES: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 10s\"]\nalgorithm = \"exact\"\n\
+    [request_headers]\nset = { X-Api-Key = \"hunter2\", X-Plain = \"shown\" }\n\
+    [[route]]\nname = \"send\"\npath = \"/send\"\nlimits = [\"otp\"]\norigin = \"app\"\n\
+    [[route]]\npath = \"/*\"\norigin = \"app\"\n";
+
+/// Runs `sluicegate reload` for the gateway: exit code and standard error.
+async fn reload(gateway: &Gateway) -> (i32, String) {
+    let file = gateway.config_path();
+    let mut process = Process::run(&["reload", "--config", file.to_str().unwrap()]);
+    (process.exit_code().await, process.stderr())
+}
+
+fn write(gateway: &Gateway, edit: impl FnOnce(String) -> String) {
+    let file = gateway.config_path();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, edit(text)).unwrap();
+    std::fs::rename(&beside, &file).unwrap();
+}
+
+#[tokio::test]
+async fn the_start_says_what_is_served() {
+    // Goal: who reads the log knows what runs. Method: each part of a configuration in the first lines.
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin, RULES).await;
+    let log = gateway.stderr();
+    for said in [
+        format!("sluicegate {} runs with ", env!("CARGO_PKG_VERSION")),
+        format!(
+            "listening on {}: HTTP/1.1 and HTTP/2 in clear text",
+            gateway.address()
+        ),
+        format!("admin on {}", gateway.admin_address()),
+        "limit otp: Allows each value of client.ip/32,/64 5 in 10s".to_owned(),
+        format!("origin app: {}", origin.address()),
+        "2 routes, 1 limits, 1 origins".to_owned(),
+        "memory: at most".to_owned(),
+    ] {
+        assert!(log.contains(&said), "{said} is not in\n{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_reload_says_what_changed() {
+    // Goal: an operator sees what an edit did, in the shell and in the log. Method: `sluicegate reload` after edits of each kind, after
+    // none, and after a mistake.
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin, RULES).await;
+    write(&gateway, |text| {
+        let text = text.replace("5 per 10s", "8 per 10s");
+        let text = text.replace("path = \"/send\"", "path = \"/send\"\nmethods = [\"POST\"]");
+        format!(
+            "{text}[[route]]\npath = \"/new\"\norigin = \"second\"\n[origin.second]\nservers = [\"127.0.0.1:9\"]\n\
+             [server]\nmax_headers = 50\n"
+        )
+    });
+    let (code, said) = reload(&gateway).await;
+    assert_eq!(code, 0, "{said}");
+    let changes = [
+        "limit otp: 5 per 10s → 8 per 10s",
+        "route /new added",
+        "origin second added",
+        "route send.methods = POST added",
+        "server.max_headers = 50 added",
+    ];
+    // The watcher may have been first; then the shell says that nothing changed since.
+    let log = gateway.stderr();
+    for change in changes {
+        assert!(
+            log.contains(&format!("changed: {change}")),
+            "{change} is not in\n{log}"
+        );
+        assert!(
+            said.contains(change) || said.contains("nothing changed"),
+            "{said}"
+        );
+    }
+    let (code, said) = reload(&gateway).await;
+    assert_eq!(code, 0);
+    assert!(said.contains("nothing changed"), "{said}");
+    assert!(gateway.stderr().contains("reloaded: nothing changed"));
+
+    write(&gateway, |text| text.replace("8 per 10s", "8 for 10s"));
+    let (code, said) = reload(&gateway).await;
+    assert!(code == 64 && said.contains("8 for 10s"), "{said}");
+}
+
+#[tokio::test]
+async fn a_reload_that_fails_in_the_gateway_fails_in_the_shell() {
+    // Goal: what only the running gateway can find is told too. Method: a log that can be opened nowhere.
+    let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }\n").await;
+    let missing = gateway.directory().join("none/access.log");
+    write(&gateway, |text| {
+        text.replace(
+            &gateway.access_log_path().display().to_string(),
+            &missing.display().to_string(),
+        )
+    });
+    let (code, said) = reload(&gateway).await;
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("was not reloaded") && said.contains("log.access"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn the_admin_listener_shows_the_configuration_without_secrets() {
+    // Goal: what is in force can be looked up. Method: /config and /routes, without and with the token; a secret in a header field.
+    let origin = Origin::echo();
+    let gateway = Setup::new()
+        .file("token", "0123456789abcdef")
+        .admin_line("token_file = \"{directory}/token\"")
+        .origin("app", &origin)
+        .rules(RULES)
+        .start()
+        .await;
+    let ask = async |path: &str, token: Option<&str>| {
+        let request = get(path);
+        let request = match token {
+            Some(token) => request.header("authorization", &format!("Bearer {token}")),
+            None => request,
+        };
+        gateway.admin(request).await
+    };
+    for path in ["/config", "/routes"] {
+        assert_eq!(ask(path, None).await.status, 401);
+    }
+    let token = Some("0123456789abcdef");
+    let text = ask("/config", token).await.text().to_owned();
+    let page: Value = serde_json::from_str(&text).unwrap();
+    let written = &page["configuration"];
+    assert_eq!(written["limit"]["otp"]["rates"][0], "5 per 10s");
+    assert_eq!(written["request_headers"]["set"]["X-Plain"], "shown");
+    assert!(
+        !text.contains("hunter2") && !text.contains("0123456789abcdef"),
+        "{text}"
+    );
+    let page: Value = serde_json::from_str(&ask("/routes", token).await.text()).unwrap();
+    assert_eq!(page["routes"][0]["name"], "send");
+    assert_eq!(page["routes"][0]["limits"][0], "otp");
+}
