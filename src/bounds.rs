@@ -444,6 +444,12 @@ pub const LAST_SPANS: Duration = Duration::from_secs(1);
 /// are a few; beyond the bound the metric alone tells of more.
 pub const UNTRUSTED_PEERS: usize = 32;
 
+/// Bytes of a configuration that is read from the standard input.
+pub const CONFIGURATION_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files that one configuration may include.
+pub const INCLUDED_FILES: usize = 1_000;
+
 /// How long the names of a configuration may keep the resolver busy while it is read, all together. Those that have no answer by then are
 /// looked up again in the background.
 pub const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);

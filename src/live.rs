@@ -125,8 +125,7 @@ impl Live {
         };
         let threads = rules.server.threads;
         let cache = Cache::of_the_process(&rules.cache);
-        let mut files = vec![file.to_owned()];
-        files.extend(rules.files());
+        let files = files_of(file, &rules);
         tell_broken(&rules);
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
@@ -186,12 +185,10 @@ impl Live {
         &self.file
     }
 
-    /// The files whose change is a change of the configuration, that of the configuration first.
+    /// The files whose change is a change of the configuration, those that `include` would name now among them.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
-        let mut files = vec![self.file.clone()];
-        files.extend(self.snapshot.load().rules.files());
-        files
+        files_of(&self.file, &self.snapshot.load().rules)
     }
 
     /// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
@@ -343,6 +340,18 @@ impl Live {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The files whose change is a change of the configuration, those that `include` would name now among them.
+fn files_of(file: &Path, rules: &Rules) -> Vec<PathBuf> {
+    let mut files = vec![file.to_owned()];
+    files.extend(rules.files());
+    // A pattern is watched as the name that it is.
+    files.extend(rules.patterns.iter().cloned());
+    files.extend(config::matching(&rules.patterns));
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// Says which files are broken, and what holds meanwhile.

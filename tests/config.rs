@@ -56,9 +56,9 @@ impl Surroundings for Still {
             "tiers.csv" => {
                 Ok("client.ip,path,rates\n192.0.2.7,/a,50 per 10s; 200 per hour\n".to_owned())
             }
-            "good-tiers.toml" => Ok(GOOD_TOML.to_owned()),
-            "bad-tiers.csv" => Ok(BAD_CSV.to_owned()),
-            "bad-tiers.toml" => Ok(BAD_TOML.to_owned()),
+            "good-tiers.toml" => Ok(include_str!("config/included/good-tiers.toml").to_owned()),
+            "bad-tiers.csv" => Ok(include_str!("config/included/bad-tiers.csv").to_owned()),
+            "bad-tiers.toml" => Ok(include_str!("config/included/bad-tiers.toml").to_owned()),
             "broken.toml" => Ok("[[override]]\nkey = \n".to_owned()),
             "jwks.json" => Ok(include_str!("tokens/jwks.json").to_owned()),
             "rsa.pem" => Ok(include_str!("tokens/rsa.pub.pem").to_owned()),
@@ -79,9 +79,18 @@ impl Surroundings for Still {
             "store-ca.pem" | "origin-ca.pem" => Ok(include_str!("tls/ca.pem").to_owned()),
             "store.pem" | "origin.pem" => Ok(include_str!("tls/node.pem").to_owned()),
             "store.key" | "origin.key" => Ok(include_str!("tls/node.key").to_owned()),
+            "broken/otp.toml" => Ok(include_str!("config/included/otp.toml").to_owned()),
             "empty-token" => Ok(" \n".to_owned()),
             _ => Err(io::Error::other("no such file")),
         }
+    }
+
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        let is_known = pattern == Path::new("broken/*.toml");
+        Ok(is_known
+            .then(|| "broken/otp.toml".into())
+            .into_iter()
+            .collect())
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -129,6 +138,7 @@ fn reference() -> String {
 fn whole_reference() -> String {
     let mut whole = reference();
     for key in [
+        "include",
         "state_dir",
         "upgrade_socket",
         "overrides",
@@ -556,44 +566,3 @@ fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String
         }
     }
 }
-
-const GOOD_TOML: &str = "\
-[[override]]
-key = \"192.0.2.7\"
-rates = [\"1 per 10s\", \"1024 per 1h\"]
-[[override]]
-key = [\"2001:db8::/64\"]
-rates = \"blocked\"
-";
-
-const BAD_CSV: &str = "\
-client.ip,path,rates
-192.0.2.7,/a,\"6 per 10s; 9 per 1h\"
-192.0.2.7,/a/,unlimited
-192.0.2.7,a,blocked
-192.0.2.0/24,/b,blocked
-nobody,/b,6 per 10s
-192.0.2.8,/b,6/s; 9 per 1h
-192.0.2.8,unlimited
-192.0.2.9,/b,2 per 10s; 9 per 1h
-192.0.2.10,/b,
-192.0.2.11,/b,free
-192.0.2.12,/b,free
-192.0.2.13,/b,free
-192.0.2.14,/b,free
-";
-
-const BAD_TOML: &str = "\
-tiers = 3
-[[override]]
-key = [\"192.0.2.7\", \"/a\"]
-rates = \"unlimited\"
-[[override]]
-key = \"192.0.2.7\"
-[[override]]
-key = 7
-rates = \"blocked\"
-[[override]]
-key = \"192.0.2.8\"
-rate = \"blocked\"
-";

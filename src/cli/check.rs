@@ -1,60 +1,210 @@
-//! `sluicegate check FILE [--offline]`
+//! `sluicegate check FILE [--offline] [--json]`
 
-use std::path::Path;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
-use super::{SUCCESS, USAGE, tell};
-use crate::config::{self, MemoryPlan};
+use clap::Args;
+use serde::Serialize;
+
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::bounds::CONFIGURATION_BYTES;
+use crate::config::rules::Rules;
+use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
 use crate::listener::OpenFiles;
 use crate::server;
 
-/// Says everything that is wrong with the file.
-pub(super) fn check(file: &Path) -> u8 {
-    match config::load(file) {
-        Ok(loaded) => {
-            if !loaded.warnings.is_empty() {
-                tell(&loaded.warnings);
+/// What a text from the standard input is called.
+const STDIN: &str = "<stdin>";
+
+/// What is to be checked, and how.
+#[derive(Args)]
+pub(super) struct Check {
+    /// The configuration; `-` reads it from the standard input, and paths in it begin at the working directory.
+    file: PathBuf,
+    /// Look up no names, and read no certificates, keys and secrets: for a machine that has none of them.
+    #[arg(long)]
+    offline: bool,
+    /// Write the result as JSON to the standard output, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of it. `rules` are there where the whole file was judged and is good.
+struct Outcome {
+    file: String,
+    rules: Option<Rules>,
+    problems: Problems,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    file: &'a str,
+    result: &'static str,
+    problems: Vec<ReportedProblem<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<Counts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<MemoryPlan>,
+}
+
+#[derive(Serialize)]
+struct ReportedProblem<'a> {
+    severity: &'static str,
+    file: &'a str,
+    line: usize,
+    column: usize,
+    key: &'a str,
+    message: &'a str,
+    advice: &'a str,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    routes: usize,
+    limits: usize,
+    origins: usize,
+}
+
+impl Check {
+    /// Says everything that is wrong with the file.
+    pub(super) fn run(&self) -> u8 {
+        let result = match self.judge() {
+            Ok(result) => result,
+            Err(error) => {
+                tell(&format_args!("sluicegate: {STDIN}: {error}"));
+                return FAILED;
             }
-            let memory = MemoryPlan::of(&loaded.rules);
-            if let Some(warning) = memory.warning() {
-                tell(&format_args!("warning: {warning}"));
-            }
-            tell(&format_args!("{}: memory: {memory}", file.display()));
-            // On this machine, and as this shell may; the service may be given more.
-            if let Some(shortage) = server::shortage(OpenFiles::raise(), &loaded.rules) {
-                tell(&format_args!("{}: {shortage}", file.display()));
-            }
-            tell(&format_args!(
-                "{}: good: {} routes, {} limits, {} origins",
-                file.display(),
-                loaded.rules.routes.len(),
-                loaded.rules.limits.len(),
-                loaded.rules.origins.len(),
-            ));
-            SUCCESS
+        };
+        let said = if self.json {
+            result.write_json()
+        } else {
+            result.tell();
+            Ok(())
+        };
+        match said {
+            Err(_) => FAILED,
+            Ok(()) if result.is_good() => SUCCESS,
+            Ok(()) => USAGE,
         }
-        Err(problems) => {
-            tell(&problems);
-            USAGE
-        }
+    }
+
+    fn judge(&self) -> std::io::Result<Outcome> {
+        let is_stdin = self.file == Path::new("-");
+        let text = if is_stdin {
+            read_stdin()?
+        } else {
+            String::new()
+        };
+        let file = if is_stdin {
+            STDIN.to_owned()
+        } else {
+            self.file.display().to_string()
+        };
+        let loaded = match (is_stdin, self.offline) {
+            (true, false) => config::parse(STDIN, &text),
+            (false, false) => config::load(&self.file),
+            (is_stdin, true) => {
+                let problems = if is_stdin {
+                    config::parse_offline(STDIN, &text)
+                } else {
+                    config::load_offline(&self.file)
+                };
+                return Ok(Outcome {
+                    file,
+                    rules: None,
+                    problems,
+                });
+            }
+        };
+        let (rules, problems) = match loaded {
+            Ok(Loaded { rules, warnings }) => (Some(rules), warnings),
+            Err(problems) => (None, problems),
+        };
+        Ok(Outcome {
+            file,
+            rules,
+            problems,
+        })
     }
 }
 
-/// Says what is wrong with the text of the file and with its lists.
-pub(super) fn check_offline(file: &Path) -> u8 {
-    match config::check_offline(file) {
-        Ok(warnings) => {
-            if !warnings.is_empty() {
-                tell(&warnings);
+fn read_stdin() -> std::io::Result<String> {
+    let mut text = String::new();
+    let most = CONFIGURATION_BYTES + 1;
+    std::io::stdin().take(most).read_to_string(&mut text)?;
+    if text.len() as u64 == most {
+        return Err(std::io::Error::other(format!(
+            "more than {CONFIGURATION_BYTES} bytes"
+        )));
+    }
+    Ok(text)
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        self.problems.count(Severity::Error) == 0
+    }
+
+    fn tell(&self) {
+        let file = &self.file;
+        if !self.problems.is_empty() {
+            tell(&self.problems);
+        }
+        let Some(rules) = &self.rules else {
+            if self.is_good() {
+                tell(&format_args!(
+                    "{file}: good, as far as that can be told offline: names, certificates, keys and secrets were not looked at"
+                ));
             }
-            tell(&format_args!(
-                "{}: good, as far as that can be told offline: names, certificates, keys and secrets were not looked at",
-                file.display(),
-            ));
-            SUCCESS
+            return;
+        };
+        let memory = MemoryPlan::of(rules);
+        if let Some(warning) = memory.warning() {
+            tell(&format_args!("warning: {warning}"));
         }
-        Err(problems) => {
-            tell(&problems);
-            USAGE
+        tell(&format_args!("{file}: memory: {memory}"));
+        // On this machine, and as this shell may; the service may be given more.
+        if let Some(shortage) = server::shortage(OpenFiles::raise(), rules) {
+            tell(&format_args!("{file}: {shortage}"));
         }
+        tell(&format_args!(
+            "{file}: good: {} routes, {} limits, {} origins",
+            rules.routes.len(),
+            rules.limits.len(),
+            rules.origins.len(),
+        ));
+    }
+
+    fn write_json(&self) -> std::io::Result<()> {
+        let rules = self.rules.as_ref();
+        let report = Report {
+            file: &self.file,
+            result: if self.is_good() { "good" } else { "bad" },
+            problems: self.problems.iter().map(reported).collect(),
+            counts: rules.map(|rules| Counts {
+                routes: rules.routes.len(),
+                limits: rules.limits.len(),
+                origins: rules.origins.len(),
+            }),
+            memory: rules.map(MemoryPlan::of),
+        };
+        let mut text = serde_json::to_vec_pretty(&report)?;
+        text.push(b'\n');
+        std::io::stdout().write_all(&text)
+    }
+}
+
+fn reported(problem: &Problem) -> ReportedProblem<'_> {
+    ReportedProblem {
+        severity: match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        file: &problem.file,
+        line: problem.line,
+        column: problem.column,
+        key: &problem.key_path,
+        message: &problem.message,
+        advice: &problem.advice,
     }
 }

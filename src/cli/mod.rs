@@ -60,13 +60,7 @@ enum Command {
         config: PathBuf,
     },
     /// Say everything that is wrong with a configuration, and what to write instead.
-    Check {
-        /// The configuration.
-        file: PathBuf,
-        /// Look up no names, and read no certificates, keys and secrets: for a machine that has none of them.
-        #[arg(long)]
-        offline: bool,
-    },
+    Check(check::Check),
     /// Say in plain sentences what a configuration does, or what becomes of one request under it.
     Explain(explain::Explain),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
@@ -128,11 +122,7 @@ pub fn main() -> ExitCode {
             ),
             Command::Upgrade { config } => upgrade::upgrade(&config),
             Command::Reload { config } => reload::reload(&config),
-            Command::Check {
-                file,
-                offline: false,
-            } => check::check(&file),
-            Command::Check { file, .. } => check::check_offline(&file),
+            Command::Check(check) => check.run(),
             Command::Explain(explain) => explain.run(),
             Command::Demo => demo::demo(),
             Command::Store {

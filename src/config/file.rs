@@ -9,7 +9,10 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use super::cycle;
+use super::environment;
+use super::field::all;
 use super::form::Forms;
+use super::include::Texts;
 use super::loopholes;
 use super::overlap;
 use super::problem::{Problem, Problems, Severity};
@@ -20,8 +23,7 @@ use super::second::Seconds;
 use super::section::Section;
 use super::shared;
 use super::source::Source;
-use super::surroundings::{Offline, Patient, Surroundings, System};
-use super::syntax;
+use super::surroundings::{Offline, Patient, Surroundings};
 use super::tables::route::Route;
 use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
@@ -53,18 +55,19 @@ pub fn load(path: &Path) -> Result<Loaded, Problems> {
 
 /// Judges a configuration file by its text and its lists alone: no name is looked up, and no certificate, key or secret is read. What
 /// cannot be judged so is in no rules.
-///
-/// # Errors
-///
-/// Everything that is wrong with it, or why it cannot be read.
-pub fn check_offline(path: &Path) -> Result<Problems, Problems> {
-    let (name, text) = text_of(path)?;
-    let (_, problems) = read_in(&name, &text, &Offline);
-    if problems.count(Severity::Error) == 0 {
-        Ok(problems)
-    } else {
-        Err(problems)
+#[must_use]
+pub fn load_offline(path: &Path) -> Problems {
+    match text_of(path) {
+        Ok((name, text)) => parse_offline(&name, &text),
+        Err(problems) => problems,
     }
+}
+
+/// As [`load_offline`], of a text.
+#[must_use]
+pub fn parse_offline(file_name: &str, text: &str) -> Problems {
+    let (_, problems) = read_in(file_name, text, &Offline);
+    problems
 }
 
 /// The name of a file in problems, and its text.
@@ -128,7 +131,7 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
 /// ));
 /// ```
 pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Problems> {
-    parse_in(file_name, text, &System)
+    parse_in(file_name, text, &Patient::default())
 }
 
 /// Reads a configuration as [`parse`] does, on a machine that answers as `surroundings` do.
@@ -157,10 +160,17 @@ fn read_in(
     text: &str,
     surroundings: &dyn Surroundings,
 ) -> (Option<Rules>, Problems) {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new(file_name, text), surroundings);
-    let faults = syntax::faults(&report.source, errors);
-    let rules = walk(table.get_ref(), file_name, &report);
+    let texts = Texts::gather(file_name, text, surroundings);
+    let report = Report::new(texts.source(), surroundings);
+    let (mut table, faults) = texts.tree(&report);
+    let written = Arc::new(Written::of(&table));
+    environment::fill(&mut table, &report);
+    let rules = walk(&table, file_name, &report).map(|rules| Rules {
+        written,
+        patterns: texts.patterns.clone(),
+        included: texts.included(),
+        ..rules
+    });
     (rules, report.finish(faults))
 }
 
@@ -193,6 +203,9 @@ pub(super) fn forms(text: &str, surroundings: &dyn Surroundings) -> Forms {
 fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rules> {
     let base = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let root = Section::root(report, table);
+    // What it names was read already.
+    root.field("include", "[\"limits/*.toml\"]")
+        .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
     let server = server::read(root.section("server", "{ threads = 4 }"), base);
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
@@ -331,7 +344,9 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             .collect::<Option<_>>()?,
         tracing: tracing?,
         shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
-        written: Arc::new(Written::of(table)),
+        written: Arc::default(),
+        patterns: Vec::new(),
+        included: Vec::new(),
     })
 }
 

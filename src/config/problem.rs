@@ -84,6 +84,11 @@ impl Problems {
         Self(problems)
     }
 
+    /// The problems, which stand in the order of their places.
+    pub(super) fn in_order(problems: Vec<Problem>) -> Self {
+        Self(problems)
+    }
+
     /// The problems, in the order of their places.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.0.iter()

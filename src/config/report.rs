@@ -201,7 +201,7 @@ impl<'t> Report<'t> {
         let Self { source, found, .. } = self;
         let broken: BTreeSet<usize> = faults
             .iter()
-            .map(|fault| source.line(fault.span.start))
+            .map(|fault| source.line_of_all(fault.span.start))
             .collect();
         let hidden_from = faults
             .iter()
@@ -215,7 +215,7 @@ impl<'t> Report<'t> {
             let Some(hidden_from) = hidden_from else {
                 let span = found.place.span.as_ref();
                 return span.is_some_and(|span| {
-                    let lines = source.line(span.start)..=source.line(span.end);
+                    let lines = source.line_of_all(span.start)..=source.line_of_all(span.end);
                     broken.range(lines).next().is_some()
                 });
             };
@@ -232,7 +232,7 @@ impl<'t> Report<'t> {
             .filter(|found| faults.is_empty() || !caused(found));
         let problem = |severity, place: Place, mistake: Mistake| Problem {
             severity,
-            file: source.file.clone(),
+            file: source.file(place.span.as_ref().map_or(0, |span| span.start)),
             line: place
                 .span
                 .as_ref()
@@ -246,17 +246,25 @@ impl<'t> Report<'t> {
             advice: mistake.advice.unwrap_or_default(),
             excerpt: place.span.as_ref().map(|span| source.excerpt(span)),
         };
-        let told: Vec<Problem> = told
-            .map(|found| problem(found.severity, found.place, found.mistake))
-            .collect();
+        let told = told.map(|found| (found.severity, found.place, found.mistake));
+        let told: Vec<_> = told.collect();
         let of_syntax = faults.into_iter().map(|fault| {
             let place = Place {
                 path: String::new(),
                 span: Some(fault.span),
             };
-            problem(Severity::Error, place, fault.mistake)
+            (Severity::Error, place, fault.mistake)
         });
-        Problems::new(of_syntax.chain(told).collect())
+        let mut all: Vec<_> = of_syntax.chain(told).collect();
+        // The files one after the other.
+        all.sort_by_key(|(severity, place, _)| {
+            (place.span.as_ref().map_or(0, |span| span.start), *severity)
+        });
+        let all = all.into_iter();
+        Problems::in_order(
+            all.map(|(severity, place, mistake)| problem(severity, place, mistake))
+                .collect(),
+        )
     }
 
     fn record(&self, severity: Severity, ground: Ground, place: &Place, mistake: Mistake) {

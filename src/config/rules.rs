@@ -113,6 +113,10 @@ pub struct Rules {
     pub shape: Option<Arc<ShapeRules>>,
     /// What was read, as it is written.
     pub written: Arc<Written>,
+    /// The patterns of `include`.
+    pub patterns: Vec<PathBuf>,
+    /// The files that are included.
+    pub included: Vec<PathBuf>,
 }
 
 /// `[server]`: the process.
@@ -555,6 +559,7 @@ impl Rules {
         let token = self.admin.token_file.clone();
         let files = lists.chain(keys).chain(overrides).chain(store);
         let files = files.chain(tls).chain(acme).chain(origins).chain(otlp);
+        let files = files.chain(self.included.iter().cloned());
         let mut files: Vec<_> = files.chain(pages).chain(token).collect();
         files.sort();
         files.dedup();

@@ -14,10 +14,19 @@ const DRAWN: usize = 140;
 /// Characters kept before the place, where the line is too long.
 const BEFORE: usize = 60;
 
-/// A file's name and text.
+/// A file among those of a configuration.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) file: Arc<str>,
+    /// The byte of the text at which it begins, which begins a line.
+    pub(super) start: usize,
+}
+
+/// Files, and their texts behind each other.
 #[derive(Debug)]
 pub(super) struct Source<'t> {
-    pub(super) file: Arc<str>,
+    /// At least one; the first begins at 0.
+    parts: Vec<Part>,
     pub(super) text: &'t str,
     /// The offset of each line's first byte; the first is 0.
     starts: Vec<usize>,
@@ -36,9 +45,18 @@ pub(super) struct Excerpt {
 
 impl<'t> Source<'t> {
     pub(super) fn new(file: &str, text: &'t str) -> Self {
+        let part = Part {
+            file: file.into(),
+            start: 0,
+        };
+        Self::of_parts(vec![part], text)
+    }
+
+    /// Several files whose texts stand behind each other.
+    pub(super) fn of_parts(parts: Vec<Part>, text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
-            file: file.into(),
+            parts,
             text,
             starts: std::iter::once(0).chain(after_breaks).collect(),
         }
@@ -51,9 +69,26 @@ impl<'t> Source<'t> {
         &self.text[start..end]
     }
 
-    /// The line of a byte, from 1.
+    /// The name of the file that has a byte.
+    pub(super) fn file(&self, offset: usize) -> Arc<str> {
+        let part = self.part(offset).map(|part| Arc::clone(&part.file));
+        part.unwrap_or_default()
+    }
+
+    /// The line of a byte in its file, from 1.
     pub(super) fn line(&self, offset: usize) -> usize {
+        let before = self.part(offset).map_or(0, |part| part.start);
+        self.line_of_all(offset) + 1 - self.line_of_all(before)
+    }
+
+    /// The line of a byte in all texts, from 1.
+    pub(super) fn line_of_all(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start <= offset)
+    }
+
+    fn part(&self, offset: usize) -> Option<&Part> {
+        let behind = self.parts.partition_point(|part| part.start <= offset);
+        self.parts.get(behind.saturating_sub(1))
     }
 
     /// The column of a byte in its line, from 1, in characters.
@@ -101,7 +136,7 @@ impl<'t> Source<'t> {
 
     /// The line of a byte without its end.
     fn line_span(&self, offset: usize) -> Range<usize> {
-        let line = self.line(offset);
+        let line = self.line_of_all(offset);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let end = self.starts.get(line).copied().unwrap_or(self.text.len());
         let text = self.slice(&(start..end));

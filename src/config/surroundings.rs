@@ -6,10 +6,12 @@ use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+use glob::MatchOptions;
 
 use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
@@ -28,6 +30,16 @@ pub trait Surroundings {
     ///
     /// When it cannot be read or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// The files that a pattern names, in order.
+    ///
+    /// # Errors
+    ///
+    /// When it is no pattern.
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        let _ = pattern;
+        Ok(Vec::new())
+    }
 
     /// Whether every user of the machine can read a file.
     fn is_open_to_all(&self, path: &Path) -> bool;
@@ -82,6 +94,10 @@ impl Surroundings for System {
         std::fs::read_to_string(path)
     }
 
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        files_matching(pattern)
+    }
+
     fn is_open_to_all(&self, path: &Path) -> bool {
         const READ_BY_OTHERS: u32 = 0o004;
         std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & READ_BY_OTHERS != 0)
@@ -101,6 +117,29 @@ impl Surroundings for System {
         // No other can be bound; nothing is sent.
         address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
     }
+}
+
+/// The files that a pattern names, in order. Names that begin with a dot are not meant: editors leave such files.
+pub(super) fn files_matching(pattern: &Path) -> io::Result<Vec<PathBuf>> {
+    let text = pattern.to_str();
+    let text = text.ok_or_else(|| io::Error::other("the pattern is not UTF-8"))?;
+    let options = MatchOptions {
+        require_literal_leading_dot: true,
+        ..MatchOptions::new()
+    };
+    let found = glob::glob_with(text, options).map_err(io::Error::other)?;
+    found
+        .map(|path| path.map_err(|error| error.into_error()))
+        .collect()
+}
+
+/// The files that some patterns name; none for one that cannot be followed now.
+#[must_use]
+pub fn matching(patterns: &[PathBuf]) -> Vec<PathBuf> {
+    let found = patterns
+        .iter()
+        .filter_map(|pattern| files_matching(pattern).ok());
+    found.flatten().collect()
 }
 
 impl Surroundings for Patient {
@@ -129,6 +168,10 @@ impl Surroundings for Patient {
         System.read(path)
     }
 
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        System.matching(pattern)
+    }
+
     fn is_open_to_all(&self, path: &Path) -> bool {
         System.is_open_to_all(path)
     }
@@ -153,6 +196,10 @@ impl Surroundings for Offline {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         System.read(path)
+    }
+
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        System.matching(pattern)
     }
 
     fn is_open_to_all(&self, _: &Path) -> bool {

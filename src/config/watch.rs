@@ -1,4 +1,4 @@
-//! Decides when the configuration is read again: at SIGHUP, and when one of its files has changed.
+//! Decides when the configuration is read again: at SIGHUP, when an operator asks for it, and when one of its files has changed.
 //!
 //! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
 //! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and those of the symbolic links on its way.
@@ -63,12 +63,12 @@ impl BackgroundService for Reloads {
             tokio::select! {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
-                    watch.seen = Version::of(&watch.files);
+                    watch.seen = Version::of(&self.live.files());
                     self.live.reload();
                 }
                 () = self.live.wishes.wished() => {
                     info!("reloading, as asked for by the admin listener");
-                    watch.seen = Version::of(&watch.files);
+                    watch.seen = Version::of(&self.live.files());
                     self.live.wishes.fulfill(|| self.live.reload());
                 }
                 () = watch.changed() => {
@@ -128,7 +128,8 @@ impl Watch {
 
     /// Reloads `live` if a file has changed.
     fn look(&mut self, live: &Live) -> bool {
-        let version = Version::of(&self.files);
+        // Of the moment: a pattern may name another file than before.
+        let version = Version::of(&live.files());
         if version == self.seen {
             return false;
         }

@@ -176,6 +176,15 @@ fn read(
     Ok(found.unwrap_or(Found::Nothing))
 }
 
+/// Whether a name fits a pattern of `include`, which stands among the names.
+fn fits(pattern: &OsStr, name: &OsStr) -> bool {
+    let Some((pattern, name)) = pattern.to_str().zip(name.to_str()) else {
+        return false;
+    };
+    pattern.contains(['*', '?', '['])
+        && glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name))
+}
+
 fn judge(event: &Event<&OsStr>, names: &HashMap<WatchDescriptor, BTreeSet<OsString>>) -> Found {
     let gone =
         EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
@@ -188,7 +197,7 @@ fn judge(event: &Event<&OsStr>, names: &HashMap<WatchDescriptor, BTreeSet<OsStri
     let named = |name: &OsStr| {
         names
             .get(&event.wd)
-            .is_some_and(|names| names.contains(name))
+            .is_some_and(|names| names.contains(name) || names.iter().any(|each| fits(each, name)))
     };
     match event.name {
         Some(name) if named(name) && event.mask.contains(EventMask::CREATE) => Found::Created,

@@ -1,0 +1,237 @@
+//! Reads the files that `include` names, and makes one tree of them and the file that names them.
+//!
+//! The texts are put one behind the other, so that a place is one number for all of them and [`Source`] tells whose it is. Limits, origins
+//! and lists of all files are known together by their names, routes and listeners stand behind each other; every other table belongs to
+//! one file. Included files include nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::field::quoted;
+use super::report::{Place, Report};
+use super::source::{Part, Source};
+use super::surroundings::Surroundings;
+use super::syntax::{self, Fault};
+use crate::bounds::INCLUDED_FILES;
+
+/// Tables whose elements have names, which all files share.
+const NAMED: [&str; 3] = ["limit", "origin", "list"];
+/// Tables that may be written several times.
+const REPEATED: [&str; 2] = ["route", "listener"];
+
+/// The texts of a configuration, and where each begins.
+#[derive(Debug)]
+pub(super) struct Texts {
+    text: String,
+    parts: Vec<Part>,
+    /// The patterns of `include`, from the working directory on.
+    pub(super) patterns: Vec<PathBuf>,
+    mistakes: Vec<(Place, String, &'static str)>,
+}
+
+impl Texts {
+    /// The text of `file`, and those that it includes.
+    pub(super) fn gather(file: &str, text: &str, surroundings: &dyn Surroundings) -> Self {
+        let mut texts = Self {
+            text: String::new(),
+            parts: Vec::new(),
+            patterns: Vec::new(),
+            mistakes: Vec::new(),
+        };
+        texts.add(file, text);
+        let (table, _) = DeTable::parse_recoverable(text);
+        let named = table.get_ref().get("include");
+        let patterns = named.and_then(|value| value.get_ref().as_array());
+        let base = Path::new(file).parent().unwrap_or(Path::new(""));
+        for (at, element) in patterns.into_iter().flatten().enumerate() {
+            let Some(pattern) = element.get_ref().as_str() else {
+                continue;
+            };
+            let place = Place {
+                path: format!("include[{at}]"),
+                span: Some(element.span()),
+            };
+            texts.include(&base.join(pattern), place, surroundings);
+        }
+        texts
+    }
+
+    fn add(&mut self, file: &str, text: &str) {
+        self.parts.push(Part {
+            file: Arc::from(file),
+            start: self.text.len(),
+        });
+        self.text.push_str(text);
+        // The next file begins a line.
+        if !text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+
+    fn include(&mut self, pattern: &Path, place: Place, surroundings: &dyn Surroundings) {
+        let is_wild = |path: &Path| path.to_string_lossy().contains(['*', '?', '[']);
+        if pattern.parent().is_some_and(is_wild) {
+            let message = "a directory has no pattern".to_owned();
+            let advice = "name each directory: include = [\"limits/*.toml\"]";
+            return self.mistakes.push((place, message, advice));
+        }
+        let found = if is_wild(pattern) {
+            surroundings.matching(pattern)
+        } else {
+            Ok(vec![pattern.to_owned()])
+        };
+        self.patterns.push(pattern.to_owned());
+        let files = match found {
+            Ok(files) => files,
+            Err(error) => {
+                let advice = "write a pattern such as \"limits/*.toml\"";
+                return self.mistakes.push((place, error.to_string(), advice));
+            }
+        };
+        for file in files {
+            let shown = file.display().to_string();
+            if self.parts.iter().any(|part| *part.file == *shown) {
+                continue;
+            }
+            if self.parts.len() > INCLUDED_FILES {
+                let message = format!("these are more than {INCLUDED_FILES} files");
+                let advice = "write fewer, larger ones";
+                return self.mistakes.push((place, message, advice));
+            }
+            match surroundings.read(&file) {
+                Ok(text) => self.add(&shown, &text),
+                Err(error) => self.mistakes.push((
+                    place.clone(),
+                    format!("{} cannot be read: {error}", quoted(&shown)),
+                    "name a TOML file that the user who runs the gateway may read",
+                )),
+            }
+        }
+    }
+
+    /// The files that are included.
+    pub(super) fn included(&self) -> Vec<PathBuf> {
+        let behind = self.parts.iter().skip(1);
+        behind.map(|part| PathBuf::from(&*part.file)).collect()
+    }
+
+    /// All of them, to be asked about places.
+    pub(super) fn source(&self) -> Source<'_> {
+        Source::of_parts(self.parts.clone(), &self.text)
+    }
+
+    /// The tree of all of them, and what is no TOML; what contradicts itself is reported.
+    pub(super) fn tree<'t>(&'t self, report: &Report<'_>) -> (DeTable<'t>, Vec<Fault>) {
+        for (place, message, advice) in &self.mistakes {
+            report.error(place, message.clone(), *advice);
+        }
+        let (mut whole, mut faults) = (DeTable::new(), Vec::new());
+        let ends = self.parts.iter().skip(1).map(|part| part.start);
+        let ends = ends.chain([self.text.len()]);
+        for (part, end) in self.parts.iter().zip(ends) {
+            let text = &self.text[part.start..end];
+            let (table, errors) = DeTable::parse_recoverable(text);
+            let own = Source::new(&part.file, text);
+            faults.extend(syntax::faults(&own, errors).into_iter().map(|fault| Fault {
+                span: fault.span.start + part.start..fault.span.end + part.start,
+                ..fault
+            }));
+            let table = moved_table(table.into_inner(), part.start);
+            if part.start == 0 {
+                whole = table;
+            } else {
+                merge(&mut whole, table, report);
+            }
+        }
+        (whole, faults)
+    }
+}
+
+/// Adds the tables of an included file.
+fn merge<'t>(whole: &mut DeTable<'t>, file: DeTable<'t>, report: &Report<'_>) {
+    for (key, value) in file {
+        let name = key.get_ref().to_string();
+        if name == "include" {
+            report.error(
+                &place(&name, &key),
+                "an included file includes no others",
+                "name the file in `include` of the file that the gateway is started with",
+            );
+            continue;
+        }
+        let earlier = line_of(whole, &name, report);
+        let Some(known) = whole.get_mut(&*name) else {
+            whole.insert(key, value);
+            continue;
+        };
+        match (known.get_mut(), value.into_inner()) {
+            (DeValue::Array(all), DeValue::Array(more)) if REPEATED.contains(&&*name) => {
+                more.into_iter().for_each(|element| all.push(element));
+            }
+            (DeValue::Table(all), DeValue::Table(more)) if NAMED.contains(&&*name) => {
+                for (key, value) in more {
+                    let path = format!("{name}.{}", key.get_ref());
+                    match line_of(all, key.get_ref(), report) {
+                        None => drop(all.insert(key, value)),
+                        Some(earlier) => twice(&place(&path, &key), &earlier, report),
+                    }
+                }
+            }
+            _ => twice(&place(&name, &key), &earlier.unwrap_or_default(), report),
+        }
+    }
+}
+
+fn twice(place: &Place, earlier: &str, report: &Report<'_>) {
+    let message = format!("it stands in {earlier} already");
+    report.error(place, message, "keep one of the two");
+}
+
+fn place(path: &str, key: &Spanned<toml::de::DeString<'_>>) -> Place {
+    Place {
+        path: path.to_owned(),
+        span: Some(key.span()),
+    }
+}
+
+/// Where a key of a table stands: `limits/otp.toml, line 3`.
+fn line_of(table: &DeTable<'_>, key: &str, report: &Report<'_>) -> Option<String> {
+    let (key, _) = table.get_key_value(key)?;
+    let start = key.span().start;
+    let source = &report.source;
+    Some(format!(
+        "{}, line {}",
+        source.file(start),
+        source.line(start)
+    ))
+}
+
+/// The same table, whose text begins `by` bytes later.
+fn moved_table(table: DeTable<'_>, by: usize) -> DeTable<'_> {
+    if by == 0 {
+        return table;
+    }
+    let entries = table.into_iter().map(|(key, value)| {
+        let span = key.span().start + by..key.span().end + by;
+        (Spanned::new(span, key.into_inner()), moved(value, by))
+    });
+    entries.collect()
+}
+
+fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
+    let span = value.span().start + by..value.span().end + by;
+    let value = match value.into_inner() {
+        DeValue::Table(table) => DeValue::Table(moved_table(table, by)),
+        DeValue::Array(elements) => DeValue::Array(
+            elements
+                .into_iter()
+                .map(|element| moved(element, by))
+                .collect(),
+        ),
+        plain => plain,
+    };
+    Spanned::new(span, value)
+}
