@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -63,6 +63,7 @@ pub struct Live {
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
+    scratch: OnceLock<PathBuf>,
     /// Reloads that an operator wishes for.
     pub wishes: ReloadWishes,
     phase: AtomicU8,
@@ -84,7 +85,7 @@ pub enum Phase {
 /// What only a restart can change.
 struct Bound {
     addresses: BTreeSet<SocketAddr>,
-    admin: SocketAddr,
+    admin: Option<SocketAddr>,
     threads: usize,
     /// Of HTTP/2 connections.
     keepalive: Duration,
@@ -148,6 +149,7 @@ impl Live {
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),
+            scratch: OnceLock::new(),
             wishes: ReloadWishes::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             was_ready: AtomicBool::new(false),
@@ -215,6 +217,21 @@ impl Live {
                     active.limit.capacity().keys(),
                 );
             }
+        }
+    }
+
+    /// Has this directory removed when the process ends.
+    pub fn remove_at_end(&self, directory: PathBuf) {
+        // One a process; a second would be the same.
+        let _ = self.scratch.set(directory);
+    }
+
+    /// Removes what goes with the process.
+    pub fn clean_up(&self) {
+        if let Some(directory) = self.scratch.get()
+            && let Err(error) = std::fs::remove_dir_all(directory)
+        {
+            warn!("{} stays: {error}", directory.display());
         }
     }
 

@@ -55,6 +55,8 @@ use crate::supervisor::{self, Watchdog};
 pub enum StartError {
     /// An address cannot be listened on.
     Bind(SocketAddr, std::io::Error),
+    /// The operator's address cannot be listened on.
+    Admin(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
     /// There is no home for counters.
@@ -83,7 +85,18 @@ pub enum Begin {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Bind(address, cause) => write!(f, "cannot listen on {address}: {cause}"),
+            Self::Bind(address, cause) => {
+                write!(f, "cannot listen on {address}: {cause}")?;
+                low_port(*address, cause, f)
+            }
+            Self::Admin(address, cause) => {
+                write!(
+                    f,
+                    "cannot listen on {address}, the address of the operator's listener: {cause}; write another one \
+                     ([admin] address = \"127.0.0.1:9181\"), or \"off\""
+                )?;
+                low_port(*address, cause, f)
+            }
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
             Self::Home(cause) => cause.fmt(f),
             Self::Activation(cause) => {
@@ -105,6 +118,21 @@ impl std::fmt::Display for StartError {
     }
 }
 
+/// Says what ports below 1024 take, where that is what failed.
+fn low_port(
+    address: SocketAddr,
+    cause: &std::io::Error,
+    f: &mut std::fmt::Formatter<'_>,
+) -> std::fmt::Result {
+    if address.port() >= 1024 || cause.kind() != std::io::ErrorKind::PermissionDenied {
+        return Ok(());
+    }
+    f.write_str(
+        "; ports below 1024 need CAP_NET_BIND_SERVICE: AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit, or \
+         setcap cap_net_bind_service=+ep for the program",
+    )
+}
+
 impl std::error::Error for StartError {}
 
 /// What to write so that there can be an upgrade.
@@ -123,7 +151,19 @@ pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartE
         .map_err(StartError::FewFiles)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
-    serve(file, rules, Recorder::new(metrics, log), begin, |_| {})
+    let extras = Extras {
+        scratch: None,
+        add_services: |_: &mut Server| {},
+    };
+    serve(file, rules, Recorder::new(metrics, log), begin, extras)
+}
+
+/// What a caller adds to a gateway.
+pub struct Extras<A> {
+    /// A directory that goes with the process.
+    pub scratch: Option<PathBuf>,
+    /// Adds services.
+    pub add_services: A,
 }
 
 /// As [`run`], with a recorder and further services of the caller's.
@@ -135,7 +175,7 @@ pub fn serve(
     rules: Rules,
     recorder: Recorder,
     begin: Begin,
-    add_services: impl FnOnce(&mut Server),
+    extras: Extras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {
     let upgrade_socket = rules.server.upgrade_socket.clone();
     // What is handed over takes descriptors.
@@ -158,13 +198,22 @@ pub fn serve(
     // A start that waits for the gateway before can be broken off; from here on something is open.
     let signals = Signals::listen().map_err(StartError::Signals)?;
     let addresses = rules.listeners.iter().map(|listener| listener.address);
-    let addresses = addresses.chain([rules.admin.address]);
-    let sockets = Arc::new(Sockets::open(addresses, sockets)?);
+    let addresses = addresses.chain(rules.admin.address);
+    let sockets = Sockets::open(addresses, sockets).map_err(|error| match error {
+        StartError::Bind(address, cause) if Some(address) == rules.admin.address => {
+            StartError::Admin(address, cause)
+        }
+        other => other,
+    })?;
+    let sockets = Arc::new(sockets);
     // Before anything asks what time it is: counters that go on have a clock of their own.
     let (home, seed) = Home::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
     let live = Arc::new(Live::new(file, rules, recorder, home, seed, files));
     live.home.settle();
+    if let Some(directory) = extras.scratch {
+        live.remove_at_end(directory);
+    }
     let snapshot = live.snapshot();
     let rules = &snapshot.rules;
 
@@ -180,8 +229,10 @@ pub fn serve(
     let (retire, retired) = watch::channel(false);
     // Pingora drops what ends the process before it ends; a listener whose channel is gone would close.
     let unretired = retire.clone();
-    let desk = AdminDesk::service(&live, rules.admin.address);
-    server.add_service(opening.add(desk, Closes::When(retired)));
+    if let Some(address) = rules.admin.address {
+        let desk = AdminDesk::service(&live, address);
+        server.add_service(opening.add(desk, Closes::When(retired)));
+    }
     server.add_service(background_service(
         "reload",
         Reloads::new(Arc::clone(&live), Arc::clone(&reload)),
@@ -197,7 +248,7 @@ pub fn serve(
     server.add_service(background_service("watchdog", Watchdog));
     server.add_service(background_service("acme", Renewals::new(Arc::clone(&live))));
 
-    add_services(&mut server);
+    (extras.add_services)(&mut server);
 
     let succession = Succession::of(&sockets, &live);
     let (tell_opened, opened) = watch::channel(false);
@@ -380,5 +431,23 @@ impl ShutdownSignalWatch for Stop {
         self.live.enter(Phase::Draining);
         self.sockets.close();
         ShutdownSignal::GracefulTerminate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    /// Goal: who may not bind port 80 reads what to write. Method: the refusal of the system, for a low port and for a high one.
+    #[test]
+    fn a_low_port_that_is_refused_names_the_capability() {
+        let refused = |port| {
+            let address = SocketAddr::from(([0, 0, 0, 0], port));
+            StartError::Bind(address, Error::from(ErrorKind::PermissionDenied)).to_string()
+        };
+        assert!(refused(80).contains("CAP_NET_BIND_SERVICE"));
+        assert!(!refused(8080).contains("CAP_NET_BIND_SERVICE"));
     }
 }

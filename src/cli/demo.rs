@@ -1,6 +1,8 @@
 //! `sluicegate demo`: an origin and a gateway in one process, to see a limit at work.
 
+use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +11,17 @@ use async_trait::async_trait;
 use http::Response;
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
+use pingora::server::Server;
 use pingora::services::listening::Service;
 
 use super::{FAILED, tell};
 use crate::config;
 use crate::record::live_view::Colour;
 use crate::record::{AccessLog, Recorder};
-use crate::server::{self, Begin, StartError};
+use crate::server::{self, Begin, Extras, StartError};
+
+/// Names that are tried for the directory of the rules.
+const ATTEMPTS: u32 = 100;
 
 /// Runs until Ctrl-C.
 pub(super) fn demo() -> u8 {
@@ -37,9 +43,7 @@ struct Demo {
 
 impl Demo {
     fn prepare() -> std::io::Result<Self> {
-        let directory =
-            std::env::temp_dir().join(format!("sluicegate-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&directory)?;
+        let directory = private_directory()?;
         let demo = Self {
             directory,
             gateway: free_address(8080)?,
@@ -106,10 +110,16 @@ origin = "app"
             .map_err(StartError::AccessLog)
             .and_then(|log| {
                 let recorder = Recorder::new(Arc::default(), log);
-                server::serve(&file, rules, recorder, Begin::Alone, |server| {
-                    server.add_service(origin);
-                })
+                let extras = Extras {
+                    scratch: Some(self.directory.clone()),
+                    add_services: |server: &mut Server| {
+                        server.add_service(origin);
+                    },
+                };
+                server::serve(&file, rules, recorder, Begin::Alone, extras)
             });
+        // The gateway, had it started, would have done this at its end.
+        let _ = std::fs::remove_dir_all(&self.directory);
         tell(&format_args!("sluicegate: {error}"));
         FAILED
     }
@@ -131,6 +141,21 @@ Metrics and status: http://{admin}/metrics and http://{admin}/status. Ctrl-C sto
             file = file.display()
         ));
     }
+}
+
+/// A new directory among the temporary ones, which only this user may look into.
+fn private_directory() -> std::io::Result<PathBuf> {
+    let id = std::process::id();
+    let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+    for attempt in 0..ATTEMPTS {
+        let path = std::env::temp_dir().join(format!("sluicegate-demo-{id}-{attempt}"));
+        // Fails where there is anything of that name, a symbolic link included.
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// `port` on the loopback, or any other if it is taken.

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::bounds::ADMIN_ANSWER;
 use crate::config;
 use crate::listener::reachable;
@@ -33,7 +33,10 @@ pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
         ));
         return USAGE;
     }
-    let address = reachable(rules.admin.address);
+    let Some(address) = rules.admin.address.map(reachable) else {
+        tell(&NO_ADMIN);
+        return FAILED;
+    };
     let target = target(limit, values);
     let asking = Asking {
         method: "GET",

@@ -28,6 +28,10 @@ const FAILED: u8 = 1;
 /// Bad configuration or usage; EX_USAGE of sysexits.h.
 const USAGE: u8 = 64;
 
+/// What is said where the running gateway cannot be asked.
+const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \
+     write an address, and restart it once";
+
 /// An L7 reverse proxy and edge gateway that decides, per route and per client, how much may pass.
 #[derive(Parser)]
 #[command(name = "sluicegate", version)]

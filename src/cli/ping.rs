@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::listener::reachable;
 
@@ -21,7 +21,10 @@ pub(super) fn ping(file: &Path) -> u8 {
             return USAGE;
         }
     };
-    let address = reachable(loaded.rules.admin.address);
+    let Some(address) = loaded.rules.admin.address.map(reachable) else {
+        tell(&NO_ADMIN);
+        return FAILED;
+    };
     match ask(address) {
         Ok(status) if status.starts_with("HTTP/1.1 200") => SUCCESS,
         Ok(status) => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::key::{Asking, ask};
-use super::{FAILED, SUCCESS, USAGE, tell};
+use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::bounds::RELOAD_PATIENCE;
 use crate::config;
 use crate::listener::reachable;
@@ -27,7 +27,10 @@ pub(super) fn reload(file: &Path) -> u8 {
         }
     };
     let admin = &loaded.rules.admin;
-    let address = reachable(admin.address);
+    let Some(address) = admin.address.map(reachable) else {
+        tell(&NO_ADMIN);
+        return FAILED;
+    };
     let asking = Asking {
         method: "POST",
         address,

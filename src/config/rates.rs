@@ -135,7 +135,9 @@ fn slashed(text: &str) -> Option<Mistake> {
         .chars()
         .next()
         .filter(|letter| "smhd".contains(*letter))?;
-    if !rest.is_empty() || !more.is_empty() || unit.starts_with("ms") {
+    // nginx writes 5r/s.
+    let is_count = ["", "r", "req", "requests"].contains(&rest);
+    if !is_count || !more.is_empty() || unit.starts_with("ms") {
         return None;
     }
     Some(Mistake::with_advice(

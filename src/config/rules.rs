@@ -20,9 +20,8 @@ use super::written::Written;
 
 pub use super::rows::{OverrideRows, TierIndex};
 use crate::client::Cidrs;
-use crate::route::PathRegex;
-
 use crate::client::token::Verifier;
+use crate::route::PathRegex;
 
 mod acme;
 mod cache;
@@ -235,8 +234,8 @@ pub enum ForwardedSource {
 /// `[admin]`: the operator's listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminRules {
-    /// Default `127.0.0.1:9180`.
-    pub address: SocketAddr,
+    /// Default `127.0.0.1:9180`; `None` where there is no such listener.
+    pub address: Option<SocketAddr>,
     /// The content of `token_file`: a bearer token asked of every path but `/healthz` and `/readyz`.
     pub token: Option<Arc<str>>,
     /// That file, which is watched like the configuration.

@@ -128,9 +128,7 @@ pub(super) fn files_matching(pattern: &Path) -> io::Result<Vec<PathBuf>> {
         ..MatchOptions::new()
     };
     let found = glob::glob_with(text, options).map_err(io::Error::other)?;
-    found
-        .map(|path| path.map_err(|error| error.into_error()))
-        .collect()
+    found.map(|path| path.map_err(io::Error::from)).collect()
 }
 
 /// The files that some patterns name; none for one that cannot be followed now.

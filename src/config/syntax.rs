@@ -38,9 +38,21 @@ pub(super) fn faults(source: &Source<'_>, mut errors: Vec<Error>) -> Vec<Fault> 
             hides_the_rest: true,
         }];
     }
+    let unclosed = errors.iter().find(|error| is_unclosed_header(error));
+    if let Some(start) = unclosed.and_then(Error::span).map(|span| span.start) {
+        // Keys behind it seem to be those of another table.
+        let is_echo = |error: &Error| error.span().is_some_and(|span| span.start > start);
+        errors.retain(|error| error.message() != "duplicate key" || !is_echo(error));
+    }
     let mut faults: Vec<Fault> = errors.iter().map(|error| fault(source, error)).collect();
     faults.dedup_by_key(|fault| source.line(fault.span.start));
     faults
+}
+
+/// Whether a line is to begin a table, and its brackets are not closed.
+fn is_unclosed_header(error: &Error) -> bool {
+    let message = error.message();
+    message.starts_with("unclosed table") || message.starts_with("unclosed array table")
 }
 
 fn fault(source: &Source<'_>, error: &Error) -> Fault {

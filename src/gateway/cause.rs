@@ -24,6 +24,10 @@ const RESPONSE_HEAD: usize = 1_048_575;
 /// Bytes of the first line of a malformed head that are shown.
 const FIRST_LINE: usize = 60;
 
+/// What to do about a self-signed certificate as `openssl req -x509` makes it, which is one of an authority besides.
+const SELF_SIGNED_AUTHORITY: &str = "the server shows the certificate of an authority; make it with \
+     -addext basicConstraints=critical,CA:FALSE, and name it in ca_file";
+
 /// Why a request got no proper answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause {
@@ -261,10 +265,11 @@ fn tls_text(error: &Error) -> String {
         .iter()
         .find_map(|word| inner.rfind(word).map(|at| at + word.len()));
     let inner = &inner[begin.unwrap_or(0)..];
-    inner
-        .strip_prefix("tls stream error: ")
-        .unwrap_or(inner)
-        .to_owned()
+    let inner = inner.strip_prefix("tls stream error: ").unwrap_or(inner);
+    if inner.contains("CaUsedAsEndEntity") {
+        return format!("{inner}: {SELF_SIGNED_AUTHORITY}");
+    }
+    inner.to_owned()
 }
 
 /// Returns what is wrong with a head, and the beginning of its first line.

@@ -1,8 +1,8 @@
 //! Carries the wish for a reload to the one service that reloads, and its end back to who wished.
 //!
 //! # Concurrency
-//! Wishes are numbered. A reload that begins after a wish was counted fulfills it, so whoever waits sees the file as it was when they wished,
-//! or later.
+//! Wishes are numbered. A reload that begins after a wish was counted fulfills it, so whoever waits sees the file as it was at the wish, or
+//! later.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -34,7 +34,9 @@ impl Sink {
             AccessLogTarget::Off => None,
             // A descriptor of its own: `io::Stdout` would hold lines back in a buffer and hide how much was written.
             AccessLogTarget::Stdout => Some(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            AccessLogTarget::File(path) => Some(open_file(path)?),
+            AccessLogTarget::File(path) => Some(open_file(path).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?),
         };
         Ok(Self {
             target: target.clone(),

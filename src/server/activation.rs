@@ -37,7 +37,7 @@ pub(super) fn sockets() -> io::Result<Listening> {
 /// Says which of them nobody asks for: they will be closed here, and nobody accepts there.
 pub(super) fn tell_unused(sockets: &Listening, rules: &Rules) {
     for address in sockets.keys() {
-        let is_asked_for = *address == rules.admin.address
+        let is_asked_for = Some(*address) == rules.admin.address
             || rules
                 .listeners
                 .iter()

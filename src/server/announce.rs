@@ -20,7 +20,10 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
     for listener in &rules.listeners {
         info!("listening on {}", of_listener(listener));
     }
-    info!("admin on {}", rules.admin.address);
+    match rules.admin.address {
+        Some(address) => info!("admin on {address}"),
+        None => info!("admin off: no metrics, no status, no probes"),
+    }
     let limits = rules.limits.iter().map(|(name, limit)| {
         let explained = LimitExplained::of(name, limit, rules);
         format!("limit {name}: {}", explained.allows)
@@ -28,7 +31,7 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
     each(limits, "limits");
     let origins = rules.origins.iter();
     each(
-        origins.map(|(name, origin)| format!("origin {name}: {}", servers(origin))),
+        origins.map(|(name, origin)| format!("origin {name} at {}", servers(origin))),
         "origins",
     );
     info!(

@@ -59,8 +59,9 @@ fn wait(live: &Live) {
     }
 }
 
-/// Writes the lines that are still buffered, and tells the collector of the last spans.
+/// Writes the lines that are still buffered, tells the collector of the last spans, and removes what goes with the process.
 pub(super) fn save_log(live: &Live) {
+    live.clean_up();
     #[cfg(feature = "otlp")]
     if !live.recorder.spans.flush(bounds::LAST_SPANS) {
         warn!("otlp: the collector does not take the last spans, they are lost");

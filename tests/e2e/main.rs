@@ -68,6 +68,7 @@ mod smuggling;
 #[cfg(feature = "otlp")]
 mod spans;
 mod spellings;
+mod starting;
 mod store;
 mod survival;
 mod tiers;

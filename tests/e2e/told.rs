@@ -38,7 +38,7 @@ async fn the_start_says_what_is_served() {
         ),
         format!("admin on {}", gateway.admin_address()),
         "limit otp: Allows each value of client.ip/32,/64 5 in 10s".to_owned(),
-        format!("origin app: {}", origin.address()),
+        format!("origin app at {}", origin.address()),
         "2 routes, 1 limits, 1 origins".to_owned(),
         "memory: at most".to_owned(),
     ] {

@@ -17,11 +17,11 @@ const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Placed<AdminRules>> {
     let field = section.field("address", "\"127.0.0.1:9180\"");
     let place = field.as_ref().map(|field| field.place.clone());
-    let address = field.as_ref().map_or(Some(DEFAULT), address);
+    let address = field.as_ref().map_or(Some(Some(DEFAULT)), address_or_off);
     let token = section.optional("token_file", "\"/etc/sluicegate/admin-token\"", |field| {
         token(field, base)
     });
-    if let (Some(place), Some(address), Some(None)) = (&place, address, &token)
+    if let (Some(place), Some(Some(address)), Some(None)) = (&place, address, &token)
         && !address.ip().is_loopback()
     {
         section.report.warning(
@@ -46,13 +46,23 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Place
     })
 }
 
+/// An address, or `off`.
+fn address_or_off(field: &Field<'_>) -> Option<Option<SocketAddr>> {
+    match field.written_text() {
+        Some("off") => Some(None),
+        _ => address(field).map(Some),
+    }
+}
+
 /// Reports when a listener has the operator's address.
 pub(in crate::config) fn check_apart(
     admin: &Placed<AdminRules>,
     listeners: &[Placed<ListenerRules>],
     report: &Report<'_>,
 ) {
-    let address = admin.value.address;
+    let Some(address) = admin.value.address else {
+        return;
+    };
     let taken = listeners
         .iter()
         .find(|listener| clash(listener.value.address, address));
@@ -69,7 +79,7 @@ pub(in crate::config) fn check_apart(
         report.error(
             &listener.place,
             format!("{address} is the operator's address by default"),
-            "choose another port, or write [admin] with an address of its own",
+            "choose another port, or write [admin] with an address of its own, or with \"off\"",
         );
     }
 }

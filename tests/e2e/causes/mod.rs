@@ -229,6 +229,12 @@ fn certificates(ours: &Authority) -> Vec<Case> {
             "not valid for name \"app.internal\"",
         ),
         ("expired", tls(&ours.expired(&[NAME])), "expired"),
+        // What `openssl req -x509` makes, named as its own ca_file.
+        (
+            "self-signed",
+            tls(&ours.itself()),
+            "make it with -addext basicConstraints=critical,CA:FALSE",
+        ),
     ]
     .map(|(name, way, reason)| Case::new(name, way, (502, "tls", reason)).with(line))
     .into()

@@ -24,7 +24,7 @@ use super::client::{Client, Request, Response};
 use super::eventually::PATIENCE;
 
 /// Signs certificates.
-pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>, String);
 
 /// A certificate and its key, as PEM.
 #[derive(Clone)]
@@ -42,12 +42,22 @@ impl Authority {
             .push(DnType::CommonName, "test authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        let key = KeyPair::generate().unwrap();
+        let pem = key.serialize_pem();
+        Self(CertifiedIssuer::self_signed(params, key).unwrap(), pem)
     }
 
     /// Its own certificate.
     pub fn pem(&self) -> String {
         self.0.pem()
+    }
+
+    /// Its own certificate, to be shown by a server.
+    pub fn itself(&self) -> Pair {
+        Pair {
+            certificate: self.pem(),
+            key: self.1.clone(),
+        }
     }
 
     /// A certificate of a server with these names.
