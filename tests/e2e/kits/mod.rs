@@ -7,6 +7,7 @@ use crate::harness::*;
 
 mod around;
 mod basics;
+mod chat_streams;
 mod login;
 mod rollout;
 mod search;
@@ -64,6 +65,7 @@ fn every_example_has_a_test() {
     found.sort();
     let tests = [
         include_str!("basics.rs"),
+        include_str!("chat_streams.rs"),
         include_str!("login.rs"),
         include_str!("rollout.rs"),
         include_str!("search.rs"),
