@@ -19,7 +19,6 @@ use super::line_filter::LineFilter;
 use super::written::Written;
 
 pub use super::rows::{OverrideRows, TierIndex};
-use crate::client::Cidrs;
 use crate::client::token::Verifier;
 use crate::route::PathRegex;
 
@@ -31,6 +30,7 @@ mod cors;
 mod defence;
 mod key;
 mod known;
+mod list;
 mod listener;
 mod log;
 mod origin;
@@ -51,6 +51,7 @@ pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrig
 pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
+pub use self::list::{ListFile, ListRules};
 pub use self::listener::{
     ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
 };
@@ -162,53 +163,6 @@ pub struct ClientRules {
     pub request_id: Option<HeaderName>,
     /// The lists that apply to every route.
     pub lists: ListUse,
-}
-
-/// `[list.NAME]`: blocks of client addresses.
-///
-/// Of these rules alone it is the compiled form that is kept: a million lines beside it would be as many again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListRules {
-    /// The blocks that are written in the configuration.
-    pub written: Arc<Cidrs>,
-    /// The file that has more of them; `None` where none is named.
-    pub file: Option<ListFile>,
-}
-
-/// `file` of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListFile {
-    /// Where it is; it is watched.
-    pub path: PathBuf,
-    /// Which of its contents is in force.
-    pub state: FileState,
-    /// The blocks of that content.
-    pub blocks: Arc<Cidrs>,
-}
-
-impl ListRules {
-    /// Its blocks, as the sets that hold them.
-    pub fn sets(&self) -> impl Iterator<Item = &Arc<Cidrs>> {
-        std::iter::once(&self.written).chain(self.file.iter().map(|file| &file.blocks))
-    }
-
-    /// The number of its blocks.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.sets().map(|set| set.len()).sum()
-    }
-
-    /// Whether it names nobody.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Its memory, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.sets().map(|set| set.bytes()).sum()
-    }
 }
 
 /// `allow` and `block`: names of lists, each defined.
