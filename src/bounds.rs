@@ -136,6 +136,9 @@ pub const ALL_PASSES: usize = 8;
 /// and told with the next.
 pub const NOTICES: u32 = 10;
 
+/// Seconds between two lines about clients that take more than their share of one limit's slots: who floods does so for minutes.
+pub const SHARE_NEWS_SECONDS: u64 = 60;
+
 /// Descriptors that are not for connections: listeners, log, counters, store, and a reload that opens files beside those in use.
 pub const OTHER_FILES: u64 = 128;
 

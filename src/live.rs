@@ -6,7 +6,7 @@
 mod asked;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,7 +17,7 @@ use sluicegate_limiter::{Counted, Timestamp};
 use tracing::{error, info, warn};
 
 use crate::acme::Acme;
-use crate::admission::{ActiveLimit, Finding, Judged, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
 use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
@@ -194,28 +194,27 @@ impl Live {
     }
 
     /// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
-    /// in metric and status as long as it lasts. To be called once for each request that limits were asked about.
-    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged) {
+    /// in metric and status as long as it lasts. The same of new keys of a client that has taken its share, once a minute. To be called
+    /// once for each request that limits were asked about.
+    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged, client: IpAddr) {
         let asked = judged.asked(limits);
         let in_verdict = asked
             .zip(judged.verdict.decisions())
-            .filter(|(_, decision)| decision.counted() == Counted::InOverflow)
+            .filter(|(_, decision)| decision.counted() != Counted::Alone)
             .inspect(|(active, decision)| active.limit.count_refusal(decision))
-            .map(|(active, _)| active);
+            .map(|(active, decision)| (active, decision.counted()));
         let notes = judged.beside.iter().flat_map(|beside| &beside.notes);
         let beside = notes
-            .filter(|note| note.finding == Finding::OverflowRefused)
-            .filter_map(|note| limits.get(usize::from(note.limit)))
-            .map(|active| &**active)
-            .inspect(|active| active.limit.count_refusal_in_overflow());
-        for active in in_verdict.chain(beside) {
-            if active.announce_overflow() == OverflowNews::First {
-                warn!(
-                    "limit {}: more clients owe something than its capacity of {} holds; newcomers share counters and may be \
-                     refused for each other; set a larger capacity, /status says which",
-                    active.name,
-                    active.limit.capacity().keys(),
-                );
+            .filter_map(|note| {
+                let active = limits.get(usize::from(note.limit))?;
+                Some((&**active, note.finding.counted()?))
+            })
+            .inspect(|(active, counted)| active.limit.count_refusal_as(*counted));
+        for (active, counted) in in_verdict.chain(beside) {
+            match counted {
+                Counted::Alone => {}
+                Counted::InOverflow => tell_overflow(active),
+                Counted::OverShare => tell_share(active, client),
             }
         }
     }
@@ -403,5 +402,28 @@ impl Bound {
             pending.push("server.state_dir".to_owned());
         }
         pending
+    }
+}
+/// Says that newcomers of a limit share counters.
+fn tell_overflow(active: &ActiveLimit) {
+    if active.announce_overflow() == OverflowNews::First {
+        warn!(
+            "limit {}: more clients owe something than its capacity of {} holds; newcomers share counters and may be refused for each \
+             other; set a larger capacity, /status says which",
+            active.name,
+            active.limit.capacity().keys(),
+        );
+    }
+}
+
+/// Says that a client invents keys of a limit, or has many.
+fn tell_share(active: &ActiveLimit, client: IpAddr) {
+    if active.share_news.is_due(client, clock::now()) {
+        warn!(
+            "limit {}: client {client} has taken more than its share of {} slots, and the table is crowded; its further new keys are \
+             refused while that lasts, others find room; if these are many users behind one address, set a larger capacity",
+            active.name,
+            active.limit.share().unwrap_or_default(),
+        );
     }
 }

@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 limit: &limit,
                 key,
                 cost: Cost::ONE,
+                payer: None,
             }],
             now,
         );

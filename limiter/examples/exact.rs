@@ -115,7 +115,15 @@ fn exact(count: u32, capacity: Capacity) -> Result<Limit, Box<dyn Error>> {
 
 fn charge(limit: &Limit, key: KeyHash, now: Timestamp) -> Verdict {
     let cost = Cost::ONE;
-    decide(&[Ask { limit, key, cost }], now)
+    decide(
+        &[Ask {
+            limit,
+            key,
+            cost,
+            payer: None,
+        }],
+        now,
+    )
 }
 
 fn rates(count: u32) -> Result<Rates, Box<dyn Error>> {

@@ -230,6 +230,7 @@ fn ask(limit: &Limit, who: Who) -> Ask<'_> {
         limit,
         key: key(who),
         cost: Cost::ONE,
+        payer: None,
     }
 }
 

@@ -66,6 +66,7 @@ fn ask(limit: &Limit, key: KeyHash, now: Timestamp) -> Counted {
             limit,
             key,
             cost: Cost::ONE,
+            payer: None,
         }],
         now,
     );

@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             limit: &limit,
             key,
             cost: Cost::ONE,
+            payer: None,
         };
         let verdict = decide(&[ask], clock.now(reading.boottime));
         match (verdict.outcome(), verdict.retry_after()) {

@@ -16,6 +16,7 @@ use crate::decision::{MAX_ASKS, Outcome, Verdict};
 use crate::key::KeyHash;
 use crate::limit::{Glance, Limit, Receipt};
 use crate::reservation::Reservation;
+use crate::share::Payer;
 use crate::time::Timestamp;
 
 /// What a request asks of one limit.
@@ -27,6 +28,8 @@ pub struct Ask<'a> {
     pub key: KeyHash,
     /// How much.
     pub cost: Cost,
+    /// Who pays for a slot if the key has none; `None` for a key that no client can invent. See [`Limit::sharing`].
+    pub payer: Option<Payer>,
 }
 
 impl Ask<'_> {
@@ -49,7 +52,7 @@ impl Ask<'_> {
 #[inline]
 pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     match asks {
-        [ask] => ask.limit.charge(ask.key, ask.cost, now),
+        [ask] => ask.limit.charge(ask.payer, ask.key, ask.cost, now),
         asks => decide_together(asks, now),
     }
 }
@@ -102,7 +105,15 @@ fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut Made<'a>) -> V
             decisions.push(decision);
             continue;
         }
-        let (decision, receipt) = ask.limit.reserve(ask.key, ask.cost, now);
+        let (decision, receipt) = {
+            let Ask {
+                limit,
+                key,
+                cost,
+                payer,
+            } = *ask;
+            limit.reserve(payer, key, cost, now)
+        };
         let Some(receipt) = receipt else {
             for (ask, receipt) in made.drain(..).rev() {
                 ask.limit.undo(ask.key, &receipt, ask.cost, now);
@@ -121,7 +132,15 @@ fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut Made<'a>) -> V
 #[must_use]
 pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     match asks {
-        [ask] => Verdict::over_one(ask.limit.peek(ask.key, ask.cost, now)),
+        [ask] => {
+            let Ask {
+                limit,
+                key,
+                cost,
+                payer,
+            } = *ask;
+            Verdict::over_one(limit.peek_for(payer, key, cost, now))
+        }
         asks => {
             let mut glances = Glances::new();
             look_at_all(asks, now, &mut glances);
@@ -139,7 +158,7 @@ fn look_at_all(asks: &[Ask<'_>], now: Timestamp, glances: &mut Glances) {
     asked.clone().for_each(|ask| ask.limit.prefetch(ask.key));
     for ask in asked {
         let joint = ask.joint_cost(asks);
-        glances.push(ask.limit.look(ask.key, joint, now));
+        glances.push(ask.limit.look(ask.payer, ask.key, joint, now));
         if joint != ask.cost
             && let Some(glance) = glances.last_mut()
         {

@@ -85,6 +85,8 @@ pub enum Counted {
     /// Together with other new keys, since every slot it could use belongs to a key that still owes: the capacity is
     /// too small. A refusal by what new keys share is of this kind even where a slot is free by now.
     InOverflow,
+    /// Nowhere: it has no slot, and is refused one since the payer of the request has taken its share of a crowded table.
+    OverShare,
 }
 
 /// What a decision is about.

@@ -20,7 +20,7 @@
 //!
 //! // The seed is a secret: take it from the operating system's random source.
 //! let key = Seed::from_bytes([7; 16]).hasher().part(b"192.0.2.1").finish();
-//! let ask = Ask { limit: &limit, key, cost: Cost::ONE };
+//! let ask = Ask { limit: &limit, key, cost: Cost::ONE, payer: None };
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! assert_eq!(decide(&[ask], now).outcome(), Outcome::Admitted);
@@ -64,6 +64,7 @@ mod rate;
 mod region;
 mod remote;
 mod reservation;
+mod share;
 mod sync;
 mod table;
 mod time;
@@ -92,6 +93,7 @@ pub use region::{
 };
 pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
 pub use reservation::{Due, Reservation, Settlement};
+pub use share::Payer;
 #[cfg(any(loom, test))]
 pub use sync::lose_patience;
 pub use table::{Ages, Occupancy, Overflow, Tallies};

@@ -12,8 +12,9 @@ use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
 use crate::exact::{self, LogTable};
-use crate::key::KeyHash;
+use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_RATES, Rates};
+use crate::share::{Account, Payer, Shares};
 use crate::sync::{AtomicBool, Ordering, in_one_order};
 use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
@@ -43,6 +44,8 @@ pub struct Limit {
 /// The counters of a limit, and where they went when its structure was edited.
 pub(crate) struct Counters {
     table: AnyTable,
+    /// The accounts of those who pay for new keys; without, nobody does.
+    shares: OnceLock<Shares>,
     /// Whether `successor` is set. Apart from it, so that a charge can look with the ordering that the hand-over needs
     /// (`edit`).
     moved: AtomicBool,
@@ -180,7 +183,10 @@ impl Limit {
     /// Memory of the counters, fixed when they were made.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        with_table!(&self.counters.table, table => table.bytes(), logs => logs.bytes())
+        let table = &self.counters.table;
+        let table = with_table!(table, table => table.bytes(), logs => logs.bytes());
+        let shares = self.counters.shares.get();
+        table + shares.map_or(0, |_| Self::SHARES_BYTES as usize)
     }
 
     /// What [`bytes`](Self::bytes) of a new limit would be, before any of it is allocated.
@@ -207,7 +213,40 @@ impl Limit {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
-        self.say(&self.look(key, cost, now), now)
+        self.peek_for(None, key, cost, now)
+    }
+
+    /// As [`peek`](Self::peek), of a request that somebody pays for.
+    pub(crate) fn peek_for(
+        &self,
+        payer: Option<Payer>,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision {
+        self.say(&self.look(payer, key, cost, now), now)
+    }
+
+    /// The same limit, in which new keys take their slots from the share of who pays for them: each payer that an
+    /// [`Ask`](crate::Ask) names may take 1/256 of the capacity however crowded the table is, and more while it is not. Takes
+    /// [`SHARES_BYTES`](Self::SHARES_BYTES), and holds for all handles of the counters and after their edits. Without, nobody pays.
+    #[must_use]
+    pub fn sharing(self, seed: &Seed) -> Self {
+        self.counters.shares.get_or_init(|| Shares::new(*seed));
+        self
+    }
+
+    /// Memory of the accounts of payers.
+    pub const SHARES_BYTES: u64 = Shares::BYTES;
+
+    fn account(&self, payer: Option<Payer>, now: Timestamp) -> Option<Account<'_>> {
+        Some(Account {
+            shares: self.counters.shares.get()?,
+            payer: payer?,
+            capacity: self.capacity,
+            period: self.rates().longest().period(),
+            now,
+        })
     }
 
     /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
@@ -235,15 +274,21 @@ impl Limit {
     /// Takes `cost` from all rates of `key`, or from none. The verdict is put together by the function that has found it, so
     /// that it is written where the caller wants it and not copied there.
     #[inline(always)]
-    pub(crate) fn charge(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
+    pub(crate) fn charge(
+        &self,
+        payer: Option<Payer>,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Verdict {
         match self.meters[0].sliding() {
             // What most limits use is compiled for itself: that these judges are of one kind is known here.
             Some(first) => with_table!(
                 &self.counters.table,
-                table => self.charge_sliding(table, first, key, cost, now),
-                logs => self.charge_log(logs, key, cost, now),
+                table => self.charge_sliding(table, first, (payer, key), cost, now),
+                logs => self.charge_log(logs, (payer, key), cost, now),
             ),
-            None => self.charge_otherwise(key, cost, now),
+            None => self.charge_otherwise((payer, key), cost, now),
         }
     }
 
@@ -252,7 +297,7 @@ impl Limit {
         &self,
         table: &Table<K>,
         first: sliding_window::Meter,
-        key: KeyHash,
+        (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
@@ -266,30 +311,41 @@ impl Limit {
                 in_slot(Asked::Wanted(cost), refusing, &words)
             }
             // Newcomers take the long way, so that the short one has to carry nothing for it.
-            None => return self.charge_otherwise(key, cost, now),
+            None => return self.charge_otherwise((payer, key), cost, now),
         };
         Verdict::over_one(Decision::new(now, finding, K, &self.meters))
     }
 
     #[inline(never)]
-    fn charge_otherwise(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
+    fn charge_otherwise(
+        &self,
+        (payer, key): (Option<Payer>, KeyHash),
+        cost: Cost,
+        now: Timestamp,
+    ) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            match table.charge(key, &judges, cost) {
+            match table.charge(key, &judges, cost, self.account(payer, now)) {
                 Charged::Refused(state) => refused(&state, &judges, cost),
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat.counted(), cost, now);
                     admitted(&state, &judges, cost)
                 }
             }
-        }, logs => return self.charge_log(logs, key, cost, now));
+        }, logs => return self.charge_log(logs, (payer, key), cost, now));
         Verdict::over_one(self.decision(finding, now))
     }
 
     #[inline(never)]
-    fn charge_log(&self, logs: &LogTable, key: KeyHash, cost: Cost, now: Timestamp) -> Verdict {
+    fn charge_log(
+        &self,
+        logs: &LogTable,
+        (payer, key): (Option<Payer>, KeyHash),
+        cost: Cost,
+        now: Timestamp,
+    ) -> Verdict {
         // Apart from `reserve_log`, whose pair would be one more copy of the decision.
-        match logs.charge(key, self.rates(), cost, now) {
+        match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
             exact::Charged::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
             exact::Charged::Admitted(answer, _) => {
                 self.counters.forward(key, answer.counted(), cost, now);
@@ -381,6 +437,8 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
         words[rate] = match state {
             State::Own(words) => words[rate],
             State::Shared(rows, _) => judge.lighter(rows[rate]),
+            // Whoever is counted nowhere was not admitted.
+            State::OverShare => judge.used_up(),
         };
     }
     Finding {
@@ -420,6 +478,12 @@ fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) ->
         let (word, sooner) = match state {
             State::Own(words) => (words[rate], words[rate]),
             State::Shared(rows, _) => (judge.lighter(rows[rate]), judge.sooner(rows[rate], cost)),
+            // When others make room is not known; told is when the rate would have some.
+            State::OverShare => {
+                words[rate] = judge.used_up();
+                refusing.add(rate);
+                continue;
+            }
         };
         words[rate] = word;
         if !judge.fits(word, cost) {
@@ -445,11 +509,17 @@ impl Counters {
     fn new(table: AnyTable) -> Self {
         Self {
             table,
+            shares: OnceLock::new(),
             moved: AtomicBool::new(false),
             successor: OnceLock::new(),
             copied: AtomicBool::new(false),
             edits: Mutex::new(()),
         }
+    }
+
+    fn with_shares(self, shares: Option<Shares>) -> Self {
+        let shares = shares.map_or_else(OnceLock::new, OnceLock::from);
+        Self { shares, ..self }
     }
 
     /// The counters that took over from these.

@@ -156,6 +156,7 @@ proptest! {
                             limit: &sides[*side].limit,
                             key: key(1),
                             cost: cost(*units),
+                            payer: None,
                         })
                         .collect();
                     let verdict = decide(&asks, now);
@@ -194,7 +195,7 @@ proptest! {
         let mut held = Vec::new();
         let (mut used, mut most) = (0, 0);
         for (units, actual) in parts {
-            let ask = Ask { limit: &side.limit, key: key(1), cost: cost(units) };
+            let ask = Ask { limit: &side.limit, key: key(1), cost: cost(units), payer: None };
             if let (_, Some(reservation)) = reserve(&[ask], START) {
                 held.push((reservation, units, actual));
                 used += units;
@@ -312,6 +313,7 @@ fn what_threads_release_leaves_nothing_behind() {
                             limit: &limit,
                             key: key(1),
                             cost: cost(1 + round % 3),
+                            payer: None,
                         };
                         if let (_, Some(reservation)) = reserve(&[ask], START) {
                             reservation.release(START);
@@ -333,6 +335,7 @@ fn a_release_gives_back_what_still_counts() {
         limit,
         key: key(1),
         cost: cost(4),
+        payer: None,
     };
     let (_, first) = reserve(&[ask(&limit)], START);
     let (_, second) = reserve(&[ask(&limit)], START);
@@ -403,6 +406,7 @@ fn a_leaky_bucket_releases_one_by_one() {
         limit: &limit,
         key: key(1),
         cost: cost(1),
+        payer: None,
     };
     let delays: Vec<u128> = std::iter::repeat_with(|| decide(&[ask], START))
         .take_while(|verdict| verdict.outcome() == Outcome::Admitted)

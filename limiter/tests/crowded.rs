@@ -101,7 +101,7 @@ proptest! {
             now = now.saturating_add(step.wait);
             let taken = [&crowded, &roomy].map(|limit| {
                 let (key, cost) = (key(step.key), cost(step.units));
-                move || reserve(&[Ask { limit, key, cost }], now)
+                move || reserve(&[Ask { limit, key, cost, payer: None }], now)
             });
             let (verdict, reservation) = taken[0]();
             if let Some(reservation) = reservation {

@@ -171,6 +171,7 @@ fn charges_that_race_with_edits_are_counted_at_least_once() {
                             limit: &limit,
                             key: key((turn % KEYS) as u64),
                             cost: cost(1),
+                            payer: None,
                         };
                         if decide(&[ask], after(turn as u64 % 1000)).outcome() == Outcome::Admitted
                         {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use common::{admits, after, ask, capacity, left, peek, rates};
 use loom::thread;
 use sluicegate_limiter::{
-    Algorithm, Counted, Entry, Limit, Outcome, Policy, RateState, RemoteState, decide,
-    lose_patience, reserve,
+    Algorithm, Ask, Counted, Entry, Limit, Outcome, Payer, Policy, RateState, RemoteState, Seed,
+    decide, lose_patience, reserve,
 };
 
 /// Windows of the one rate that most of these tests use.
@@ -62,6 +62,29 @@ fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {
         // overflow.
         assert!(newcomer || old);
         assert!(!admits(&limit, 1, now) && !admits(&limit, 3, now) && !admits(&limit, 2, now));
+    });
+}
+
+/// Goal: a payer takes no slot that is not in its account, and none of its keys passes uncounted. Method: two new keys of one payer
+/// want slots at once, within its share.
+#[test]
+fn keys_of_one_payer_are_counted_whoever_comes_first() {
+    explore(|| {
+        let limit = Limit::with_buckets(rates(&[(1, 10)]), 1);
+        let limit = Arc::new(limit.sharing(&Seed::from_bytes([1; 16])));
+        let admits = |limit: &Limit, number| {
+            let payer = Some(Payer::from_bits(1));
+            let ask = Ask {
+                payer,
+                ..ask(limit, number)
+            };
+            decide(&[ask], after(0)).outcome() == Outcome::Admitted
+        };
+        let theirs = Arc::clone(&limit);
+        let (one, other) = both(move || admits(&theirs, 1), || admits(&limit, 2));
+        assert!(one && other, "both are within the share");
+        assert!(!admits(&limit, 1) && !admits(&limit, 2));
+        assert_eq!(limit.occupancy(after(0)).live, 2);
     });
 }
 

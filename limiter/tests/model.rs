@@ -134,6 +134,7 @@ impl Bench {
                 limit: &self.limits[*limit],
                 key: key(*number),
                 cost: cost(*units),
+                payer: None,
             })
             .collect();
         let verdict = decide(&table_asks, now);

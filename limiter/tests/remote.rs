@@ -134,7 +134,7 @@ proptest! {
         let mut entries = Vec::new();
         for gap in gaps {
             now = now.saturating_add(Duration::from_millis(gap));
-            let ask = Ask { limit: &store, key: key(1), cost: cost(1) };
+            let ask = Ask { limit: &store, key: key(1), cost: cost(1), payer: None };
             drop(spend(&[ask], now));
             entries.insert(0, now.as_nanos() / 1_000_000);
         }
@@ -282,6 +282,7 @@ fn what_is_spent_counts_and_can_be_given_back() {
             limit: &limit,
             key: key(1),
             cost: cost(units),
+            payer: None,
         };
         let untouched = left(&limit.peek(key(1), cost(1), START));
         let spent = spend(&[ask(2)], START);

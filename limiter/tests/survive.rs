@@ -207,6 +207,7 @@ fn a_key_hashed_under_the_kept_seed_finds_its_count() {
             limit: &limit,
             key: key(&state),
             cost: Cost::ONE,
+            payer: None,
         };
         let passes = decide(&[ask], START).outcome() == Outcome::Admitted;
         assert_eq!(passes, start < 2);

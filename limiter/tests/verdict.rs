@@ -81,6 +81,7 @@ fn a_cost_above_the_count_waits_for_ever_and_takes_no_slot() {
             limit: &limit,
             key: key(1),
             cost: cost(6),
+            payer: None,
         }],
         START,
     );

@@ -12,7 +12,7 @@ use super::keys::{Change, KeyError, KeyResult, KeyView, Which};
 use super::origins::Order;
 use super::view::{
     AcmeView, AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView,
-    OriginView, PermitsView, Readiness, ReloadView, ServerView, Times, TopView,
+    OriginView, PermitsView, Readiness, ReloadView, ServerView, ShareView, Times, TopView,
 };
 use crate::acme::Outcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
@@ -307,6 +307,8 @@ impl From<ReloadReport> for ReloadView {
 
 fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
     let counters = (&active.limit, &active.survival);
+    let key = active.key.to_string();
+    let view = LimitView::sample(&active.name, key, counters, active.moment(now));
     LimitView {
         action: active.action.name(),
         enforce: active.enforce.to_string(),
@@ -319,12 +321,11 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
             .as_ref()
             .map(|ActiveBans { bans, survival }| BansView::sample(bans, survival, now)),
         permits: active.permits.as_ref().map(PermitsView::sample),
-        ..LimitView::sample(
-            &active.name,
-            active.key.to_string(),
-            counters,
-            active.moment(now),
-        )
+        share: view.share.map(|share| ShareView {
+            latest: active.share_news.latest(),
+            ..share
+        }),
+        ..view
     }
 }
 

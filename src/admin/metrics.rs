@@ -25,7 +25,7 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     exposition::text(families)
 }
 
-fn limits(limits: &[LimitView]) -> [Family; 7] {
+fn limits(limits: &[LimitView]) -> [Family; 8] {
     let each = |mut family: Family, value: fn(&LimitView) -> u64| {
         for limit in limits {
             family.push(&[("limit", &*limit.name)], value(limit));
@@ -64,6 +64,13 @@ fn limits(limits: &[LimitView]) -> [Family; 7] {
                 "Those of them that refused.",
             ),
             |limit| limit.overflow_refused,
+        ),
+        each(
+            Family::counter(
+                "sluicegate_limit_share_refused_total",
+                "Refusals of new keys whose client had taken more than its share of the slots.",
+            ),
+            |limit| limit.share.as_ref().map_or(0, |share| share.refused),
         ),
         each(
             Family::counter(

@@ -12,7 +12,7 @@ use super::configuration::Reload;
 use super::exchanged::Exchange;
 use super::origins::Origin;
 use super::store::Store;
-use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView};
+use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView, ShareView};
 use super::{Page, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::Tallies;
@@ -95,6 +95,7 @@ struct Limit {
     survives: bool,
     counters: String,
     overflow: Overflow,
+    share: Option<Share>,
     ban: Option<Bans>,
     concurrency: Option<Concurrency>,
 }
@@ -138,6 +139,14 @@ pub(super) struct Overflow {
     decisions: u64,
     refused: u64,
     advice: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Share {
+    slots: u64,
+    refused: u64,
+    client: Option<String>,
+    at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -190,6 +199,7 @@ impl Limit {
             survives,
             counters,
             overflow,
+            share: view.share.as_ref().map(Share::of),
             ban: view.bans.as_ref().map(Bans::of),
             concurrency: view.permits.as_ref().map(Concurrency::of),
             key: view.key,
@@ -245,6 +255,17 @@ impl Overflow {
             decisions: view.overflow_decisions,
             refused: view.overflow_refused,
             advice: advice::capacity(view),
+        }
+    }
+}
+
+impl Share {
+    fn of(view: &ShareView) -> Self {
+        Self {
+            slots: view.slots,
+            refused: view.refused,
+            client: view.latest.map(|latest| latest.client.to_string()),
+            at: view.latest.map(|latest| rfc3339::format(latest.at)),
         }
     }
 }

@@ -174,6 +174,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         }),
         overflow_decisions: 9,
         overflow_refused: 4,
+        share: None,
         slots_reused: 77,
         survival: Survival::unasked(),
         bans: Some(bans_view()),
@@ -215,6 +216,7 @@ fn used_limit() -> Limit {
             limit: &limit,
             key,
             cost: Cost::ONE,
+            payer: None,
         };
         assert_eq!(decide(&[ask], STARTED).outcome(), Outcome::Admitted);
     }
@@ -312,6 +314,7 @@ fn the_status_has_the_documented_shape() {
                 "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "decisions": 9,
                 "refused": 4, "advice": 2048
             },
+                "share": null,
                 "ban": {
                     "for": 600.0, "factor": 2.0, "max": 86400.0, "keys": 2, "slots": 1536, "bytes": 65536, "begun": 5, "not_kept": 1,
                     "survives": false, "found": "in memory only: [server] state_dir is not set",
@@ -347,6 +350,7 @@ fn the_scrape_holds_every_documented_metric() {
     for sample in [
         "sluicegate_limit_keys{limit=\"otp\"} 512",
         "sluicegate_limit_overflow_refused_total{limit=\"otp\"} 4",
+        "sluicegate_limit_share_refused_total{limit=\"otp\"} 0",
         "sluicegate_origin_server_up{origin=\"app\",server=\"127.0.0.1:3001\"} 0",
         "sluicegate_store_up{server=\"10.0.0.9:6379\"} 1",
         "sluicegate_store_nodes 3",

@@ -18,6 +18,7 @@ pub use super::connections::ConnectionsView;
 use super::keys::{Change, KeyResult, Which};
 use super::origins::Order;
 use crate::acme::{Outcome, Standing};
+use crate::admission::OverShare;
 use crate::cache::purge::Purge;
 use crate::config::rules::{BrokenFile, Name, Role, Weight};
 use crate::config::{Action, MemoryPlan, Share, algorithm_name};
@@ -202,6 +203,8 @@ pub struct LimitView {
     pub overflow_decisions: u64,
     /// Those of them that refused.
     pub overflow_refused: u64,
+    /// What one client may take of its slots; `None` where nobody can invent keys.
+    pub share: Option<ShareView>,
     /// Slots given to another key after their own owed nothing any more.
     pub slots_reused: u64,
     /// Whether its counters outlive the process.
@@ -227,6 +230,17 @@ pub struct BansView {
     pub bytes: u64,
     /// Whether they outlive the process.
     pub survival: Survival,
+}
+
+/// What one client may take of a limit's slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareView {
+    /// However crowded the table is.
+    pub slots: u64,
+    /// Refusals of new keys of clients that had taken as many.
+    pub refused: u64,
+    /// The one that the log told of last.
+    pub latest: Option<OverShare>,
 }
 
 /// The requests in flight of a limit, sampled.
@@ -305,6 +319,11 @@ impl LimitView {
                 .admitted_in_overflow
                 .saturating_add(tallies.refused_in_overflow),
             overflow_refused: tallies.refused_in_overflow,
+            share: limit.share().map(|slots| ShareView {
+                slots,
+                refused: tallies.refused_over_share,
+                latest: None,
+            }),
             slots_reused: tallies.slots_reused,
             survival: survival.clone(),
             bans: None,

@@ -72,7 +72,9 @@ impl Facing<'_> {
             .as_ref()?
             .bans
             .standing(self.ask.key, now)?;
-        let Ask { limit, key, cost } = self.ask;
+        let Ask {
+            limit, key, cost, ..
+        } = self.ask;
         let decision = limit.peek(key, cost, self.active.moment(now));
         let wait = decision.retry_after().unwrap_or(Duration::ZERO);
         Some(self.barred(Bar::Ban(banned), banned.left.max(wait)))

@@ -102,10 +102,33 @@ pub enum Finding {
     Decided(Decider),
     /// It let the request pass only because it marks or is in shadow: it had no room in a counter that new keys share.
     OverflowRefused,
+    /// As above: it had no room for a new key, since the client has taken its share of the slots.
+    ShareRefused,
     /// Its overrides take the key out of it; nothing was asked.
     Unlimited,
     /// Its overrides block the key; nothing was asked of any limit.
     Blocked,
+}
+
+impl Finding {
+    /// What there is to find out about a refusal that was not enforced, of a key that is counted so.
+    pub(super) fn of_refusal(counted: Counted) -> Option<Self> {
+        match counted {
+            Counted::Alone => None,
+            Counted::InOverflow => Some(Self::OverflowRefused),
+            Counted::OverShare => Some(Self::ShareRefused),
+        }
+    }
+
+    /// Where the key is counted that such a refusal is about; `None` of other findings.
+    #[must_use]
+    pub fn counted(self) -> Option<Counted> {
+        match self {
+            Self::OverflowRefused => Some(Counted::InOverflow),
+            Self::ShareRefused => Some(Counted::OverShare),
+            _ => None,
+        }
+    }
 }
 
 impl Judged {
@@ -172,11 +195,9 @@ impl Judged {
                     limit: mark.limit,
                     finding: Finding::Marked,
                 });
-                if mark.counted == Counted::InOverflow {
-                    beside.notes.push(Note {
-                        limit: mark.limit,
-                        finding: Finding::OverflowRefused,
-                    });
+                if let Some(finding) = Finding::of_refusal(mark.counted) {
+                    let limit = mark.limit;
+                    beside.notes.push(Note { limit, finding });
                 }
                 beside.marks.push(mark);
             }

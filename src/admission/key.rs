@@ -84,6 +84,11 @@ impl KeySeed {
         Self(seed)
     }
 
+    /// The secret.
+    pub(super) fn secret(&self) -> &Seed {
+        &self.0
+    }
+
     /// What stands for these bytes where only the holder of the secret can tell which they are.
     pub(crate) fn tag<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
         self.hash_parts(parts.into_iter()).bits()

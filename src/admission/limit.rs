@@ -5,10 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
 
+use super::Keyed;
 use super::gap::Gaps;
 use super::key::{KeySeed, RequestFacts, Substitute};
 use super::overrides::{ActiveTier, Found, Overrides};
+use super::payer;
+use super::share_news::ShareNews;
 use super::terms::Terms;
+use crate::client::PrefixBits;
 use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
 };
@@ -70,6 +74,10 @@ pub struct ActiveLimit {
     /// Requests in flight; `None` where any number may be.
     pub permits: Option<Permits>,
     overflow_announced: AtomicBool,
+    /// The networks of those who pay for the slots of keys; `None` where nobody can invent one.
+    payers: Option<PrefixBits>,
+    /// The clients that take more slots than they may.
+    pub share_news: Arc<ShareNews>,
 }
 
 impl ActiveLimit {
@@ -97,16 +105,27 @@ impl ActiveLimit {
         let (own, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
         // Counters are made for the largest tier, so the limit's own policy always fits them.
         let own = own.judged_by(rules.policy.clone()).unwrap_or(own);
+        let payers = payer::payers(&rules.key);
+        let sharing = |limit: Limit| match payers {
+            Some(_) => limit.sharing(seed.secret()),
+            None => limit,
+        };
+        let own = sharing(own);
         let abroad = rules.shared.and_then(|said| Some((said, store?)));
         let limit = match abroad {
             None => own.clone(),
-            Some((_, store)) => {
+            Some((said, store)) => {
                 let before = kept.filter(|before| before.remembers(store));
                 let view = match before {
                     Some(before) => before.limit.edited(stored, rules.capacity, now),
                     None => Limit::new(stored, rules.capacity),
                 };
-                view.judged_by(rules.policy.clone()).unwrap_or(view)
+                let view = view.judged_by(rules.policy.clone()).unwrap_or(view);
+                match said.mode {
+                    // The view only remembers; the store decides.
+                    SharedMode::Strict => view,
+                    SharedMode::Synced => sharing(view),
+                }
             }
         };
         let belief = belief(rules);
@@ -161,16 +180,18 @@ impl ActiveLimit {
             enforce: rules.enforce,
             shadow_rates: rules.shadow_rates.as_ref().map(|policy| {
                 let before = kept.and_then(|before| before.shadow_rates.as_ref());
-                match before {
+                sharing(match before {
                     Some(before) => before.edited(policy.clone(), rules.capacity, now),
                     None => Limit::new(policy.clone(), rules.capacity),
-                }
+                })
             }),
             bans,
             permits,
             overflow_announced: AtomicBool::new(
                 kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
             ),
+            payers,
+            share_news: kept.map_or_else(Arc::default, |before| Arc::clone(&before.share_news)),
         }
     }
 
@@ -210,12 +231,15 @@ impl ActiveLimit {
         self.store().is_some_and(|before| store.follows(before))
     }
 
-    /// What a request with this key asks of it.
-    pub(super) fn ask(&self, key: KeyHash) -> Ask<'_> {
+    /// What a request with this key asks of it, that of a client or a substitute.
+    pub(super) fn ask(&self, keyed: &Keyed, facts: &RequestFacts<'_>) -> Ask<'_> {
+        // A substitute is no invention: there is one for a client, or for all.
+        let payers = self.payers.filter(|_| keyed.by.is_none());
         Ask {
             limit: &self.limit,
-            key,
+            key: keyed.key,
             cost: self.cost,
+            payer: payers.map(|bits| payer::payer(facts.client, bits)),
         }
     }
 

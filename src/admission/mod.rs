@@ -22,9 +22,11 @@ mod limit;
 mod multipart;
 mod normal;
 mod overrides;
+mod payer;
 mod pending;
 mod route;
 mod seat;
+mod share_news;
 mod strict;
 mod terms;
 #[cfg(test)]
@@ -52,6 +54,7 @@ pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::Found;
 pub use pending::Admitted;
 pub use route::RouteLimits;
+pub use share_news::OverShare;
 pub use terms::{Answer, AnsweredBy, Terms};
 pub use weighed::Plan;
 
@@ -241,7 +244,7 @@ fn ask<'a>(
     gaps: &mut Gaps,
 ) -> Option<Ask<'a>> {
     let keyed = keyed(index, active, facts, seed, gaps)?;
-    Some(active.ask(keyed.key))
+    Some(active.ask(&keyed, facts))
 }
 
 /// A request's key, and what it was made of where the request lacks a part.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{
-    Ask, Counted, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict,
-};
+use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict};
 
 use super::barrier::Facing;
 use super::judged::{Finding, Mark, Note};
@@ -40,15 +38,18 @@ impl<'a> Seat<'a> {
 
     /// With the rates of this tier; or why the limit is not asked.
     pub(super) fn in_tier(self, found: Option<Found<'_>>) -> Result<Self, Note> {
-        let Some(Found { index, .. }) = found else {
+        let Some(Found { index, name }) = found else {
             return Ok(self);
         };
+        // A key that the operator has written in a row is nobody's invention.
+        let payer = self.ask.payer.filter(|_| name.is_some());
         let overrides = self.active.overrides.as_ref();
         match overrides.and_then(|overrides| overrides.tier(index)) {
             None => Ok(self),
             Some(ActiveTier::Rates(rates)) => Ok(Self {
                 ask: Ask {
                     limit: &rates.0,
+                    payer,
                     ..self.ask
                 },
                 tier: Some(index),
@@ -91,6 +92,7 @@ impl<'a> Seat<'a> {
             key: self.ask.key,
             name: self.abroad,
             cost: self.ask.cost,
+            payer: self.ask.payer,
         })
     }
 
@@ -99,8 +101,15 @@ impl<'a> Seat<'a> {
         if let Some(ask) = self.synced() {
             return ask.look(now);
         }
-        let Ask { limit, key, cost } = self.ask;
-        limit.peek(key, cost, self.active.moment(now))
+        let verdict = sluicegate_limiter::peek(&[self.ask], self.active.moment(now));
+        let decision = verdict.decisions().first().cloned();
+        // There is one for each ask.
+        decision.unwrap_or_else(|| {
+            let Ask {
+                limit, key, cost, ..
+            } = self.ask;
+            limit.peek(key, cost, self.active.moment(now))
+        })
     }
 
     /// That the limit has no room, if nobody else need be asked about it.
@@ -206,8 +215,9 @@ impl<'a> Seat<'a> {
         let decisions = verdict.iter().flat_map(|verdict| verdict.decisions());
         notes.extend(
             decisions
-                .filter(|decision| !admits && decision.counted() == Counted::InOverflow)
-                .map(|_| self.found(Finding::OverflowRefused)),
+                .filter(|_| !admits)
+                .filter_map(|decision| Finding::of_refusal(decision.counted()))
+                .map(|finding| self.found(finding)),
         );
         notes
     }

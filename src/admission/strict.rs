@@ -194,6 +194,7 @@ fn asks<'s>(seats: &'s [Seat<'_>], names: &'s Names) -> ArrayVec<StrictAsk<'s>, 
             key: seat.ask.key,
             name: name.as_ref(),
             cost: seat.ask.cost,
+            payer: seat.ask.payer,
         })
     };
     strict(seats).zip(names).filter_map(ask).collect()
@@ -236,7 +237,15 @@ mod tests {
         let (key, cost, now) = (KeyHash::from_bits(7), Cost::ONE, clock::now());
         let hold = || {
             let limit = &limit;
-            let (_, reservation) = sluicegate_limiter::reserve(&[Ask { limit, key, cost }], now);
+            let (_, reservation) = sluicegate_limiter::reserve(
+                &[Ask {
+                    limit,
+                    key,
+                    cost,
+                    payer: None,
+                }],
+                now,
+            );
             let synced = SyncCharge::default();
             Held(reservation.map(|local| TakenHere { local, synced }))
         };

@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
                 let seat = Seat {
                     limit,
                     active,
-                    ask: active.ask(keyed.key),
+                    ask: active.ask(&keyed, facts),
                     tier: None,
                     abroad: active.key_abroad(facts, keyed.by),
                 };

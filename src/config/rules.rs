@@ -299,8 +299,16 @@ impl LimitRules {
             shadow.map(|policy| Limit::bytes_for(policy, self.capacity)),
             self.ban.map(|_| Bans::bytes_for(self.capacity)),
             self.concurrency.map(|_| Permits::bytes_for(self.capacity)),
+            self.key.can_be_invented().then(|| self.bytes_of_shares()),
         ];
         tables.into_iter().flatten().fold(0, u64::saturating_add)
+    }
+
+    /// What the accounts of those who pay for slots take: each table of counters has its own.
+    fn bytes_of_shares(&self) -> u64 {
+        let tables = [true, self.shared.is_some(), self.shadow_rates.is_some()];
+        let tables = tables.into_iter().map(u64::from);
+        tables.sum::<u64>() * Limit::SHARES_BYTES
     }
 }
 

@@ -4,7 +4,7 @@
 //! a line in [`LimitExplained::of`]; the clauses that are not about the rates stand in `action`, `tier` and `penalty`.
 
 use serde::Serialize;
-use sluicegate_limiter::{Algorithm, Alignment, Policy, Rate, Refill};
+use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
 
 use super::text::{bytes, count, listed, rates, span};
 use super::{action, penalty, shared, tier};
@@ -259,9 +259,21 @@ fn when_full(limit: &LimitRules, held: u64) -> String {
     format!(
         "A key holds its place for up to {} after its last request. Up to {} new keys a second fit; for R a second set capacity to \
          at least R × {}. Beyond that, newcomers are counted together: nobody passes uncounted, some may be refused for others, \
-         and metric, log and /status say so.",
+         and metric, log and /status say so.{}",
         span(held),
         count(keys / held.max(1)),
-        count(held.max(1))
+        count(held.max(1)),
+        when_invented(limit)
+    )
+}
+
+/// What a client meets that sends ever new keys.
+fn when_invented(limit: &LimitRules) -> String {
+    if !limit.key.can_be_invented() {
+        return String::new();
+    }
+    format!(
+        " Clients choose their keys: one that has taken {} of them gets further ones only where room is left for others.",
+        count(Limit::share_of(limit.capacity))
     )
 }

@@ -120,13 +120,14 @@ impl Gateway {
         context: &mut Context,
     ) -> Step {
         context.decision = clock::since(context.decided_at);
+        let (client, _) = context.client_or_unspecified();
         match admission {
             Admission::Admitted(admitted, judged) => {
                 context.admitted = Some(admitted);
                 context.judged = judged.map(Box::new);
                 if let Some(judged) = &context.judged {
                     context.delay = judged.verdict.delay();
-                    self.0.notice_overflow(&route.limits, judged);
+                    self.0.notice_overflow(&route.limits, judged, client);
                 }
                 match route.action {
                     ActiveAction::Forward(_)
@@ -140,7 +141,7 @@ impl Gateway {
             }
             Admission::Refused(refused) => {
                 if let Some(judged) = refused.judged() {
-                    self.0.notice_overflow(&route.limits, judged);
+                    self.0.notice_overflow(&route.limits, judged, client);
                 }
                 let refusal = route.refusal(&refused, &head.headers, context.request_id);
                 (context.judged, context.barred) = match refused {

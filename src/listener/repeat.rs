@@ -158,7 +158,7 @@ impl Repeats {
             key_values(limit, facts, snapshot.rules.log.keys)
         });
         if let Some(judged) = judged {
-            live.notice_overflow(located.limits(), judged);
+            live.notice_overflow(located.limits(), judged, located.client.address);
         }
         if review.is_untrusted_forwarding {
             live.recorder.metrics.untrusted_forwarding.count(self.peer);

@@ -32,6 +32,7 @@ fn record(recorder: &Recorder, route: &RouteMetrics, requests: usize) {
                 limit: &limit,
                 key,
                 cost: Cost::ONE,
+                payer: None,
             }],
             super::super::line::tests::NOW,
         );

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluicegate_limiter::Verdict;
+use sluicegate_limiter::{Counted, Verdict};
 
 use crate::admission::{Bar, Barred, Finding};
 use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
@@ -193,7 +193,16 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
-    overflowed(into, outcome);
+    counted(
+        into,
+        b",\"overflow\":[\"",
+        outcome.counted(Counted::InOverflow),
+    );
+    counted(
+        into,
+        b",\"over_share\":[\"",
+        outcome.counted(Counted::OverShare),
+    );
     tiers(into, outcome);
     notes(into, outcome);
 }
@@ -213,10 +222,10 @@ fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// The limits that counted the request together with other new keys.
-fn overflowed(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    let mut before: &[u8] = b",\"overflow\":[\"";
-    for limit in outcome.overflowed() {
+/// The names of limits, under a name that ends in a bracket and a quotation mark; nothing where there are none.
+fn counted<'o>(into: &mut Vec<u8>, name: &'o [u8], limits: impl Iterator<Item = &'o str>) {
+    let mut before = name;
+    for limit in limits {
         text(into, before, limit.as_bytes());
         before = b",\"";
     }

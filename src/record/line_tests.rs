@@ -133,6 +133,7 @@ pub(crate) fn verdict_of(requests: usize) -> (RouteMetrics, Verdict) {
             limit: &limit,
             key,
             cost: Cost::ONE,
+            payer: None,
         }]
     };
     for _ in 1..requests {
@@ -464,6 +465,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
             note(1, Finding::ShadowRatesRefused),
             note(1, Finding::ShadowRatesAdmitted),
             note(0, Finding::OverflowRefused),
+            note(1, Finding::ShareRefused),
         ],
         marks: Vec::new(),
     };
@@ -492,5 +494,6 @@ fn notes_are_written_with_the_names_of_their_limits() {
     assert_eq!(line["marked"], json!(["a"]));
     assert_eq!(line["shadow_rates_refused"], json!(["b"]));
     assert_eq!(line["overflow"], json!(["a"]));
+    assert_eq!(line["over_share"], json!(["b"]));
     assert!(line["shadow_refused"].is_null());
 }

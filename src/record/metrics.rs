@@ -393,7 +393,7 @@ impl LimitCells {
     fn note(&self, finding: Finding) {
         let (cell, units) = match finding {
             // The table of the limit counts it.
-            Finding::OverflowRefused => return,
+            Finding::OverflowRefused | Finding::ShareRefused => return,
             Finding::Released => (&self.released, 1),
             Finding::Cost(units) => (&self.told_cost, units.into()),
             Finding::CostMalformed => (&self.cost_malformed, 1),

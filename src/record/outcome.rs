@@ -162,17 +162,17 @@ impl Outcome<'_> {
         })
     }
 
-    /// The names of the limits that counted the request together with other new keys.
-    pub(super) fn overflowed(&self) -> impl Iterator<Item = &str> {
+    /// The names of the limits that counted the request together with other new keys, or not at all since its client has taken its share.
+    pub(super) fn counted(&self, so: Counted) -> impl Iterator<Item = &str> {
         let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
-        let shared = (0..).zip(decisions).filter_map(|(ask, decision)| {
+        let shared = (0..).zip(decisions).filter_map(move |(ask, decision)| {
             let limit = self.limit_of(ask)?;
             let name = self.route?.limits().get(limit)?;
-            (decision.counted() == Counted::InOverflow).then_some(&**name)
+            (decision.counted() == so).then_some(&**name)
         });
         let noted = self
             .notes()
-            .filter_map(|(_, name, what)| (what == Finding::OverflowRefused).then_some(name));
+            .filter_map(move |(_, name, what)| (what.counted() == Some(so)).then_some(name));
         shared.chain(noted)
     }
 

@@ -287,6 +287,7 @@ pub(super) mod tests {
                 limit,
                 key,
                 cost: Cost::ONE,
+                payer: None,
             })
             .collect();
         let decide = || sluicegate_limiter::decide(&asks, Timestamp::from_secs(1_000_000_004));

@@ -169,6 +169,7 @@ mod tests {
             limit,
             key: KeyHash::from_bits(7),
             cost: Cost::ONE,
+            payer: None,
         };
         decide(&[ask], NOW).outcome() == Outcome::Admitted
     }

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Counted, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Outcome, Period,
-    Policy, Rate, Rates, Reservation, Seed, Timestamp, decide, spend,
+    Ask, Capacity, Cost, Counted, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Outcome, Payer,
+    Period, Policy, Rate, Rates, Reservation, Seed, Timestamp, decide, spend,
 };
 
 use super::fallback;
@@ -62,6 +62,8 @@ pub struct StrictAsk<'a> {
     pub name: Option<&'a KeyName>,
     /// How much.
     pub cost: Cost,
+    /// Who pays for a slot if the key has none, where this node decides; `None` where nobody can invent one.
+    pub payer: Option<Payer>,
 }
 
 /// Who decided.
@@ -185,7 +187,17 @@ impl Shared {
     pub fn is_final(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
             let (limit, cost) = (looks, Cost::ONE);
-            decide(&[Ask { limit, key, cost }], now).outcome() == Outcome::Admitted
+            decide(
+                &[Ask {
+                    limit,
+                    key,
+                    cost,
+                    payer: None,
+                }],
+                now,
+            )
+            .outcome()
+                == Outcome::Admitted
         };
         is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
@@ -236,6 +248,7 @@ impl StrictAsk<'_> {
             limit,
             key: self.key,
             cost: self.cost,
+            payer: self.payer,
         }
     }
 

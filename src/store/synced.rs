@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, Due, Judgement, KeyHash, Limit, MAX_ASKS, RemoteState, Reservation,
+    Ask, Cost, Decision, Due, Judgement, KeyHash, Limit, MAX_ASKS, Payer, RemoteState, Reservation,
     Timestamp, Told, reserve, spend,
 };
 
@@ -47,6 +47,8 @@ pub struct SyncAsk<'a> {
     pub name: Option<KeyHash>,
     /// How much.
     pub cost: Cost,
+    /// Who pays for a slot if the key has none; `None` where nobody can invent one.
+    pub payer: Option<Payer>,
 }
 
 /// What such limits said together.
@@ -145,6 +147,7 @@ impl Synced {
             key: ask.key,
             name: None,
             cost: ask.cost,
+            payer: ask.payer,
         };
         let is_up = self.store.is_up();
         if !is_up && self.store.has_slots() {
@@ -223,6 +226,7 @@ impl<'a> SyncAsk<'a> {
             limit,
             key: self.key,
             cost: self.cost,
+            payer: self.payer,
         }
     }
 }
@@ -255,6 +259,7 @@ impl Judge<'_> {
             view,
             name,
             cost,
+            ..
         } = self.ask;
         let seen = synced.store.owed().adoptions(key);
         let own_by = |limit: &Limit| taken(&self.ask.of(limit), at.here);

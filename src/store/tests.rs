@@ -55,6 +55,7 @@ impl Bench {
             key: KEY,
             name: Some(&self.name),
             cost: Cost::ONE,
+            payer: None,
         }
     }
 

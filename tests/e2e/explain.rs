@@ -101,8 +101,9 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
     for sentence in [
         "limit otp\n  Allows each value of client.ip/32,/64, path 5 in 10s and 20 in 1h, charged together or not at all.",
         "Never more than 5 in 10s aligned to the clock; who times requests to the edges of two can get 10 in some other 10s.",
-        "It takes 11.3 MB from the start, for 262,144 keys.",
+        "It takes 11.4 MB from the start, for 262,144 keys.",
         "Up to 36 new keys a second fit; for R a second set capacity to at least R × 7,200.",
+        "Clients choose their keys: one that has taken 1,024 of them gets further ones only where room is left for others.\n  The route",
         "The route \"send\" asks it.",
         "limit all\n  Allows all requests together 100 in 1m, charged together or not at all. Judged by a bucket of tokens",
         "At most 10 at once, and 110 in any 1m: the burst and what comes back.",

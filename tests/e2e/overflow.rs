@@ -117,3 +117,147 @@ async fn a_refusal_by_a_shared_counter_bans_nobody() {
     assert_eq!(again.count(429), 1);
     assert_eq!(bans().await, 1.0);
 }
+
+/// New keys that one address invents: many times what the table below holds.
+const INVENTED: u64 = 12_000;
+/// The address that invents them; others are newcomers.
+const INVENTOR: &str = "127.0.0.1";
+
+/// A GET with a key of its own.
+fn invented(n: u64, buffer: &mut Vec<u8>) {
+    write!(
+        buffer,
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-Key: invented-{n}\r\n\r\n"
+    )
+    .unwrap();
+}
+
+/// Two requests an hour for each value of a header, in a table of some 1,700 slots, and these lines more.
+fn keyed(lines: &str, head: &str) -> String {
+    format!(
+        "{head}\n\
+         [limit.each]\nkey = \"header.x-key\"\non_missing = \"refuse\"\nrates = [\"2 per 1h\"]\ncapacity = 1000\n{lines}\n\
+         [limit.wide]\nkey = \"global\"\nrates = [\"1000000 per 1h\"]\n\
+         [limit.each-host]\nkey = [\"header.x-key\", \"host\"]\non_missing = \"refuse\"\nrates = [\"900 per 1h\", \"9000 per 1d\"]\n\
+         capacity = 20000\n\
+         [[route]]\npath = \"/\"\nlimits = [LIMITS]\norigin = \"app\"\n"
+    )
+}
+
+/// What the status says of the limit that each of these tests is about.
+async fn each(gateway: &Gateway) -> serde_json::Value {
+    let status = gateway.status().await;
+    let limits = status["limits"].as_array().unwrap();
+    let each = limits.iter().find(|limit| limit["name"] == "each");
+    each.unwrap().clone()
+}
+
+/// Requests with made-up keys from one address; then newcomers from others are served, and metric, status and logs tell of the one.
+async fn assert_room(name: &str, rules: &str) {
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin, rules).await;
+    let report = Flood::of(INVENTED, invented).run(gateway.address()).await;
+    assert_eq!(report.broken(), 0, "{name}");
+    let count = async |metric: &str| {
+        let metrics = gateway.metrics().await;
+        let metric = format!("sluicegate_limit_{metric}_total");
+        metrics.sum(&metric, &[("limit", "each")]) as usize
+    };
+    let soft = async || count("shadow_refused").await + count("marked").await;
+    let refused = report.count(429) + soft().await;
+    assert!(refused > 10_000, "{name}: {refused} of {INVENTED}");
+    assert_eq!(count("share_refused").await, refused, "{name}");
+    assert_eq!(count("overflow_refused").await, 0, "{name}");
+
+    for last in 2..22 {
+        let mut newcomer = gateway.client_from(&format!("127.0.0.{last}")).await;
+        let key = format!("newcomer-{last}");
+        for _ in 0..2 {
+            let answer = newcomer.send(get("/").header("x-key", &key)).await;
+            assert_eq!(answer.status, 200, "{name}: {key}");
+        }
+        let before = soft().await;
+        let answer = newcomer.send(get("/").header("x-key", &key)).await;
+        let is_refused = answer.status == 429 || soft().await > before;
+        assert!(is_refused, "{name}: {key} has used its limit");
+    }
+    assert_eq!(count("share_refused").await, refused, "{name}");
+
+    let status = each(&gateway).await;
+    let share = &status["share"];
+    assert_eq!(
+        (&share["slots"], &share["refused"]),
+        (&16.into(), &refused.into()),
+        "{name}"
+    );
+    assert_eq!(share["client"], INVENTOR, "{name}");
+    let told = format!("limit each: client {INVENTOR} has taken more than its share of 16 slots");
+    assert_eq!(gateway.stderr().matches(&told).count(), 1, "{name}");
+    let logged = eventually("the log has every request", async || {
+        let lines = read_log(&gateway.access_log_path());
+        (lines.len() as u64 >= INVENTED + 60).then_some(lines)
+    })
+    .await;
+    let named = logged
+        .iter()
+        .filter(|line| line["over_share"] == serde_json::json!(["each"]));
+    assert_eq!(named.count(), refused, "{name}");
+}
+
+#[tokio::test]
+async fn keys_that_one_address_invents_lock_nobody_else_out() {
+    // Goal: a flood of made-up keys costs only its sender. Method: under every algorithm and action, alone and beside other limits, with
+    // costs that are settled later, with tiers, in shadow and with marks.
+    let tier = "tier = \"header.x-plan\"\n[limit.each.tiers]\npro = \"5 per 1h\"";
+    for (name, lines, limits) in [
+        ("alone", "", "\"each\""),
+        ("three limits", "", "\"wide\", \"each\", \"each-host\""),
+        ("exact", "algorithm = \"exact\"", "\"wide\", \"each\""),
+        ("token bucket", "algorithm = \"token-bucket\"", "\"each\""),
+        (
+            "settled",
+            "count_if = \"response.status in [200..=499]\"",
+            "\"each\"",
+        ),
+        ("tiers", tier, "\"each\""),
+        ("shadow", "action = \"shadow\"", "\"each\""),
+        ("mark", "action = \"mark\"", "\"each\""),
+    ] {
+        let hops = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]";
+        let rules = keyed(lines, hops).replace("LIMITS", limits);
+        assert_room(name, &rules).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_that_one_address_invents_lock_nobody_out_of_a_replicated_limit() {
+    // Goal: as above where counts are exchanged through a store. Method: the same with a Redis.
+    let redis = Redis::start().await;
+    let store = format!(
+        "[store]\nurl = \"{}\"\nrequired_for_ready = true\ntimeout = \"5s\"",
+        redis.url()
+    );
+    let rules = keyed("store = \"shared\"", &store).replace("LIMITS", "\"each\"");
+    assert_room("replicated", &rules).await;
+}
+
+#[tokio::test]
+async fn a_limit_by_address_has_no_shares() {
+    // Goal: nothing changes where keys cannot be invented. Method: the status of a limit by address, and of one by a header beside it.
+    let rules = keyed("", "").replace(
+        "header.x-key\"\non_missing = \"refuse\"\nrates = [\"2",
+        "client.ip\"\nrates = [\"2",
+    );
+    let origin = Origin::echo();
+    let gateway =
+        Gateway::before(&origin, &rules.replace("LIMITS", "\"each\", \"each-host\"")).await;
+    assert!(each(&gateway).await["share"].is_null());
+    let status = gateway.status().await;
+    let limits = status["limits"].as_array().unwrap();
+    let by_header = limits
+        .iter()
+        .find(|limit| limit["name"] == "each-host")
+        .unwrap();
+    assert_eq!(by_header["share"]["slots"], 78);
+    assert!(by_header["share"]["client"].is_null());
+}

@@ -130,5 +130,10 @@ impl Judge {
 pub(crate) fn ask(limit: &Limit, client: u32, cost: Cost) -> Ask<'_> {
     let mut hasher = Seed::from_bytes([5; 16]).hasher();
     let key = hasher.part(&client.to_le_bytes()).finish();
-    Ask { limit, key, cost }
+    Ask {
+        limit,
+        key,
+        cost,
+        payer: None,
+    }
 }

@@ -199,6 +199,7 @@ fn ask(sides: &mut [Side; 2], wanted: &[(usize, u64, Cost)], now: Timestamp) {
             limit: &sides[*side].limit,
             key: hash(*key),
             cost: *cost,
+            payer: None,
         })
         .collect();
     let verdict = decide(&asks, now);

@@ -142,6 +142,11 @@ impl Judge {
         self.rate().period()
     }
 
+    /// The word of a key that has just used all that it may use at once.
+    pub(crate) fn used_up(&self) -> Word {
+        self.set(Word::UNUSED, Cost::new(self.remaining(Word::UNUSED)))
+    }
+
     /// Whether `cost` fits now.
     #[inline(always)]
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {

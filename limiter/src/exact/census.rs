@@ -1,6 +1,7 @@
 //! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
 
 use crate::cost::Cost;
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::table::{Ages, Occupancy, Tallies};
@@ -65,8 +66,8 @@ impl LogTable {
     }
 
     /// Counts a refusal by a log that new keys share.
-    pub(crate) fn count_refusal(&self) {
-        self.counts.refused_in_overflow();
+    pub(crate) fn count_refusal(&self, counted: Counted) {
+        self.counts.refused(counted);
     }
 
     /// How long ago the keys that owe were charged; of a large table a sample is looked at.

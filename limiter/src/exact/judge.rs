@@ -112,6 +112,22 @@ impl Answer {
         }
     }
 
+    /// The refusal of a new key whose payer has taken its share: when others make room is not known, so each rate stands as if all of it
+    /// had just been used.
+    pub(super) fn over_share(rates: &Rates) -> Self {
+        let standing = |rate: &Rate| {
+            let period = Duration::from_secs(rate.period().as_secs().into());
+            let standing = Standing {
+                rate: *rate,
+                remaining: 0,
+                next_free: period,
+                reset: period,
+            };
+            (standing, true)
+        };
+        Self::of(rates.iter().map(standing)).with_counted(Counted::OverShare)
+    }
+
     /// How every rate stands, after the charge where one was made.
     #[must_use]
     pub fn standings(&self) -> Standings {

@@ -74,6 +74,7 @@ use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::Rates;
+use crate::share::Account;
 use crate::sync::{Ordering, Patience};
 use crate::table::Tallies;
 use crate::table::census::Counts;
@@ -88,7 +89,7 @@ pub use judge::Answer;
 use judge::{Asked, Moment};
 use layout::{Memory, Shape};
 use log::Log;
-use newcomer::Heritage;
+use newcomer::{Heritage, Newcomer};
 pub use release::{Receipt, Reset};
 pub(crate) use told::Used;
 
@@ -188,6 +189,18 @@ impl LogTable {
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Answer {
+        self.peek_for(key, rates, cost, now, None)
+    }
+
+    /// As [`peek`](Self::peek), of a request that this account pays for.
+    pub(crate) fn peek_for(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        cost: Cost,
+        now: Timestamp,
+        account: Option<Account<'_>>,
+    ) -> Answer {
         let (tag, moment) = (Tag::of(key), Moment::new(now));
         let homes = self.memory.homes(tag);
         let mut patience = self.patience;
@@ -215,6 +228,9 @@ impl LogTable {
                     None if answer.refusing().is_some() && empty_admits() => {
                         answer.with_counted(Counted::InOverflow)
                     }
+                    None if self.is_short(tag, homes, rates, moment, account) => {
+                        Answer::over_share(rates)
+                    }
                     None => answer.with_counted(self.prospect(tag, homes, rates, moment)),
                 };
             }
@@ -224,8 +240,20 @@ impl LogTable {
     /// Takes `cost` from all rates of `key`, or from none.
     #[must_use]
     pub fn charge(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Charged {
+        self.charge_paid(key, rates, cost, now, None)
+    }
+
+    /// As [`charge`](Self::charge); `account` pays for a slot.
+    pub(crate) fn charge_paid(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        cost: Cost,
+        now: Timestamp,
+        account: Option<Account<'_>>,
+    ) -> Charged {
         let change = Change::Charge(cost);
-        match self.change(key, rates, &change, Heritage::Overflow, now) {
+        match self.change_paid(key, rates, &change, (Heritage::Overflow, account), now) {
             Applied::Refused(answer) => Charged::Refused(answer),
             Applied::Made { answer, at } => {
                 let receipt = Receipt::new(key, at, cost, answer.counted());
@@ -253,13 +281,25 @@ impl LogTable {
         }
     }
 
-    /// Makes a change to what `key` used, unless it is refused.
+    /// Makes a change to what `key` used, unless it is refused; nobody pays for a slot.
     fn change(
         &self,
         key: KeyHash,
         rates: &Rates,
         change: &Change<'_>,
         heritage: Heritage,
+        now: Timestamp,
+    ) -> Applied {
+        self.change_paid(key, rates, change, (heritage, None), now)
+    }
+
+    /// Makes a change to what `key` used, unless it is refused; a newcomer brings this along, and the account pays for its slot.
+    fn change_paid(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        change: &Change<'_>,
+        (heritage, account): (Heritage, Option<Account<'_>>),
         now: Timestamp,
     ) -> Applied {
         let (tag, moment) = (Tag::of(key), Moment::new(now));
@@ -270,7 +310,15 @@ impl LogTable {
                 Some(slot) => {
                     self.change_log(self.memory.slot(slot), Some(tag), rates, change, moment)
                 }
-                None => self.change_newcomer(tag, homes, rates, change, heritage, moment),
+                None => self.change_newcomer(Newcomer {
+                    tag,
+                    homes,
+                    rates,
+                    change,
+                    heritage,
+                    moment,
+                    account,
+                }),
             };
             if let Some(applied) = applied {
                 return applied;

@@ -55,7 +55,7 @@ impl LogTable {
     ) -> Counted {
         match from {
             // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
-            Counted::Alone => {
+            Counted::Alone | Counted::OverShare => {
                 let change = Change::Force(cost);
                 match self.change(key, rates, &change, Heritage::Overflow, now) {
                     Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),

@@ -4,12 +4,13 @@ use arrayvec::ArrayVec;
 
 use crate::decision::Counted;
 use crate::rate::Rates;
+use crate::share::{Account, RESERVED};
 use crate::sync::{Ordering, fence};
 use crate::table::tag::Tag;
 
 use super::change::{Applied, Change};
 use super::control::Control;
-use super::judge::{Moment, longest};
+use super::judge::{Answer, Moment, longest};
 use super::layout::{Memory, SLOTS};
 use super::log::{Log, Raced, Tenure};
 use super::{LogTable, wait};
@@ -30,13 +31,15 @@ struct Vacancy {
 }
 
 /// A key that wants a slot, and what for.
-struct Newcomer<'c> {
-    tag: Tag,
-    homes: [usize; 2],
-    rates: &'c Rates,
-    change: &'c Change<'c>,
-    heritage: Heritage,
-    moment: Moment,
+pub(super) struct Newcomer<'c> {
+    pub(super) tag: Tag,
+    pub(super) homes: [usize; 2],
+    pub(super) rates: &'c Rates,
+    pub(super) change: &'c Change<'c>,
+    pub(super) heritage: Heritage,
+    pub(super) moment: Moment,
+    /// Who pays for the slot, or for its part in an overflow log.
+    pub(super) account: Option<Account<'c>>,
 }
 
 /// Why a slot was not claimed; the slot is in nobody's hands, or in another's.
@@ -51,6 +54,11 @@ impl From<Raced> for Failed {
     fn from(_: Raced) -> Self {
         Self::Taken
     }
+}
+
+/// Whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
+fn is_roomy(vacancies: &[Vacancy]) -> bool {
+    vacancies.len() > RESERVED
 }
 
 impl LogTable {
@@ -70,24 +78,29 @@ impl LogTable {
         }
     }
 
-    /// Makes a change to a key that was not found; `None` when it has a slot after all.
-    pub(super) fn change_newcomer(
+    /// Whether a key without a slot gets none since its payer has taken its share.
+    pub(super) fn is_short(
         &self,
         tag: Tag,
         homes: [usize; 2],
         rates: &Rates,
-        change: &Change<'_>,
-        heritage: Heritage,
         moment: Moment,
-    ) -> Option<Applied> {
-        let newcomer = Newcomer {
+        account: Option<Account<'_>>,
+    ) -> bool {
+        let is_roomy = |home: &usize| is_roomy(&self.vacancies(*home, tag, rates, moment));
+        account.is_some_and(|account| account.is_over()) && !homes.iter().any(is_roomy)
+    }
+
+    /// Makes a change to a key that was not found; `None` when it has a slot after all.
+    pub(super) fn change_newcomer(&self, newcomer: Newcomer<'_>) -> Option<Applied> {
+        let Newcomer {
             tag,
             homes,
             rates,
-            change,
-            heritage,
             moment,
-        };
+            account,
+            ..
+        } = newcomer;
         if let Some(refused) = self.refuse(&newcomer) {
             return Some(refused);
         }
@@ -96,14 +109,28 @@ impl LogTable {
         if vacancies[1].len() > vacancies[0].len() {
             vacancies.swap(0, 1);
         }
-        for vacancy in vacancies.iter().flatten() {
+        let is_over = account.is_some_and(|account| account.is_over());
+        let open = vacancies.iter().filter(|home| !is_over || is_roomy(home));
+        for vacancy in open.flatten() {
             match self.claim(vacancy, &newcomer) {
-                Ok(applied) => return Some(applied),
+                Ok(applied) => {
+                    if let Some(account) = account {
+                        account.enter();
+                    }
+                    return Some(applied);
+                }
                 Err(Failed::Taken) => {}
                 Err(Failed::Outdated) => return None,
             }
         }
-        self.change_overflow(&newcomer)
+        if is_over {
+            return Some(Applied::Refused(Answer::over_share(rates)));
+        }
+        let applied = self.change_overflow(&newcomer)?;
+        if let (Applied::Made { .. }, Some(account)) = (&applied, account) {
+            account.enter();
+        }
+        Some(applied)
     }
 
     /// The refusal of a newcomer by what it would inherit: it needs no slot.
@@ -115,6 +142,7 @@ impl LogTable {
             change,
             heritage: Heritage::Overflow,
             moment,
+            ..
         } = *newcomer
         else {
             return None;
@@ -305,6 +333,7 @@ impl LogTable {
             change,
             heritage: Heritage::Overflow,
             moment,
+            account: None,
         };
         // As in `change`: another round means that another thread seated or unseated this key.
         loop {

@@ -96,7 +96,7 @@ impl LogTable {
                 None => 0,
             };
             let shared = match receipt.counted {
-                Counted::Alone => 0,
+                Counted::Alone | Counted::OverShare => 0,
                 Counted::InOverflow => {
                     let log = self.memory.overflow(homes[0]);
                     self.remove_from(log, None, at, units).unwrap_or(0)

@@ -64,11 +64,12 @@ impl Limit {
     pub(crate) fn used_in_words(&self, key: KeyHash, now: Timestamp) -> Option<u64> {
         with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            let state = table.peek(key, &judges);
+            let state = table.peek(key, &judges, None);
             let used = |(rate, judge): (usize, &Judge)| {
                 judge.used_units(match &state {
                     State::Own(words) => words[rate],
                     State::Shared(rows, _) => judge.lighter(rows[rate]),
+                    State::OverShare => Word::UNUSED,
                 })
             };
             judges.iter().enumerate().map(used).max()

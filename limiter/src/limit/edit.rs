@@ -27,6 +27,7 @@ use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
+use crate::share::Shares;
 use crate::sync::{Ordering, in_one_order};
 use crate::table::{Change, Charged, Tallies};
 use crate::time::Timestamp;
@@ -100,11 +101,12 @@ impl Limit {
                 };
             }
             let table = make(&policy, latest.tallies());
+            let shares = latest.counters.shares.get().map(Shares::anew);
             let next = Self {
                 meters: policy.meters(),
                 policy,
                 capacity,
-                counters: Arc::new(Counters::new(table)),
+                counters: Arc::new(Counters::new(table).with_shares(shares)),
             };
             let next = latest.counters.successor.get_or_init(|| next).clone();
             // SeqCst: see above; after the successor is set, so that who sees the flag finds it.
@@ -141,7 +143,7 @@ impl Limit {
         with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
             match counted {
-                Counted::Alone => match table.change(key, &judges, Change::Force(cost)) {
+                Counted::Alone | Counted::OverShare => match table.change(key, &judges, Change::Force(cost)) {
                     // Force is never refused.
                     Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
                 },
@@ -179,6 +181,7 @@ mod tests {
                     limit,
                     key: KeyHash::from_bits(7),
                     cost: Cost::ONE,
+                    payer: None,
                 };
                 decide(&[ask], now).outcome() == Outcome::Admitted
             };

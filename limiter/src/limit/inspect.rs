@@ -5,13 +5,28 @@
 //! of them this tells since when, [`Limit::tallies`] how many decisions it was, and [`Limit::occupancy`] in how many
 //! buckets.
 
+use crate::capacity::Capacity;
 use crate::decision::{Counted, Decision, Judgement};
+use crate::share;
 use crate::table::{Ages, Overflow};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, with_table};
 
 impl Limit {
+    /// The slots that one payer may take however crowded the table is; `None` where payers have [no shares](Self::sharing).
+    #[must_use]
+    pub fn share(&self) -> Option<u64> {
+        let shares = self.counters.shares.get();
+        shares.map(|_| share::share(self.capacity))
+    }
+
+    /// What the share of a payer is where payers have [shares](Self::sharing), in keys.
+    #[must_use]
+    pub fn share_of(capacity: Capacity) -> u64 {
+        share::share(capacity)
+    }
+
     /// Since when newcomers have been counted together, and until when at the latest that weighs on anybody; `None` when
     /// nobody is. Reads one word.
     #[must_use]
@@ -19,21 +34,22 @@ impl Limit {
         self.tallies().overflow.filter(|spell| now < spell.until)
     }
 
-    /// Adds a decision of this limit to [`Tallies::refused_in_overflow`](crate::Tallies) if it refuses by a counter that new keys share.
-    /// For each refusal that is enforced, whether it was peeked at or came from [`decide`](crate::decide) or [`reserve`](crate::reserve).
+    /// Adds a decision of this limit to the [`Tallies`](crate::Tallies) if it refuses by a counter that new keys share, or since the
+    /// payer has taken its share. For each refusal that is enforced, whether it was peeked at or came from [`decide`](crate::decide) or
+    /// [`reserve`](crate::reserve).
     pub fn count_refusal(&self, decision: &Decision) {
         let refuses = decision.outcome() != Judgement::Admitted;
-        if refuses && decision.counted() == Counted::InOverflow {
-            self.count_refusal_in_overflow();
+        if refuses {
+            self.count_refusal_as(decision.counted());
         }
     }
 
-    /// As [`count_refusal`](Self::count_refusal), for a decision that is known to refuse by a counter that new keys share.
-    pub fn count_refusal_in_overflow(&self) {
+    /// As [`count_refusal`](Self::count_refusal), for a decision that is known to refuse a key that is counted so.
+    pub fn count_refusal_as(&self, counted: Counted) {
         with_table!(
             &self.counters.table,
-            table => table.count_refusal(),
-            logs => logs.count_refusal(),
+            table => table.count_refusal(counted),
+            logs => logs.count_refusal(counted),
         );
     }
 

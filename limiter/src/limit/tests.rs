@@ -96,7 +96,12 @@ fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
     let later = now.saturating_add(Duration::from_millis(1_500));
     for number in 0..KEYS {
         let key = key(number);
-        let asks = [Ask { limit, key, cost }];
+        let asks = [Ask {
+            limit,
+            key,
+            cost,
+            payer: None,
+        }];
         let _ = peek(&asks, now).retry_after();
         for _ in 0..2 {
             let verdict = decide(&asks, now);

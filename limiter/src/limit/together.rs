@@ -9,6 +9,7 @@ use crate::decision::{Asked, Counted, Decision, Finding, Refusing};
 use crate::exact::{self, Answer, LogTable};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
+use crate::share::Payer;
 use crate::table::{Charged, Seat, Seen, Table};
 use crate::time::Timestamp;
 
@@ -63,15 +64,21 @@ impl Glance {
 
 impl Limit {
     /// Looks at what `key` would be told if it asked for `cost` now. Writes nothing.
-    pub(crate) fn look(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Glance {
+    pub(crate) fn look(
+        &self,
+        payer: Option<Payer>,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Glance {
         with_table!(&self.counters.table, table => {
             // As in `charge`: what most limits use is compiled for itself.
             let seen = match self.meters[0].sliding() {
                 Some(first) => table.see(key, &self.sliding_judges(first, now), cost),
                 None => table.see(key, &self.judges(now), cost),
             };
-            seen.map_or_else(|| self.look_further(table, key, cost, now), |seen| Glance::of(&seen, cost))
-        }, logs => Glance::Log(logs.peek(key, self.rates(), cost, now)))
+            seen.map_or_else(|| self.look_further(table, (payer, key), cost, now), |seen| Glance::of(&seen, cost))
+        }, logs => Glance::Log(logs.peek_for(key, self.rates(), cost, now, self.account(payer, now))))
     }
 
     /// Looks at a key that has no slot, or none for sure.
@@ -79,12 +86,13 @@ impl Limit {
     fn look_further<const K: usize>(
         &self,
         table: &Table<K>,
-        key: KeyHash,
+        (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
     ) -> Glance {
         let judges = self.judges(now);
-        Glance::Words(refused(&table.peek(key, &judges), &judges, cost), None)
+        let state = table.peek(key, &judges, self.account(payer, now));
+        Glance::Words(refused(&state, &judges, cost), None)
     }
 
     /// What a look at a key says.
@@ -132,13 +140,14 @@ impl Limit {
     #[inline(never)]
     pub(crate) fn reserve(
         &self,
+        payer: Option<Payer>,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
     ) -> (Decision, Option<Receipt>) {
         let (finding, receipt) = with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            match table.charge(key, &judges, cost) {
+            match table.charge(key, &judges, cost, self.account(payer, now)) {
                 Charged::Refused(state) => (refused(&state, &judges, cost), None),
                 Charged::Admitted(state, seat) => {
                     self.counters.forward(key, seat.counted(), cost, now);
@@ -146,18 +155,18 @@ impl Limit {
                     (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
                 }
             }
-        }, logs => return self.reserve_log(logs, key, cost, now));
+        }, logs => return self.reserve_log(logs, (payer, key), cost, now));
         (self.decision(finding, now), receipt)
     }
 
     fn reserve_log(
         &self,
         logs: &LogTable,
-        key: KeyHash,
+        (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
     ) -> (Decision, Option<Receipt>) {
-        match logs.charge(key, self.rates(), cost, now) {
+        match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
             exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
             exact::Charged::Admitted(answer, receipt) => {
                 self.counters.forward(key, answer.counted(), cost, now);

@@ -57,7 +57,8 @@ impl Count {
     #[must_use]
     pub(super) fn word(self) -> Word {
         let shares = match self.counted {
-            Counted::Alone => 0,
+            // Permits have no shares.
+            Counted::Alone | Counted::OverShare => 0,
             Counted::InOverflow => IN_OVERFLOW,
         };
         // The highest bit of a generation falls out at its end.
@@ -79,8 +80,8 @@ impl Count {
     #[must_use]
     pub(super) fn one_more(self, shared: u64) -> Self {
         let counted = match self.counted {
-            Counted::Alone => Counted::Alone,
             Counted::InOverflow => company(shared),
+            alone => alone,
         };
         Self {
             permits: self.permits + 1,

@@ -362,7 +362,7 @@ impl Counters {
     fn refuse_newcomer(&self, at: Address) -> Result<Seat, InFlight> {
         let in_flight = self.told(None, at);
         if in_flight.counted == Counted::InOverflow {
-            self.table.counts().refused_in_overflow();
+            self.table.counts().refused(Counted::InOverflow);
         }
         Err(in_flight)
     }
@@ -394,8 +394,8 @@ impl Counters {
     /// What newcomers share that counts for the key of a slot.
     fn shared_by(&self, count: Count, at: Address) -> u64 {
         match count.counted {
-            Counted::Alone => 0,
             Counted::InOverflow => self.shared(at),
+            Counted::Alone | Counted::OverShare => 0,
         }
     }
 

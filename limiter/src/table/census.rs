@@ -1,6 +1,7 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
 use crate::algorithm::{Judge, Word};
+use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -39,6 +40,8 @@ pub struct Tallies {
     /// Refusals by what new keys share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal): only the caller knows
     /// whether a refusal that it has peeked at is enforced.
     pub refused_in_overflow: u64,
+    /// Refusals of new keys whose payer had taken its share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal).
+    pub refused_over_share: u64,
     /// Slots taken over from a key that owed nothing any more.
     pub slots_reused: u64,
     /// States that were found further than a window ahead when the counters were opened, as in a damaged file, and dropped.
@@ -52,6 +55,7 @@ pub struct Tallies {
 pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
+    refused_over_share: AtomicU64,
     slots_reused: AtomicU64,
     dropped: u64,
     spell: Spell,
@@ -62,6 +66,7 @@ impl Counts {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
+            refused_over_share: AtomicU64::new(before.refused_over_share),
             slots_reused: AtomicU64::new(before.slots_reused),
             dropped: before.dropped,
             spell: Spell::after(before.overflow),
@@ -72,8 +77,14 @@ impl Counts {
         self.admitted_in_overflow.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn refused_in_overflow(&self) {
-        self.refused_in_overflow.fetch_add(1, Ordering::Relaxed);
+    /// Counts a refusal of a key that is counted so.
+    pub(crate) fn refused(&self, counted: Counted) {
+        let count = match counted {
+            Counted::Alone => return,
+            Counted::InOverflow => &self.refused_in_overflow,
+            Counted::OverShare => &self.refused_over_share,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn reused(&self) {
@@ -89,6 +100,7 @@ impl Counts {
         Tallies {
             admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
             refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
+            refused_over_share: self.refused_over_share.load(Ordering::Relaxed),
             slots_reused: self.slots_reused.load(Ordering::Relaxed),
             dropped: self.dropped,
             overflow: self.spell.latest(),
@@ -101,9 +113,9 @@ impl<const K: usize> Table<K> {
         self.counts.tallies()
     }
 
-    /// Counts a refusal by overflow words.
-    pub(crate) fn count_refusal(&self) {
-        self.counts.refused_in_overflow();
+    /// Counts a refusal of a key that is counted so.
+    pub(crate) fn count_refusal(&self, counted: Counted) {
+        self.counts.refused(counted);
     }
 
     /// How full the table is at the judges' moment.

@@ -161,7 +161,7 @@ mod tests {
                 admits(table, 1) && !admits(table, 1),
                 "one of three was left"
             );
-            let State::Own(words) = table.peek(key(2), &judges()) else {
+            let State::Own(words) = table.peek(key(2), &judges(), None) else {
                 unreachable!("it was seated");
             };
             assert_eq!(

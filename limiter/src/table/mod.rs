@@ -3,7 +3,7 @@
 //! A key has a slot, a tag and one state word a rate, in one of two buckets that its tag names. A known key is found,
 //! judged and charged by compare-and-swap (`known`); a refusal writes nothing. A newcomer takes over a slot that owes
 //! nothing (`newcomer`), so there is no sweeper; if every slot of both buckets owes, it is counted together with others
-//! in the buckets' overflow words (`overflow`).
+//! in the buckets' overflow words (`overflow`), or refused where its payer has taken its share (`share`).
 //!
 //! # Invariants
 //! 1. *A key has at most one slot.* Claims for a key happen under the lock of its first bucket, after a search of both
@@ -56,6 +56,7 @@ use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
 use crate::region::Region;
+use crate::share::Account;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
@@ -80,6 +81,8 @@ pub(crate) enum State<const K: usize> {
     Own([Word; K]),
     /// In the overflow words of its buckets, of which the smaller counts.
     Shared([[Word; 2]; K], Counted),
+    /// Nowhere: its payer has taken its share.
+    OverShare,
 }
 
 /// Where a charge was made.
@@ -134,6 +137,7 @@ impl<const K: usize> State<K> {
         match self {
             Self::Own(_) => Counted::Alone,
             Self::Shared(_, counted) => *counted,
+            Self::OverShare => Counted::OverShare,
         }
     }
 
@@ -144,6 +148,7 @@ impl<const K: usize> State<K> {
             *row = match self {
                 Self::Own(words) => [words[rate]; 2],
                 Self::Shared(rows, _) => rows[rate],
+                Self::OverShare => *row,
             };
         }
         left
@@ -262,8 +267,13 @@ impl<const K: usize> Table<K> {
         self.memory.bytes()
     }
 
-    /// What `key` used. Writes nothing.
-    pub(crate) fn peek(&self, key: KeyHash, judges: &[Judge; K]) -> State<K> {
+    /// What `key` used, if a request that this account pays for asks. Writes nothing.
+    pub(crate) fn peek(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        account: Option<Account<'_>>,
+    ) -> State<K> {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
         // As in `change`.
@@ -274,18 +284,24 @@ impl<const K: usize> Table<K> {
                         return State::Own(words);
                     }
                 }
-                Found::Nowhere => return self.unseated(tag, homes, judges),
+                Found::Nowhere => return self.unseated_for(tag, homes, judges, account),
                 // Waits until it is not.
                 Found::Hidden => _ = self.seated(tag, homes),
             }
         }
     }
 
-    /// Takes `cost` from what `key` may use, if it fits.
-    pub(crate) fn charge(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Charged<K> {
+    /// Takes `cost` from what `key` may use, if it fits; `account` pays for a slot.
+    pub(crate) fn charge(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        cost: Cost,
+        account: Option<Account<'_>>,
+    ) -> Charged<K> {
         match self.charge_known(key, judges, cost) {
             Some((changed, seat)) => changed.at(seat),
-            None => self.change(key, judges, Change::Charge(cost)),
+            None => self.change_paid(key, judges, Change::Charge(cost), account),
         }
     }
 
@@ -306,13 +322,25 @@ impl<const K: usize> Table<K> {
         Some((changed, place.seat()))
     }
 
-    /// Makes a change to what `key` used, unless it is refused.
-    #[inline(never)]
+    /// Makes a change to what `key` used, unless it is refused; nobody pays for a slot.
+    #[inline]
     pub(crate) fn change(
         &self,
         key: KeyHash,
         judges: &[Judge; K],
         change: Change<'_, K>,
+    ) -> Charged<K> {
+        self.change_paid(key, judges, change, None)
+    }
+
+    /// Makes a change to what `key` used, unless it is refused; `account` pays for a slot.
+    #[inline(never)]
+    fn change_paid(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        change: Change<'_, K>,
+        account: Option<Account<'_>>,
     ) -> Charged<K> {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
@@ -327,7 +355,9 @@ impl<const K: usize> Table<K> {
                 {
                     Some(refusal)
                 }
-                Found::Nowhere | Found::Hidden => self.change_newcomer(tag, homes, judges, change),
+                Found::Nowhere | Found::Hidden => {
+                    self.change_newcomer(tag, homes, judges, change, account)
+                }
             };
             if let Some(charged) = charged {
                 return charged;

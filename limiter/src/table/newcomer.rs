@@ -4,6 +4,7 @@ use arrayvec::ArrayVec;
 
 use crate::algorithm::{Judge, Word};
 use crate::decision::Counted;
+use crate::share::{Account, RESERVED};
 use crate::sync::Ordering;
 
 use super::known::swap;
@@ -45,6 +46,27 @@ impl<const K: usize> Table<K> {
         )
     }
 
+    /// As [`unseated`](Self::unseated), if a request that this account pays for asks.
+    pub(super) fn unseated_for(
+        &self,
+        tag: Tag,
+        homes: [usize; 2],
+        judges: &[Judge; K],
+        account: Option<Account<'_>>,
+    ) -> State<K> {
+        let state = self.unseated(tag, homes, judges);
+        let is_roomy = |home: &usize| Self::is_roomy(&self.vacancies(tag, *home, judges));
+        match account {
+            Some(account) if account.is_over() && !homes.iter().any(is_roomy) => State::OverShare,
+            _ => state,
+        }
+    }
+
+    /// Whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
+    fn is_roomy(vacancies: &[Vacancy<'_, K>]) -> bool {
+        vacancies.len() > RESERVED
+    }
+
     /// The refusal of a newcomer by what its buckets' overflow words count, if they refuse it: it needs neither lock
     /// nor slot.
     pub(super) fn refuse_newcomer(
@@ -69,14 +91,15 @@ impl<const K: usize> Table<K> {
         Some(Charged::Refused(state))
     }
 
-    /// Changes a key that was not found; `None` when it has a slot after all, or this took so long that another newcomer
-    /// did not wait for its end.
+    /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
+    /// slot after all, or this took so long that another newcomer did not wait for its end.
     pub(super) fn change_newcomer(
         &self,
         tag: Tag,
         homes: [usize; 2],
         judges: &[Judge; K],
         change: Change<'_, K>,
+        account: Option<Account<'_>>,
     ) -> Option<Charged<K>> {
         // Invariant 1: whoever seats this key holds this lock.
         let turn = Lock::take(self.memory.bucket(homes[0]).lock());
@@ -99,18 +122,29 @@ impl<const K: usize> Table<K> {
             }
             Change::Absorb(_) | Change::Adopt(_) => fresh,
         };
-        for vacancy in self.vacancies_of_both(tag, homes, judges).iter().flatten() {
+        let is_over = account.is_some_and(|account| account.is_over());
+        let vacancies = self.vacancies_of_both(tag, homes, judges);
+        let open = vacancies
+            .iter()
+            .filter(|home| !is_over || Self::is_roomy(home));
+        for vacancy in open.flatten() {
             let fresh =
                 std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
             if vacancy.claim(&turn, tag, &fresh).is_ok() {
                 if vacancy.owner != Owner::Nobody {
                     self.counts.reused();
                 }
+                if let Some(account) = account {
+                    account.enter();
+                }
                 return Some(Charged::Admitted(State::Own(fresh), vacancy.place.seat()));
             }
             if !turn.is_mine() {
                 return None;
             }
+        }
+        if is_over {
+            return Some(Charged::Refused(State::OverShare));
         }
         let charged = self.change_overflow(homes, judges, change);
         // Asked after the words were written: whoever takes the turn away from now on sees them. Whoever did before may
@@ -129,6 +163,9 @@ impl<const K: usize> Table<K> {
             return None;
         }
         self.counts.admitted_in_overflow();
+        if let Some(account) = account {
+            account.enter();
+        }
         Some(charged)
     }
 

@@ -68,6 +68,7 @@ pub(crate) fn ask(limit: &Limit, number: u64) -> Ask<'_> {
         limit,
         key: key(number),
         cost: Cost::ONE,
+        payer: None,
     }
 }
 

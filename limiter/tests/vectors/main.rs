@@ -23,6 +23,7 @@ fn the_local_core_says_what_the_vectors_say() {
                 limit: &limit,
                 key: KeyHash::from_bits(1 << 40),
                 cost: step.cost,
+                payer: None,
             };
             let verdict = decide(&[ask], step.now);
             let says = reading::said(&verdict.decisions()[0]);

@@ -132,12 +132,39 @@ impl KeyTemplate {
         self.values().find(|value| value.can_be_absent())
     }
 
+    /// Whether a client can make as many keys of it as it likes: by a part that is neither its address nor vouched for by anybody.
+    #[must_use]
+    pub fn can_be_invented(&self) -> bool {
+        self.0.iter().any(|part| match part {
+            KeyPart::ClientIp { .. } | KeyPart::Global => false,
+            KeyPart::Host | KeyPart::Path | KeyPart::Method => true,
+            KeyPart::Value(value) => value.source.can_be_invented(),
+        })
+    }
+
     /// The parts that are values of the request.
     pub fn values(&self) -> impl Iterator<Item = &ValuePart> {
         self.0.iter().filter_map(|part| match part {
             KeyPart::Value(value) => Some(value),
             _ => None,
         })
+    }
+}
+
+impl ValueSource {
+    /// Whether clients choose the value themselves, and nobody vouches for it.
+    fn can_be_invented(&self) -> bool {
+        match self {
+            // Tokens are verified, certificates are accepted.
+            Self::Claim(_) | Self::CertificateSubject | Self::CertificateFingerprint => false,
+            Self::Header(_)
+            | Self::Cookie(_)
+            | Self::Query(_)
+            | Self::PathParameter(_)
+            | Self::Json(_)
+            | Self::Form(_)
+            | Self::Ja4 => true,
+        }
     }
 }
 

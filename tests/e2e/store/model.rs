@@ -251,6 +251,7 @@ impl<'s> Bench<'s> {
                 limit: &self.limits[*limit],
                 key: key_of(*key),
                 cost: cost(*units),
+                payer: None,
             })
             .collect();
         let look = script::peek(&there, now);
@@ -330,6 +331,7 @@ impl<'s> Bench<'s> {
             limit: &self.limits[limit],
             key: key_of(key),
             cost: cost(units),
+            payer: None,
         };
         drop(limiter::spend(&[here], now));
         self.compare(limit, key)

@@ -128,6 +128,7 @@ fn ask<const LIMITS: usize>(
         limit: &limits[at],
         key: keys[at],
         cost: Cost::ONE,
+        payer: None,
     });
     decide(&asks, now).outcome() == Outcome::Admitted
 }

@@ -40,6 +40,7 @@ fn what_is_counted_is_used_and_judged() {
             limit: &limit,
             key: KEY,
             cost: Cost::new(units).expect("valid"),
+            payer: None,
         };
         assert_eq!(decide(&[ask(4)], now).outcome(), Outcome::Admitted);
         assert_eq!(limit.used(KEY, now), 4, "{policy:?}");

@@ -1,0 +1,72 @@
+//! Remembers which client last took more than its share of a limit's slots, and says when that is to be told.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sluicegate_limiter::Timestamp;
+
+use crate::bounds;
+
+/// A client that had taken its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverShare {
+    /// Its address.
+    pub client: IpAddr,
+    /// When a new key of it was refused.
+    pub at: Timestamp,
+}
+
+/// What is told of one limit.
+#[derive(Debug, Default)]
+pub struct ShareNews {
+    /// The second of the latest news; 0 before the first.
+    told: AtomicU64,
+    latest: Mutex<Option<OverShare>>,
+}
+
+impl ShareNews {
+    /// Notes that a client has taken more than its share; whether that is to be told, which it is at most once a minute.
+    pub fn is_due(&self, client: IpAddr, now: Timestamp) -> bool {
+        let second = now.as_secs();
+        // Relaxed, both: the word guards one line of the log and publishes nothing. The load keeps it shared in a flood.
+        let told = self.told.load(Ordering::Relaxed);
+        let is_fresh = told != 0 && second < told.saturating_add(bounds::SHARE_NEWS_SECONDS);
+        let turn = || {
+            let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+            self.told.compare_exchange(told, second, order, failed)
+        };
+        if is_fresh || turn().is_err() {
+            return false;
+        }
+        let latest = OverShare { client, at: now };
+        // A whole value is written, so a poisoned lock holds one, too.
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(latest);
+        true
+    }
+
+    /// The client that was told of last.
+    pub fn latest(&self) -> Option<OverShare> {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a flood is one line a minute. Method: many refusals of several clients within one, and the first of the next.
+    #[test]
+    fn a_minute_has_one_line() {
+        let news = ShareNews::default();
+        let client = |last| IpAddr::from([192, 0, 2, last]);
+        let at = |seconds| Timestamp::from_secs(1_800_000_000_u64 + seconds);
+        assert_eq!(news.latest(), None);
+        assert!(news.is_due(client(1), at(0)));
+        assert!(!(0..60).any(|second| news.is_due(client(2), at(second))));
+        let told = |client, at| Some(OverShare { client, at });
+        assert_eq!(news.latest(), told(client(1), at(0)));
+        assert!(news.is_due(client(3), at(60)));
+        assert_eq!(news.latest(), told(client(3), at(60)));
+    }
+}
