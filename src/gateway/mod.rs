@@ -44,7 +44,6 @@ use pingora::protocols::Digest;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
-use tracing::error;
 
 use crate::client::Client;
 use crate::clock;
@@ -456,10 +455,9 @@ impl ProxyHttp for Gateway {
         let fault = spoken::blame(Fault::of(error), session, context);
         if fault == Fault::Us {
             // Every other failure has its line in the access log alone.
-            error!(
-                "request {}: the gateway failed: {error}",
-                context.request_id
-            );
+            let id = context.request_id;
+            let what = format_args!("request {id}: the gateway failed: {error}");
+            self.0.recorder.notices.fail(&what);
         }
         context.disposition = Some(fault.disposition());
         match fault {

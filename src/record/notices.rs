@@ -1,4 +1,5 @@
-//! Tells in the process log what strangers do wrong before there is a request that the access log could have a line for.
+//! Writes to the process log what clients do wrong before there is a request that the access log could have a line for, and where the
+//! gateway itself fails.
 //!
 //! Anybody can make a handshake fail a thousand times a second, so the lines are few, and say how many more there would have been.
 
@@ -8,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::bounds;
 use crate::clock;
@@ -16,9 +17,12 @@ use crate::clock;
 /// How long a count of lines is for.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// The lines about strangers, of one process.
+/// The lines of one process about clients, and those about its own failures, which are counted apart.
 #[derive(Debug, Default)]
-pub struct Notices(Mutex<Count>);
+pub struct Notices {
+    clients: Mutex<Count>,
+    failures: Mutex<Count>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -59,10 +63,9 @@ impl Count {
 impl Notices {
     /// Tells what a client did, unless enough was told this minute.
     pub fn tell(&self, client: Option<IpAddr>, what: &dyn Display) {
-        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = count.turn(clock::now());
-        drop(count);
-        let Turn::Told { untold } = turn else { return };
+        let Some(untold) = turn(&self.clients) else {
+            return;
+        };
         if untold > 0 {
             info!(
                 "{untold} more lines about clients were left out: at most {} a minute are written",
@@ -73,6 +76,29 @@ impl Notices {
             Some(address) => info!("client {address}: {what}"),
             None => info!("a client without an address: {what}"),
         }
+    }
+
+    /// Writes a failure of the gateway itself as an error, unless enough were written this minute.
+    pub fn fail(&self, what: &dyn Display) {
+        let Some(untold) = turn(&self.failures) else {
+            return;
+        };
+        if untold > 0 {
+            error!(
+                "{untold} more failures of the gateway were left out: at most {} a minute are written",
+                bounds::NOTICES
+            );
+        }
+        error!("{what}");
+    }
+}
+
+/// Returns the number of lines that were left out before one that may be written now; `None` if this one is left out.
+fn turn(count: &Mutex<Count>) -> Option<u64> {
+    let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+    match count.turn(clock::now()) {
+        Turn::Told { untold } => Some(untold),
+        Turn::Untold => None,
     }
 }
 
