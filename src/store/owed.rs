@@ -192,6 +192,12 @@ impl Account {
     }
 }
 
+impl Share<'_> {
+    fn debtor(&self) -> Debtor {
+        self.account.debtor(self.key)
+    }
+}
+
 impl Tally {
     /// Units that this node's pushes charged beyond what the limit admits, since the start.
     #[must_use]
@@ -247,11 +253,12 @@ impl Owed {
         lock(&self.tallies).values().cloned().collect()
     }
 
-    /// The adoptions that `key` may have seen: to be read before it is charged.
+    /// The adoptions that `key` of the account may have seen: to be read before it is charged.
     #[must_use]
-    pub(super) fn adoptions(&self, key: KeyHash) -> Adoptions {
+    pub(super) fn adoptions(&self, account: &Account, key: KeyHash) -> Adoptions {
+        let shard = self.shard(account.debtor(key));
         // Acquire: with the number that ends an adoption come its words, so a charge made now is made on top of them.
-        Adoptions(self.shard(key).adoptions.load(Ordering::Acquire))
+        Adoptions(shard.adoptions.load(Ordering::Acquire))
     }
 
     /// Enters what a request was charged, after its charge; `seen` was read before.
@@ -262,7 +269,7 @@ impl Owed {
         seen: Adoptions,
         at: Moments,
     ) -> Entered {
-        let shard = self.shard(share.key);
+        let shard = self.shard(share.debtor());
         let mut ledger = lock(&shard.ledger);
         let Some(debt) = ledger.debt(share, at.here) else {
             drop(ledger);
@@ -273,7 +280,7 @@ impl Owed {
             Stand::Final => debt.owe(units, at.here),
             Stand::Open => debt.open = debt.open.saturating_add(units),
         }
-        ledger.line_up(share.account.debtor(share.key));
+        ledger.line_up(share.debtor());
         // Relaxed: the lock was released by whoever adopted last, and it is odd for nobody who holds it.
         if shard.adoptions.load(Ordering::Relaxed) != seen.0 {
             share.account.view.count(share.key, share.cost, at.store);
@@ -283,7 +290,7 @@ impl Owed {
 
     /// An open cost that was [`entered`](Entered) comes to `due` units.
     pub(super) fn settle(&self, share: &Share<'_>, entered: Entered, due: u64, at: Moments) {
-        let mut ledger = lock(&self.shard(share.key).ledger);
+        let mut ledger = lock(&self.shard(share.debtor()).ledger);
         if entered == Entered::No && due == 0 {
             return;
         }
@@ -299,16 +306,16 @@ impl Owed {
             0 => debt.look(at.here),
             units => debt.owe(units, at.here),
         }
-        ledger.line_up(share.account.debtor(share.key));
+        ledger.line_up(share.debtor());
     }
 
     /// The store is to be asked what the key counts, at the next sync: another node may have given back what made this one refuse it.
     /// Where there is no room it is asked another time.
     pub(super) fn look(&self, share: &Share<'_>, now: Timestamp) {
-        let mut ledger = lock(&self.shard(share.key).ledger);
+        let mut ledger = lock(&self.shard(share.debtor()).ledger);
         if let Some(debt) = ledger.debt(share, now) {
             debt.look(now);
-            ledger.line_up(share.account.debtor(share.key));
+            ledger.line_up(share.debtor());
         }
     }
 
@@ -329,7 +336,7 @@ impl Owed {
 
     /// The store was told of what was taken of a key, or asked, and holds `state` at its moment `now`.
     pub(super) fn adopt(&self, debtor: Debtor, state: &RemoteState, now: Timestamp) {
-        let shard = self.shard(debtor.key);
+        let shard = self.shard(debtor);
         let mut ledger = lock(&shard.ledger);
         let Some(debt) = ledger.debts.get_mut(&debtor) else {
             return;
@@ -348,7 +355,7 @@ impl Owed {
 
     /// What was taken of a key did not reach the store: it waits as long as it did, behind those that are there.
     pub(super) fn put_back(&self, taken: &Taken) {
-        let mut ledger = lock(&self.shard(taken.debtor.key).ledger);
+        let mut ledger = lock(&self.shard(taken.debtor).ledger);
         if let Some(debt) = ledger.debts.get_mut(&taken.debtor) {
             debt.due = debt.due.saturating_add(taken.units);
             debt.since = taken.since;
@@ -359,7 +366,7 @@ impl Owed {
 
     /// Nobody will know any more what came of what was taken.
     pub(super) fn let_go(&self, debtor: Debtor) {
-        lock(&self.shard(debtor.key).ledger).come_back(debtor);
+        lock(&self.shard(debtor).ledger).come_back(debtor);
     }
 
     /// Forgets keys of which nothing counts any more, of those that have waited longest: while the store is away nobody takes them.
@@ -431,9 +438,12 @@ impl Owed {
         Entered::No
     }
 
-    fn shard(&self, key: KeyHash) -> &Shard {
+    /// Returns the shard of a key. Limits of one request often have one key: each is in another shard, so that the adoption of one does not
+    /// make the charge of the next count twice.
+    fn shard(&self, debtor: Debtor) -> &Shard {
         // Tables take bits from both ends of the hash; any will do here. Below SHARDS.
-        &self.shards[(key.bits() >> 20) as usize % SHARDS]
+        let place = (debtor.key.bits() >> 20).wrapping_add(debtor.limit.into());
+        &self.shards[place as usize % SHARDS]
     }
 }
 
@@ -441,7 +451,7 @@ impl Ledger {
     /// The debt of a key, new if need be; `None` where there is no room.
     fn debt(&mut self, share: &Share<'_>, now: Timestamp) -> Option<&mut Debt> {
         let full = self.debts.len() >= bounds::SYNC_KEYS / SHARDS;
-        match self.debts.entry(share.account.debtor(share.key)) {
+        match self.debts.entry(share.debtor()) {
             Entry::Occupied(known) => {
                 let debt = known.into_mut();
                 // The newest configuration knows best.

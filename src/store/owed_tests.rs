@@ -41,7 +41,7 @@ pub(in crate::store) fn charge(
     stand: Stand,
     at: Moments,
 ) -> Entered {
-    let seen = owed.adoptions(share.key);
+    let seen = owed.adoptions(share.account, share.key);
     share.account.view.count(share.key, share.cost, at.store);
     share.account.own.count(share.key, share.cost, at.here);
     owed.add(share, stand, seen, at)
@@ -142,12 +142,28 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
     charge(&owed, &share(&account, 1, 1), Stand::Final, at(0));
     let push = owed.take(1, at(0).here).pop().unwrap();
     let late = share(&account, 1, 5);
-    let seen = owed.adoptions(late.key);
+    let seen = owed.adoptions(late.account, late.key);
     account.view.count(late.key, late.cost, at(1).store);
     owed.adopt(push.debtor, &state(1), at(1).store);
     assert_eq!(account.view.used(late.key, at(1).store), 1, "overwritten");
     owed.add(&late, Stand::Final, seen, at(1));
     assert_eq!(account.view.used(late.key, at(1).store), 6);
+}
+
+/// Goal: an answer for one limit of a request does not make the charge of another count twice. Method: as above, with two limits that
+/// have the same key.
+#[test]
+fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
+    let owed = Owed::default();
+    let (wide, narrow) = (account(&owed, "wide", 100), account(&owed, "narrow", 2));
+    charge(&owed, &share(&wide, 1, 1), Stand::Final, at(0));
+    let push = owed.take(1, at(0).here).pop().unwrap();
+    let late = share(&narrow, 1, 1);
+    let seen = owed.adoptions(late.account, late.key);
+    narrow.view.count(late.key, late.cost, at(1).store);
+    owed.adopt(push.debtor, &state(1), at(1).store);
+    owed.add(&late, Stand::Final, seen, at(1));
+    assert_eq!(narrow.view.used(late.key, at(1).store), 1);
 }
 
 /// Goal: no number of keys fills the memory, and what finds no room is told of. Method: twice as many keys as there may be; then a known

@@ -261,7 +261,7 @@ impl Judge<'_> {
             cost,
             ..
         } = self.ask;
-        let seen = synced.store.owed().adoptions(key);
+        let seen = synced.store.owed().adoptions(&self.account, key);
         let own_by = |limit: &Limit| taken(&self.ask.of(limit), at.here);
         let (decision, made) = match &self.way {
             Way::Known => match own_by(&self.account.own) {
