@@ -3,7 +3,7 @@
 //! A request that names none, or one that nobody knows, or in a way that cannot be believed, is in none: it has the limit's own rates,
 //! like everybody else. Whoever spoils the name thus gets what a stranger gets.
 
-use std::collections::HashMap;
+use ahash::HashMap;
 
 use super::key::{RequestFacts, normal_value};
 use crate::client::Hop;

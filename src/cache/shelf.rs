@@ -7,11 +7,12 @@
 //! 1. An answer is in the map if and only if its number is counted in `count`.
 //! 2. Every answer has a place in `order`; places of answers that are gone are at most as many again, and skipped.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use ahash::HashMap;
 use bytes::Bytes;
 use pingora::cache::CacheMeta;
 use pingora::cache::key::HashBinary;

@@ -13,10 +13,10 @@
 //! adding and their making room, a piece of a body each.
 
 use std::any::Any;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ahash::RandomState;
 use async_trait::async_trait;
 use pingora::Result;
 use pingora::cache::key::{CacheHashKey, CompactCacheKey};

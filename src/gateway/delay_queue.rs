@@ -9,10 +9,11 @@
 //! Requests are counted in all, by limit, and by client. Each operation costs the logarithm of the queue's length, so a client that comes
 //! and goes makes no work for others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use ahash::HashMap;
 use sluicegate_limiter::KeyHash;
 use tokio::sync::Notify;
 use tokio::time::Instant;

@@ -22,13 +22,14 @@
 //! Whether the server is exhausted is a word of its own, which choices read. It is written under the lock, and taken back by whatever
 //! frees something.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ahash::HashMap;
 use pingora::upstreams::peer::Tracing;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;

@@ -42,9 +42,10 @@ mod summary;
 mod tests;
 mod trie;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+
+use ahash::{HashMap, HashMapExt};
 
 use self::entry::Entry;
 pub use self::entry::{Asked, Condition};

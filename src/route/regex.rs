@@ -13,9 +13,9 @@
 //! One expression compiles to [`PATH_REGEX_BYTES`](crate::bounds::PATH_REGEX_BYTES) at most, or is refused. Matching never
 //! backtracks; its worst case is path × states, and paths are at most [`PATH_REGEX_PATH`](crate::bounds::PATH_REGEX_PATH) long.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use ahash::{HashMap, HashMapExt};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;

@@ -4,7 +4,7 @@
 //! takes the request is therefore the greatest of all, and looking can stop. When the more specific branch has none, the
 //! look-up comes back and tries the next.
 
-use std::collections::HashMap;
+use ahash::{HashMap, HashMapExt};
 
 use super::entry::{Entries, Entry};
 use super::pattern::{End, Pattern, Step};

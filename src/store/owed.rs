@@ -22,11 +22,12 @@
 //! At most [`SYNC_KEYS`](bounds::SYNC_KEYS) keys. Behind that a sync is begun at once; until it has made room, charges of further keys are
 //! counted by this node alone, and that is counted.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ahash::HashMap;
 use sluicegate_limiter::{Cost, KeyHash, Limit, RemoteState, Timestamp};
 use tokio::sync::Notify;
 

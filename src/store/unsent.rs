@@ -10,11 +10,11 @@
 //! # Limits
 //! At most [`UNSENT_KEYS`](bounds::UNSENT_KEYS) keys. Behind that, further keys are counted by this node alone, and that is counted.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ahash::HashMap;
 use sluicegate_limiter::{Cost, Due, Policy};
 
 use super::script::{Ask, KeyName};
