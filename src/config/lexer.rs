@@ -1,7 +1,7 @@
 //! Cuts a small language inside a string into tokens, and reports a slip at its place in the file: the common part of conditions and of
 //! the access log's filter.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::field::{Field, quoted};
 use super::report::Place;
@@ -115,6 +115,27 @@ impl<'t> Reader<'t> {
             self.at = at.end;
         }
         found
+    }
+
+    /// Reads one status, or a range of them, each by `code`.
+    pub(super) fn statuses(
+        &mut self,
+        code: impl Fn(&mut Self) -> Result<u16, Slip>,
+    ) -> Result<RangeInclusive<u16>, Slip> {
+        let begin = self.peek().1.start;
+        let first = code(self)?;
+        if !self.skip(Token::Sign("..=")) {
+            return Ok(first..=first);
+        }
+        let last = code(self)?;
+        if last < first {
+            return Err(Slip {
+                at: begin..self.at(),
+                message: format!("no status is in {first}..={last}"),
+                advice: format!("write {last}..={first}"),
+            });
+        }
+        Ok(first..=last)
     }
 }
 

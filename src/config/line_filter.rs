@@ -325,22 +325,9 @@ fn list<'t, T>(
     }
 }
 
-/// One code, or a range of them.
+/// Reads one code, or a range of them.
 fn range(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
-    let begin = reader.peek().1.start;
-    let first = code(reader)?;
-    if !reader.skip(Token::Sign("..=")) {
-        return Ok(first..=first);
-    }
-    let last = code(reader)?;
-    if last < first {
-        return Err(Slip {
-            at: begin..reader.at(),
-            message: format!("no status is in {first}..={last}"),
-            advice: format!("write {last}..={first}"),
-        });
-    }
-    Ok(first..=last)
+    reader.statuses(code)
 }
 
 fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
