@@ -1,5 +1,7 @@
 //! Spellings of a limited path: whatever a framework dispatches to it is counted, or was rejected.
 
+use std::net::SocketAddr;
+
 use super::before_each_framework;
 use crate::harness::*;
 
@@ -107,6 +109,18 @@ fn spellings() -> Vec<String> {
     spellings
 }
 
+/// A gateway before the application, whose limit admits nothing any more.
+async fn used_up(server: SocketAddr) -> Gateway {
+    let gateway = Setup::new()
+        .servers("app", &[server])
+        .rules(RULES)
+        .start()
+        .await;
+    let first = gateway.send(post(LIMITED).body("x=1")).await;
+    assert!(Reading::is_limited(&first), "{first:?}");
+    gateway
+}
+
 mod readings {
     use super::*;
 
@@ -116,13 +130,7 @@ mod readings {
         // Goal: after its one request, nothing reaches the limited route. Method: each spelling in its exact bytes; the application says
         // where it dispatched it.
         let server = framework.start().await;
-        let gateway = Setup::new()
-            .servers("app", &[server.address()])
-            .rules(RULES)
-            .start()
-            .await;
-        let first = gateway.send(post(LIMITED).body("x=1")).await;
-        assert!(Reading::is_limited(&first), "{first:?}");
+        let gateway = used_up(server.address()).await;
         let second = gateway.send(post(LIMITED).body("x=1")).await;
         assert_eq!(second.status, 429);
         let mut reached = 0;
@@ -154,13 +162,7 @@ mod methods {
         // Goal: a route without `methods` holds for all that a framework answers, in any case of the path. Method: each after the limit
         // is used up.
         let server = framework.start().await;
-        let gateway = Setup::new()
-            .servers("app", &[server.address()])
-            .rules(RULES)
-            .start()
-            .await;
-        let first = gateway.send(post(LIMITED).body("x=1")).await;
-        assert!(Reading::is_limited(&first), "{first:?}");
+        let gateway = used_up(server.address()).await;
         for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"] {
             for path in [LIMITED, "/auth/sendotp", "/AUTH/SENDOTP/"] {
                 let answer = gateway.send(request(method, path).body("x=1")).await;
