@@ -24,6 +24,7 @@
 //! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, whoever resolves dots and knows no parameters |
 //! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference ([`authority`]) |
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
+//! | `/a%2Fb;x%2Fy` | `/a/b` | servlet containers that allow `%2F`: they cut parameters first, then decode |
 //! | `/index.php/b`, `/?/b` | `/b` | front controllers ([`script`]) |
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |

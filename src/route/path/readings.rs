@@ -11,6 +11,7 @@
 
 use super::spelling::{
     Climbs, Manner, Parameters, Separators, Spelled, decode_again, is_overlong, merged, spell,
+    without_parameters,
 };
 use super::{PathError, authority, script};
 use crate::bounds::PATH_READING_BYTES;
@@ -141,11 +142,7 @@ impl Collector<'_> {
                 source.decodings,
                 source.authorities,
             )?;
-        }
-        if let Some(decoded) = decode_again(&plain.text) {
-            let fewer = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
-            self.readings.is_ambiguous = true;
-            self.add_source(decoded, fewer, source.authorities)?;
+            self.cut_parameters(source, plain.hidden)?;
         }
         Ok(())
     }
@@ -196,9 +193,35 @@ impl Collector<'_> {
             // An application that resolves dots may decode what it found.
             self.add_source(text.clone(), source.decodings, source.authorities)?;
         }
-        self.add_scripts(&text)?;
+        self.decode(source, &text)?;
+        self.add_scripts(source, &text)?;
         self.add(text)?;
         Ok(spelled)
+    }
+
+    /// Adds what another decoding makes of `text`, which comes of `source`.
+    fn decode(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
+        let Some(decoded) = decode_again(text) else {
+            return Ok(());
+        };
+        let fewer = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
+        self.readings.is_ambiguous = true;
+        self.add_source(decoded, fewer, source.authorities)
+    }
+
+    /// Adds a source without its parameters where they hold some of the `hidden` separators.
+    ///
+    /// Servlet containers cut parameters before they decode, up to a plain slash, and take what they decode elsewhere for separators:
+    /// `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for who decodes first.
+    fn cut_parameters(&mut self, source: &Source, hidden: Separators) -> Result<(), PathError> {
+        let shortest_cut = without_parameters(&source.text, hidden)?;
+        for separators in subsets(hidden) {
+            let cut = without_parameters(&source.text, separators)?;
+            if cut != shortest_cut {
+                self.add_source(cut, source.decodings, source.authorities)?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds what follows an authority in `text`, which comes of `source`.
@@ -215,7 +238,7 @@ impl Collector<'_> {
     }
 
     /// Adds what servers and applications make of the names of scripts in a path.
-    fn add_scripts(&mut self, text: &str) -> Result<(), PathError> {
+    fn add_scripts(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
         for cut in script::cuts(text) {
             match cut.rest {
                 Some(rest) => {
@@ -227,7 +250,10 @@ impl Collector<'_> {
             }
         }
         match script::without_cookieless_segments(text) {
-            Some(path) => self.add_script(path),
+            Some(path) => {
+                self.decode(source, &path)?;
+                self.add_script(path)
+            }
             None => Ok(()),
         }
     }

@@ -58,8 +58,10 @@ pub(super) fn is_ending(ending: &[u8]) -> bool {
 }
 
 /// A path without the segments in which ASP.NET keeps what others keep in cookies, as `/(S(x))/a`; `None` where it has none.
+///
+/// They are known by their beginning, since their value may hold a `;`, where the normal form has cut them.
 pub(super) fn without_cookieless_segments(path: &str) -> Option<String> {
-    let is_cookieless = |segment: &&str| segment.starts_with('(') && segment.ends_with("))");
+    let is_cookieless = |segment: &&str| matches!(segment.as_bytes(), [b'(', tag, b'(', ..] if tag.is_ascii_alphabetic());
     if !path.split('/').any(|segment| is_cookieless(&segment)) {
         return None;
     }
@@ -121,6 +123,8 @@ mod tests {
     fn cookieless_segments_vanish() {
         let path = without_cookieless_segments("/(S(lit3py55))/a/(A(x)F(y))");
         assert_eq!(path.as_deref(), Some("/a"));
+        let cut = without_cookieless_segments("/(S(lit/a");
+        assert_eq!(cut.as_deref(), Some("/a"));
         assert_eq!(without_cookieless_segments("/a/(b)"), None);
     }
 }

@@ -184,6 +184,30 @@ impl Spelled {
     }
 }
 
+/// A path without parameters, in which each of `separators` ends them beside a slash; all else stays as it is.
+pub(super) fn without_parameters(path: &str, separators: Separators) -> Result<String, PathError> {
+    let bytes = path.as_bytes();
+    let mut kept = String::with_capacity(path.len());
+    let mut start = Some(0);
+    let mut at = 0;
+    while at < bytes.len() {
+        let (piece, width) = piece_at(bytes, at)?;
+        let ends = match piece {
+            Piece::Slash => true,
+            Piece::HiddenSlash(_, kind) => separators & kind != 0,
+            _ => false,
+        };
+        if ends {
+            start = start.or(Some(at));
+        } else if matches!(piece, Piece::Parameters) {
+            kept.push_str(start.take().map_or("", |start| &path[start..at]));
+        }
+        at += width;
+    }
+    kept.push_str(start.map_or("", |start| &path[start..]));
+    Ok(kept)
+}
+
 fn is_dots(name: &str) -> bool {
     matches!(name, "" | "." | "..")
 }

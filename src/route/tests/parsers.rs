@@ -69,7 +69,7 @@ const PARSERS: [(&str, Parser); 16] = [
     ("CodeIgniter", |target| {
         let (path, query) = target.split_once('?')?;
         let path_in_query = query.split('&').next()?.split('?').next()?;
-        (path == "/" || path.ends_with("index.php")).then(|| decoded(path_in_query))
+        (path == "/" || path.ends_with("/index.php")).then(|| decoded(path_in_query))
     }),
 ];
 
@@ -204,6 +204,8 @@ fn noise() -> impl Strategy<Value = String> {
         "index.php",
         "a.php",
         "(S(x))",
+        "(S(",
+        "))",
         "%61",
         "auth",
         "sendOTP",
