@@ -362,7 +362,7 @@ fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
         return Err(Slip {
             at,
             message: format!("no request ends as {}", quoted(text)),
-            advice: match suggest::nearest(text, OUTCOMES.into_iter()) {
+            advice: match suggest::nearest(text, OUTCOMES) {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("write one of {}", OUTCOMES.join(", ")),
             },

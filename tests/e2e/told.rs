@@ -142,7 +142,7 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
         !text.contains("hunter2") && !text.contains("0123456789abcdef"),
         "{text}"
     );
-    let page: Value = serde_json::from_str(&ask("/routes", token).await.text()).unwrap();
+    let page: Value = serde_json::from_str(ask("/routes", token).await.text()).unwrap();
     assert_eq!(page["routes"][0]["name"], "send");
     assert_eq!(page["routes"][0]["limits"][0], "otp");
 }

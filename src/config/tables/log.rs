@@ -137,7 +137,7 @@ fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
                 // Between 1 and 1,000,000.
                 Ok(RefusedLines::PerMillion((share * 10_000.0).round() as u32))
             }
-            Some(Ok(share)) if share == 0.0 => Err(Mistake::with_advice(
+            Some(Ok(0.0)) => Err(Mistake::with_advice(
                 "with \"0%\" no line says that anybody is refused",
                 "write only = \"outcome not in [refused, banned, refused-concurrency, blocked]\" if that is meant",
             )),
