@@ -64,7 +64,7 @@ pub(super) fn peer(
 }
 
 /// The same way, for a request that wants to leave HTTP: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where a server may be asked for
-/// HTTP/1.1 too, it is asked for that alone. Its connection is made by [`tunnel`].
+/// HTTP/1.1 too, it is asked for that alone. Its connection is made by `tunnel`.
 #[must_use]
 pub fn for_upgrade(mut peer: Box<HttpPeer>) -> (Box<HttpPeer>, Option<tunnel::TunnelSocket>) {
     if matches!(peer.options.alpn, ALPN::H2H1) {

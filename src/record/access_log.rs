@@ -2,7 +2,7 @@
 //!
 //! A request formats its line straight into a buffer of its own thread (`shards`), which costs neither an
 //! allocation nor a wake-up; the writer (`writer`) swaps the buffers every 100 ms, or when one passes a watermark,
-//! and writes them out (`sink`). Which requests have a line decides [`super::selection`]; how it looks
+//! and writes them out (`sink`). Which requests have a line decides `selection`; how it looks
 //! is [`super::line`]'s concern, or [`super::live_view`]'s.
 //!
 //! # Limits

@@ -22,14 +22,14 @@
 //! | `/%2561` | `/a` | whoever stands behind a server that decoded once |
 //! | `/a/../b` | `/a/../b` | Express and WSGI, which hand it to whatever is mounted at `/a` |
 //! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, whoever resolves dots and knows no parameters |
-//! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference ([`authority`]) |
+//! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference (`authority`) |
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
 //! | `/a%2Fb;x%2Fy` | `/a/b` | servlet containers that allow `%2F`: they cut parameters first, then decode |
-//! | `/index.php/b`, `/?/b` | `/b` | front controllers ([`script`]) |
+//! | `/index.php/b`, `/?/b` | `/b` | front controllers (`script`) |
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //!
-//! For such a path [`NormalPath`] holds the other readings too ([`readings`]), and [`Routes::find`](super::Routes::find) refuses it when
+//! For such a path [`NormalPath`] holds the other readings too (`readings`), and [`Routes::find`](super::Routes::find) refuses it when
 //! one of them leads to a route with limits that the route of the normal form lacks, or that treats the request otherwise. Browsers resolve
 //! dots before they send, and a slash in a name is rare; who needs
 //! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
@@ -46,7 +46,7 @@
 //!
 //! # Limits
 //!
-//! [`readings`] bounds what a made-up path costs; one with more readings than that, or that is still escaped after three decodings, is an
+//! `readings` bounds what a made-up path costs; one with more readings than that, or that is still escaped after three decodings, is an
 //! error.
 
 mod authority;
