@@ -165,6 +165,27 @@ impl Redis {
         self.directory.path()
     }
 
+    /// Makes the user `gateway`, with the password `hunter2`, the rights that docs/operations.md names, and these.
+    pub fn add_gateway_user(&self, more: &[&str]) {
+        let guide = include_str!("../../../docs/operations.md");
+        let rights = guide.split("~sluicegate* ").nth(1).unwrap();
+        let rights = rights.split('`').next().unwrap().split_whitespace();
+        let user = [
+            "ACL",
+            "SETUSER",
+            "gateway",
+            "on",
+            ">hunter2",
+            "~sluicegate*",
+        ];
+        let words: Vec<_> = user
+            .into_iter()
+            .chain(rights)
+            .chain(more.iter().copied())
+            .collect();
+        self.command(&words);
+    }
+
     /// One command on a connection of its own; an error of the server fails the test.
     pub fn command(&self, words: &[&str]) -> Value {
         self.try_command(words)
