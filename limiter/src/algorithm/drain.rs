@@ -259,7 +259,7 @@ impl Judge {
     }
 
     /// The word, or one that owes no more than forced charges make it.
-    #[cfg(any(test, feature = "mmap"))]
+    #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
         let most = 2 * self.most();
         if self.debt(word) <= most {

@@ -127,7 +127,7 @@ impl Judge {
     }
 
     /// Whether the window of the latest charge begins more than a window ahead.
-    #[cfg(any(test, feature = "mmap"))]
+    #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
         Begun::of(word, self.now).is_some_and(|begun| begun.start > millis(self.now) + self.length)
     }

@@ -227,7 +227,7 @@ impl Judge {
 
     /// The word as found in a file: unused if it lies further ahead than a window, which no charge leaves there, and a debt no larger than
     /// forced charges make it.
-    #[cfg(any(test, feature = "mmap"))]
+    #[cfg(feature = "mmap")]
     #[must_use]
     pub(crate) fn believed(&self, word: Word) -> Word {
         match self {

@@ -298,7 +298,7 @@ impl Judge {
     }
 
     /// Whether the latest charge lies more than a window ahead.
-    #[cfg(any(test, feature = "mmap"))]
+    #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
         word.snapshot().is_some_and(|snapshot| {
             self.second_of(snapshot.stamp) > self.second + self.period_secs()

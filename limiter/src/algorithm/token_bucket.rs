@@ -71,7 +71,7 @@ impl Judge {
     }
 
     /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than forced charges take.
-    #[cfg(any(test, feature = "mmap"))]
+    #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
         match Begun::of(word, self.now) {
             None => word,

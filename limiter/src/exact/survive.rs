@@ -19,31 +19,34 @@
 //! So what was admitted and answered counts, always. After a loss of power words may be of different ages: a log may then
 //! count what it counted at some earlier moment. No pattern of words makes a table panic or wait for ever.
 
-use crate::rate::Period;
 use crate::sync::AtomicU64;
-use crate::time::Timestamp;
 
 use super::LogTable;
-use super::change::Inherited;
-use super::control::Spill;
-use super::judge::{Moment, millis};
 use super::layout::Shape;
 
 #[cfg(feature = "mmap")]
-use super::{Memory, judge::longest, shape_for};
+use super::{
+    Memory,
+    change::Inherited,
+    control::Spill,
+    judge::{Moment, longest, millis},
+    shape_for,
+};
 #[cfg(feature = "mmap")]
 use crate::{
     capacity::Capacity,
-    rate::Rates,
+    rate::{Period, Rates},
     region::{Lengths, Region},
     sync::Patience,
     table::Tallies,
     table::census::Counts,
+    time::Timestamp,
 };
 
 impl Shape {
     /// Drops the entries that lie more than a `period` ahead of `now`, as in a damaged file, and puts the others in order; how many logs
     /// that concerned. For who is alone with the words, after [`heal`](Self::heal).
+    #[cfg(feature = "mmap")]
     fn drop_ahead(self, words: &[AtomicU64], period: Period, now: Timestamp) -> u64 {
         let last = Moment::new(now).rounded_up().saturating_add(millis(period));
         let mut dropped = 0;

@@ -14,7 +14,10 @@
 //! So a live key's count is never too small. After a loss of power words may be of different ages; each is a state that
 //! some moment knew, and no pattern of words makes a table panic or wait for ever.
 
-use crate::algorithm::{Judge, Word};
+#[cfg(any(feature = "mmap", all(test, not(loom))))]
+use crate::algorithm::Judge;
+#[cfg(feature = "mmap")]
+use crate::algorithm::Word;
 use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(all(test, not(loom)))]
@@ -45,6 +48,7 @@ impl<const K: usize> Table<K> {
     }
 }
 
+#[cfg(feature = "mmap")]
 impl<const K: usize> Table<K> {
     /// Drops what lies further ahead than a charge could have left it, as in a damaged file; how many keys and overflow words that
     /// concerned. For who is alone with the words.
