@@ -39,6 +39,11 @@ fn policies() -> Vec<Policy> {
         Algorithm::FixedWindow(Alignment::FirstRequest),
         token_bucket(Refill::Interval),
         token_bucket(Refill::Greedy),
+        Algorithm::Gcra { burst: None },
+        Algorithm::LeakyBucket {
+            queue: 4,
+            max_wait: Duration::from_secs(WINDOW.into()),
+        },
     ];
     let several = several.map(|algorithm| (algorithm, &[(5, WINDOW / 2), (6, WINDOW)][..]));
     let daily = Algorithm::FixedWindow(Alignment::Calendar { zone, unit });
