@@ -238,6 +238,7 @@ pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<E
         error.set_retry(true);
         return error;
     }
+    context.try_wait = None;
     if let Some(held) = &mut context.place {
         held.unconnected();
     }

@@ -8,6 +8,8 @@
 //! 1. A [`Turn`] is used, or it wakes the next request when it is dropped. So the end of a request that was just woken loses nothing.
 //! 2. Whatever frees a place wakes a request of each configuration of the origin that has some: after a reload the requests of the old
 //!    one still wait for the same servers.
+//! 3. A request that waits has a [`Seat`], of which there are `max_pending`. Where connections have a bound, the request keeps its seat
+//!    until it has its connection, because it waits again if its server has none for it.
 //!
 //! # Concurrency
 //! A place is freed before the count of those that wait is read, and a request is counted before it looks for a place. A full fence
@@ -40,6 +42,9 @@ pub struct Queue {
     pub rules: CircuitRules,
     origin: Arc<OriginQueues>,
     order: Mutex<Order>,
+    /// Seats that are taken.
+    seated: AtomicU32,
+    /// Requests that wait.
     waiting: AtomicU32,
     refused: AtomicU64,
 }
@@ -59,12 +64,17 @@ pub(super) struct Ticket(u64);
 #[derive(Debug, Default)]
 pub struct TryWait {
     ticket: Option<Ticket>,
+    seat: Option<Seat>,
     end: Option<Instant>,
     /// The server that it was taken to had no connection for it.
     pub refused: bool,
     /// It waited once for what changes hands at its server.
     pub(super) settled: bool,
 }
+
+/// The right to wait in a queue.
+#[derive(Debug)]
+struct Seat(Arc<Queue>);
 
 /// The right of one request to look for a place before all others that wait.
 #[derive(Debug)]
@@ -87,6 +97,7 @@ impl OriginQueues {
             rules,
             origin: Arc::clone(self),
             order: Mutex::default(),
+            seated: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             refused: AtomicU64::new(0),
         });
@@ -131,6 +142,9 @@ impl Queue {
         if matches!(chosen, Choice::Full) {
             self.refuse();
         }
+        if !matches!(chosen, Choice::Server(_)) || self.rules.connections.is_none() {
+            wait.seat = None;
+        }
         // The next one is woken if it may find a place too. This one is not counted any more, so a request that comes from now on and is
         // alone looks for itself.
         if let (Choice::Server(_), Some(turn)) = (&chosen, turn)
@@ -148,10 +162,13 @@ impl Queue {
     ) -> (Choice, Option<Turn>) {
         let end = wait.end(self);
         let mut wakes = self.order().wakes;
-        // One that was woken before has been let in already.
-        let Some((counted, ahead)) = self.enter(wait.ticket.is_some()) else {
+        if wait.seat.is_none() {
+            wait.seat = self.sit_down();
+        }
+        if wait.seat.is_none() {
             return (Choice::Full, None);
-        };
+        }
+        let (counted, ahead) = self.enter();
         let ticket = wait.ticket();
         let mut turn = (ahead == 0).then(|| Turn::of(self));
         loop {
@@ -175,19 +192,24 @@ impl Queue {
         }
     }
 
-    /// Counts a request that waits from now on, and says how many were there before; `None` where as many wait as may.
-    fn enter(&self, is_known: bool) -> Option<(Counted<'_>, u32)> {
-        let enter = |waiting: u32| (is_known || waiting < self.rules.pending).then(|| waiting + 1);
-        // Each round lost is a request that came or left.
-        let ahead = self
-            .waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
+    /// Takes a seat; `None` where all are taken.
+    fn sit_down(self: &Arc<Self>) -> Option<Seat> {
+        let sit = |seated: u32| (seated < self.rules.pending).then(|| seated + 1);
+        // Relaxed: the number publishes nothing. Each round lost is a seat that was taken or left.
+        self.seated
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sit)
             .ok()?;
+        Some(Seat(Arc::clone(self)))
+    }
+
+    /// Counts a request that waits from now on, and says how many were there before.
+    fn enter(&self) -> (Counted<'_>, u32) {
+        let ahead = self.waiting.fetch_add(1, Ordering::Relaxed);
         self.origin.waiting.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence of `OriginQueues::wake`: a place that is freed from here on sees the count, and one that was freed before
         // is found.
         fence(Ordering::SeqCst);
-        Some((Counted(self), ahead))
+        (Counted(self), ahead)
     }
 
     /// Stands in the order, unless something was freed since `wakes` was read.
@@ -252,6 +274,12 @@ impl Drop for Turn {
         if let Some(queue) = self.0.take() {
             queue.wake();
         }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.seated.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -207,6 +207,45 @@ async fn places_that_are_left_go_round_in_order() {
     ));
 }
 
+/// Goal: a request that was let into the queue keeps its seat until it has its connection, and one that was not gets none by its server's
+/// refusal. Method: one place and one seat; who had waited comes back from the server, beside a newcomer, and then has its connection.
+#[tokio::test]
+async fn a_seat_is_kept_until_there_is_a_connection() {
+    let rules = "circuit = { max_connections = 1, max_pending = 1, pending_timeout = \"60s\" }";
+    let pool = pool(&format!("{}\n{rules}", servers(1)));
+    let queue = pool.queue.as_ref().expect("a queue");
+    let mut waits: [TryWait; 3] = Default::default();
+    let [first, second, third] = &mut waits;
+    let inside = held(pool.find(&wish(0)));
+    {
+        let mut waiting = pin!(pool.wait(first, || wish(0)));
+        assert!(poll!(waiting.as_mut()).is_pending());
+        // Its rank dates from the server.
+        second.ticket();
+        assert!(matches!(pool.wait(second, || wish(0)).await, Choice::Full));
+        drop(inside);
+        let Poll::Ready(Choice::Server(again)) = poll!(waiting) else {
+            panic!("nobody woke it");
+        };
+        assert_eq!(queue.waiting(), 0);
+        assert!(matches!(pool.wait(third, || wish(0)).await, Choice::Full));
+        again.give_back();
+    }
+    let inside = held(pool.find(&wish(0)));
+    {
+        let mut waiting = pin!(pool.wait(first, || wish(0)));
+        assert!(poll!(waiting.as_mut()).is_pending());
+    }
+    let [first, ..] = waits;
+    // As when it has its connection.
+    drop(first);
+    let mut fourth = TryWait::default();
+    let mut waiting = pin!(pool.wait(&mut fourth, || wish(0)));
+    assert!(poll!(waiting.as_mut()).is_pending());
+    assert_eq!((queue.waiting(), queue.refused()), (1, 2));
+    drop(inside);
+}
+
 /// Goal: requests of the configuration before a reload are woken by those of the next, and the reverse. Method: one of each waits for the
 /// place of the other.
 #[tokio::test]

@@ -175,3 +175,46 @@ async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
     .await;
     assert_eq!(metrics.sum(tries, &[]), 3.0);
 }
+
+#[tokio::test]
+async fn no_more_wait_than_may_though_their_server_has_no_connection() {
+    // Goal: `max_pending` holds for requests that found a place at the server and no connection. Method: one stream, taken by a request
+    // that the origin holds; twenty more at once, of which two may wait.
+    let origin = OnDemand::start().await;
+    let circuit = "max_connections = 1, max_pending = 2, pending_timeout = \"1m\"";
+    let gateway = Setup::new()
+        .servers("app", &[origin.address])
+        .origin_line(&format!("protocol = \"h2c\"\ncircuit = {{ {circuit} }}"))
+        .rules(PASS)
+        .start()
+        .await;
+    let client = gateway.h2c().await;
+    let ask = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(get("/")).await.status })
+    };
+    // With an answer the gateway has heard how many streams there may be.
+    origin.answer(1);
+    assert_eq!(ask().await.unwrap(), 200);
+    let first = ask();
+    origin.has(2).await;
+    let mut others: Vec<_> = (0..20).map(|_| ask()).collect();
+    eventually("all but two are refused", async || {
+        let status = gateway.status().await;
+        let (pending, refused) = (
+            &status["origins"][0]["pending"],
+            &status["origins"][0]["refused"],
+        );
+        assert!(refused.as_u64() <= Some(18), "{status}");
+        (*pending == 2 && *refused == 18).then_some(())
+    })
+    .await;
+    origin.answer(3);
+    assert_eq!(first.await.unwrap(), 200);
+    let mut statuses = Vec::new();
+    for other in &mut others {
+        statuses.push(other.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200; 2].as_slice(), &[503; 18]].concat());
+}
