@@ -6,7 +6,7 @@
 use crate::harness::*;
 
 /// The plain path, and every other way to write it that we know of, and some that mean something else.
-const SPELLINGS: [&str; 84] = [
+const SPELLINGS: [&str; 91] = [
     "/auth/sendOTP",
     "/auth/sendOTP/",
     "/auth/sendOTP//",
@@ -31,6 +31,13 @@ const SPELLINGS: [&str; 84] = [
     "/%2E%2e/auth/sendOTP",
     "/x/%2e%2e/auth/sendOTP",
     "/x/.%2e/auth/sendOTP",
+    "/auth/%2e/../sendOTP",
+    "/auth/.%2E/../sendOTP",
+    "//auth/sendOTP/.%2e/..",
+    "/auth/sendOTP/%2e%2e/../",
+    "/auth/.;/../sendOTP",
+    "/auth//%2e/../../sendOTP",
+    "/auth\\%2e\\..\\sendOTP",
     "/auth/sendOTP;",
     "/auth/sendOTP;x=1",
     "/auth;x=1/sendOTP",
@@ -221,8 +228,10 @@ type Habit = fn(String) -> String;
 
 /// Every path that an origin may take `target` for: each subset of the habits of origins, in the order in which origins have them.
 fn readings(target: &str) -> Vec<String> {
-    const HABITS: [Habit; 9] = [
+    const HABITS: [Habit; 11] = [
         |path| path.split('#').next().unwrap().to_owned(),
+        resolved,
+        |path| resolved(path.replace('\\', "/")),
         without_parameters,
         |path| decoded(&path),
         |path| decoded(&path),

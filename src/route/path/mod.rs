@@ -21,6 +21,7 @@
 //! | `/a%2Fb`, `/a%5Cb`, `/a\b` | `/a/b` | nginx, Go, WSGI; IIS; Node's `URL`. Not for Express, Rails, servlets |
 //! | `/%2561` | `/a` | whoever stands behind a server that decoded once |
 //! | `/a/../b` | `/a/../b` | Express and WSGI, which hand it to whatever is mounted at `/a` |
+//! | `/a/%2e/../b` | `/a/b` | HAProxy, `path.Clean` of Go, `path.normalize` of Node, which remove plain dots and decode nothing (`dots`) |
 //! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, whoever resolves dots and knows no parameters |
 //! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference (`authority`) |
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
@@ -50,6 +51,7 @@
 //! error.
 
 mod authority;
+mod dots;
 mod readings;
 mod script;
 mod spelling;

@@ -1,8 +1,8 @@
 //! Collects the readings that common origins make of one path beside its normal form.
 //!
-//! An origin first makes another path of what was sent: it decodes once more, takes the first segment for an authority, cuts at a `;`, or
-//! finds a path in the query. Each such *source* is then spelled in every [`Manner`] in which it differs, and cut at names of scripts.
-//! Sources may come of sources, since servers stand behind each other.
+//! An origin first makes another path of what was sent: it decodes once more, takes the first segment for an authority, cuts at a `;`,
+//! removes plain dots before it decodes escaped ones, or finds a path in the query. Each such *source* is then spelled in every [`Manner`]
+//! in which it differs, and cut at names of scripts. Sources may come of sources, since servers stand behind each other.
 //!
 //! # Limits
 //!
@@ -13,7 +13,7 @@ use super::spelling::{
     Climbs, Manner, Parameters, Separators, Spelled, decode_again, is_overlong, merged, spell,
     without_parameters,
 };
-use super::{PathError, authority, script};
+use super::{PathError, authority, dots, script};
 use crate::bounds::PATH_READING_BYTES;
 
 /// How often an origin may decode a path beside the first time: a proxy before it, and one more.
@@ -133,6 +133,7 @@ impl Collector<'_> {
         let readings = &mut self.readings;
         readings.is_ambiguous |= plain.hidden != 0 || plain.is_climbed;
         self.cut_authority(source, &source.text)?;
+        self.resolve_plain_dots(source, &plain.text)?;
         if plain.has_parameters {
             // Fastify's router ends a path at its first `;`, as others do at `?`.
             let end = source.text.find(';').unwrap_or(source.text.len());
@@ -219,6 +220,20 @@ impl Collector<'_> {
             let cut = without_parameters(&source.text, separators)?;
             if cut != shortest_cut {
                 self.add_source(cut, source.decodings, source.authorities)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a source, whose normal form is `normal`, without the dot segments that are written plainly.
+    fn resolve_plain_dots(&mut self, source: &Source, normal: &str) -> Result<(), PathError> {
+        let separators: [fn(char) -> bool; 2] = [|one| one == '/', |one| matches!(one, '/' | '\\')];
+        for is_separator in separators {
+            for climbs in [Climbs::Resolved, Climbs::OverEmpty] {
+                if let Some(text) = dots::resolved(&source.text, climbs, is_separator) {
+                    self.readings.is_disputed |= self.spell(&text, Manner::NORMAL)?.text != normal;
+                    self.add_source(text, source.decodings, source.authorities)?;
+                }
             }
         }
         Ok(())

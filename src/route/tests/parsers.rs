@@ -9,7 +9,7 @@ const LIMITED: &str = "/auth/sendOTP";
 /// What a parser takes for the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
-const PARSERS: [(&str, Parser); 16] = [
+const PARSERS: [(&str, Parser); 20] = [
     ("the target up to its query", |target| {
         Some(path_of(target).to_owned())
     }),
@@ -30,6 +30,20 @@ const PARSERS: [(&str, Parser); 16] = [
     }),
     ("a second URL(path, base)", |target| {
         Some(whatwg(&whatwg(path_of(target), true), true))
+    }),
+    ("path.normalize, path.Clean", |target| {
+        Some(resolved(path_of(target), '/'))
+    }),
+    ("path.win32.normalize", |target| {
+        Some(resolved(&path_of(target).replace('\\', "/"), '/'))
+    }),
+    ("HAProxy before nginx", |target| {
+        let path = removed_dots(path_of(target));
+        Some(resolved(&decoded(&path), '/'))
+    }),
+    ("HAProxy before a servlet", |target| {
+        let path = without_parameters(&removed_dots(path_of(target)));
+        Some(resolved(&decoded(&path), '/'))
     }),
     ("nginx", |target| {
         Some(resolved(&decoded(path_of(target)), '/'))
@@ -192,6 +206,9 @@ fn noise() -> impl Strategy<Value = String> {
         ".",
         "%2e%2E",
         ".%2e",
+        "/..",
+        "/.%2e",
+        "/.;",
         ";",
         ";x",
         "x",

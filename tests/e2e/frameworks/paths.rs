@@ -60,7 +60,7 @@ const BEFORE: [&str; 36] = [
 ];
 
 /// What can stand in the middle of it, and behind it.
-const WITHIN: [&str; 22] = [
+const WITHIN: [&str; 26] = [
     "/",
     "//",
     "/./",
@@ -83,10 +83,14 @@ const WITHIN: [&str; 22] = [
     ";x/",
     "%3b/",
     "/%2e/",
+    "/%2e/../",
+    "/.%2E/../",
+    "/.;/../",
+    "\\%2e\\..\\",
 ];
-const BEHIND: [&str; 20] = [
+const BEHIND: [&str; 21] = [
     "", "/", "//", "/.", "/x/..", "//..", "/x//..", "/..;/..", ";", ";x", ";/x", ";x/..", "%2f",
-    "\\", "/%2e", "%2f..", "?/../x", "?x", "/%2e%2e", "%00",
+    "\\", "/%2e", "%2f..", "?/../x", "?x", "/%2e%2e", "%00", "/.%2e/..",
 ];
 
 /// Every spelling: one thing is changed, or two.

@@ -1,6 +1,7 @@
 // The Node origin of the framework matrix: says how both URL parsers of Node read the request, and what Express makes of it where it is at hand.
 'use strict';
 const http = require('node:http');
+const path = require('node:path');
 const querystring = require('node:querystring');
 const legacy = require('node:url');
 
@@ -86,6 +87,8 @@ if (kind === 'express') {
       'new URL': attempt(() => new URL(request.url, 'http://localhost').pathname),
       'new URL, https': attempt(() => new URL(request.url, `https://${request.headers.host}`).pathname),
       'new URL of host and target': attempt(() => new URL(`http://${request.headers.host}${request.url}`).pathname),
+      'path.normalize': attempt(() => path.posix.normalize(request.url.split('?')[0])),
+      'path.win32.normalize': attempt(() => path.win32.normalize(request.url.split('?')[0]).replaceAll('\\', '/')),
       parseurl: attempt(() => parseurl(request.url)),
       'up to the query': request.url.split('?')[0],
     };

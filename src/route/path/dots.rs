@@ -1,0 +1,68 @@
+//! Removes dot segments that are written plainly, as servers do that decode nothing: `path.normalize` of Node and `path.Clean` of Go on a
+//! raw target, HAProxy's `normalize-uri path-strip-dotdot`.
+//!
+//! An escaped dot segment, or one with parameters, is a name for them, which a plain `..` removes: `/auth/%2e/../sendOTP` and
+//! `/auth/.;/../sendOTP` are `/auth/sendOTP` behind such a server, and `/sendOTP` for one that decodes and cuts first.
+
+use super::spelling::Climbs;
+
+/// Removes the plain dot segments of `path`; `None` where none of them can remove another dot segment. Separators
+/// are the slash and what `is_separator` takes; where nothing is climbed over empty segments, slashes are merged first.
+pub(super) fn resolved(
+    path: &str,
+    climbs: Climbs,
+    is_separator: fn(char) -> bool,
+) -> Option<String> {
+    let has_other_dots = || [";", "%2e", "%2E"].iter().any(|text| path.contains(text));
+    if !path.split(is_separator).any(|segment| segment == "..") || !has_other_dots() {
+        return None;
+    }
+    let mut stack: Vec<&str> = Vec::new();
+    let mut is_open = false;
+    for segment in path.split(is_separator).skip(1) {
+        is_open = match segment {
+            "." => true,
+            ".." => {
+                stack.pop();
+                true
+            }
+            "" if climbs != Climbs::OverEmpty => true,
+            _ => {
+                stack.push(segment);
+                false
+            }
+        };
+    }
+    if is_open {
+        stack.push("");
+    }
+    Some(format!("/{}", stack.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: plain dots remove what stands before them, whatever it means decoded. Method: paths with both kinds of dots, with slashes
+    /// merged and kept.
+    #[test]
+    fn an_escaped_dot_segment_is_a_name() {
+        for (path, merged, kept) in [
+            ("/a/%2e/../b", "/a/b", "/a/b"),
+            ("//a/b/.%2e/..", "/a/b/", "//a/b/"),
+            ("/a//../%2E/b", "/%2E/b", "/a/%2E/b"),
+            ("/../%2e%2e/./..", "/", "/"),
+        ] {
+            let found = |climbs| resolved(path, climbs, |one| one == '/');
+            assert_eq!(found(Climbs::Resolved).as_deref(), Some(merged), "{path}");
+            assert_eq!(found(Climbs::OverEmpty).as_deref(), Some(kept), "{path}");
+        }
+        let backslash = resolved("/a\\%2e\\..\\b", Climbs::Resolved, |one| {
+            matches!(one, '/' | '\\')
+        });
+        assert_eq!(backslash.as_deref(), Some("/a/b"));
+        for path in ["/a/../b", "/a/%2e%2e/b", "/a/%2e/b..", "/a/%2e\\..\\b"] {
+            assert_eq!(resolved(path, Climbs::Resolved, |one| one == '/'), None);
+        }
+    }
+}
