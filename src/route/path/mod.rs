@@ -27,6 +27,7 @@
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
 //! | `/a%2Fb;x%2Fy` | `/a/b` | servlet containers that allow `%2F`: they cut parameters first, then decode |
 //! | `/index.php/b`, `/?/b` | `/b` | front controllers (`script`) |
+//! | `/a/index.php/b`, `/a/?/b` | `/a/b`, `/b` | front controllers below `/a` |
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //!
@@ -115,8 +116,8 @@ impl<'a> NormalPath<'a> {
         if !path.starts_with('/') {
             return Err(PathError::NotAbsolute);
         }
-        let may_be_in_query = path == "/" && behind.starts_with("?/");
-        if is_plainly_normal(path.as_bytes()) && !may_be_in_query {
+        let is_in_query = behind.starts_with("?/");
+        if is_plainly_normal(path.as_bytes()) && !is_in_query {
             return Ok(Self {
                 text: Cow::Borrowed(path),
                 others: None,

@@ -41,10 +41,21 @@ pub(super) struct Readings {
 }
 
 /// One path that an origin may make of what was sent.
+#[derive(Clone)]
 struct Source {
     text: String,
     decodings: usize,
     authorities: usize,
+    reader: Reader,
+}
+
+/// Who makes a path of another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Any origin.
+    Origin,
+    /// An application behind a script, maybe below a path of its own.
+    Script,
 }
 
 struct Collector<'a> {
@@ -76,22 +87,25 @@ pub(super) fn collect(
         },
         bytes: 0,
     };
-    collector.add_source(path.to_owned(), DECODINGS, AUTHORITIES)?;
-    if let Some(path) = script::path_in_query(normal, query)
+    collector.add_source(Source {
+        text: path.to_owned(),
+        decodings: DECODINGS,
+        authorities: AUTHORITIES,
+        reader: Reader::Origin,
+    })?;
+    collector.read_sources(0)?;
+    let of_path = (
+        collector.readings.is_ambiguous,
+        collector.readings.is_disputed,
+    );
+    if let Some(path) = script::path_in_query(query)
         && spell(path, Manner::NORMAL).is_ok()
     {
-        collector.add_source(path.to_owned(), DECODINGS, 0)?;
-    }
-    let mut at = 0;
-    while let Some(source) = collector.sources.get(at) {
-        let source = Source {
-            text: source.text.clone(),
-            ..*source
-        };
-        collector.read(&source)?;
-        at += 1;
+        collector.read_query(path)?;
     }
     let mut readings = collector.readings;
+    // Limits that count by the path count by no query.
+    (readings.is_ambiguous, readings.is_disputed) = of_path;
     readings.key = Some(key(path)?).filter(|key| key != normal);
     let has_texts = !readings.texts.is_empty() || !readings.of_scripts.is_empty();
     let differs = readings.is_ambiguous || readings.is_disputed || has_texts;
@@ -122,6 +136,42 @@ fn key(path: &str) -> Result<String, PathError> {
 }
 
 impl Collector<'_> {
+    /// Reads every source from this one on, and those that come of them.
+    fn read_sources(&mut self, first: usize) -> Result<(), PathError> {
+        let mut at = first;
+        while let Some(source) = self.sources.get(at) {
+            let source = source.clone();
+            self.read(&source)?;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds the readings of applications that find `path` in the query, wherever a reading of the path before it leads to one.
+    fn read_query(&mut self, path: &str) -> Result<(), PathError> {
+        let readings = &self.readings;
+        let before: Vec<String> = [self.normal.to_owned()]
+            .into_iter()
+            .chain(readings.texts.iter().chain(&readings.of_scripts).cloned())
+            .collect();
+        let first = self.sources.len();
+        let source = |text, reader| Source {
+            text,
+            decodings: DECODINGS,
+            authorities: 0,
+            reader,
+        };
+        for before in before {
+            if script::leaves_path_to_query(&before) {
+                self.add_source(source(path.to_owned(), Reader::Origin))?;
+            }
+            let below = format!("{}{path}", script::folder(&before));
+            self.take_bytes(below.len())?;
+            self.add_source(source(below, Reader::Script))?;
+        }
+        self.read_sources(first)
+    }
+
     fn read(&mut self, source: &Source) -> Result<(), PathError> {
         let plain = self.spell(&source.text, Manner::NORMAL)?;
         if is_overlong(&plain.text) {
@@ -138,11 +188,7 @@ impl Collector<'_> {
             // Fastify's router ends a path at its first `;`, as others do at `?`.
             let end = source.text.find(';').unwrap_or(source.text.len());
             self.readings.is_disputed |= source.text[end..].contains(['/', '\\', '%']);
-            self.add_source(
-                source.text[..end].to_owned(),
-                source.decodings,
-                source.authorities,
-            )?;
+            self.add_source(source.with(source.text[..end].to_owned()))?;
             self.cut_parameters(source, plain.hidden)?;
         }
         Ok(())
@@ -192,11 +238,14 @@ impl Collector<'_> {
         let is_resolved = spelled.is_climbed && manner.climbs != Climbs::Kept;
         if is_resolved && spelled.hidden & !manner.separators != 0 {
             // An application that resolves dots may decode what it found.
-            self.add_source(text.clone(), source.decodings, source.authorities)?;
+            self.add_source(source.with(text.clone()))?;
         }
         self.decode(source, &text)?;
         self.add_scripts(source, &text)?;
-        self.add(text)?;
+        match source.reader {
+            Reader::Origin => self.add(text)?,
+            Reader::Script => self.add_script(text)?,
+        }
         Ok(spelled)
     }
 
@@ -205,9 +254,12 @@ impl Collector<'_> {
         let Some(decoded) = decode_again(text) else {
             return Ok(());
         };
-        let fewer = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
+        let decodings = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
         self.readings.is_ambiguous = true;
-        self.add_source(decoded, fewer, source.authorities)
+        self.add_source(Source {
+            decodings,
+            ..source.with(decoded)
+        })
     }
 
     /// Adds a source without its parameters where they hold some of the `hidden` separators.
@@ -219,7 +271,7 @@ impl Collector<'_> {
         for separators in subsets(hidden) {
             let cut = without_parameters(&source.text, separators)?;
             if cut != shortest_cut {
-                self.add_source(cut, source.decodings, source.authorities)?;
+                self.add_source(source.with(cut))?;
             }
         }
         Ok(())
@@ -232,7 +284,7 @@ impl Collector<'_> {
             for climbs in [Climbs::Resolved, Climbs::OverEmpty] {
                 if let Some(text) = dots::resolved(&source.text, climbs, is_separator) {
                     self.readings.is_disputed |= self.spell(&text, Manner::NORMAL)?.text != normal;
-                    self.add_source(text, source.decodings, source.authorities)?;
+                    self.add_source(source.with(text))?;
                 }
             }
         }
@@ -241,13 +293,16 @@ impl Collector<'_> {
 
     /// Adds what follows an authority in `text`, which comes of `source`.
     fn cut_authority(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
-        let Some(fewer) = source.authorities.checked_sub(1) else {
+        let Some(authorities) = source.authorities.checked_sub(1) else {
             return Ok(());
         };
         for rest in authority::behind(text) {
             self.readings.is_disputed = true;
             // It begins with a slash or a backslash.
-            self.add_source(format!("/{}", &rest[1..]), source.decodings, fewer)?;
+            self.add_source(Source {
+                authorities,
+                ..source.with(format!("/{}", &rest[1..]))
+            })?;
         }
         Ok(())
     }
@@ -259,8 +314,14 @@ impl Collector<'_> {
                 Some(rest) => {
                     self.add_script(rest.to_owned())?;
                     self.add_script(cut.script.to_owned())?;
+                    if cut.is_front_controller {
+                        self.add_script(format!("{}{rest}", script::folder(cut.script)))?;
+                    }
                 }
-                None if cut.is_front_controller => self.add_script("/".to_owned())?,
+                None if cut.is_front_controller => {
+                    self.add_script("/".to_owned())?;
+                    self.add_script(format!("{}/", script::folder(cut.script)))?;
+                }
                 None => {}
             }
         }
@@ -303,24 +364,26 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn add_source(
-        &mut self,
-        text: String,
-        decodings: usize,
-        authorities: usize,
-    ) -> Result<(), PathError> {
-        if self.sources.iter().any(|known| known.text == text) {
+    fn add_source(&mut self, source: Source) -> Result<(), PathError> {
+        let is_known = |known: &Source| known.text == source.text && known.reader == source.reader;
+        if self.sources.iter().any(is_known) {
             return Ok(());
         }
         if self.sources.len() == SOURCES {
             return Err(PathError::Manifold);
         }
-        self.sources.push(Source {
-            text,
-            decodings,
-            authorities,
-        });
+        self.sources.push(source);
         Ok(())
+    }
+}
+
+impl Source {
+    /// Another path that is read alike.
+    fn with(&self, text: String) -> Self {
+        Self {
+            text,
+            ..self.clone()
+        }
     }
 }
 

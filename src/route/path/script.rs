@@ -77,12 +77,26 @@ pub(super) fn without_cookieless_segments(path: &str) -> Option<String> {
     })
 }
 
-/// The path that an application reads in its query, as CodeIgniter does in `/index.php?/auth/sendOTP`: where the path is the root or
-/// ends in a script.
-pub(super) fn path_in_query<'a>(path: &str, query: &'a str) -> Option<&'a str> {
-    let is_root = path == "/" || all_cuts(path).any(|cut| matches!(cut.rest, None | Some("/")));
+/// The path that a query begins with, as CodeIgniter reads it in `/index.php?/auth/sendOTP`; `None` where it begins with none.
+pub(super) fn path_in_query(query: &str) -> Option<&str> {
     let end = query.find(['&', '?', '#']).unwrap_or(query.len());
-    (is_root && query.starts_with('/')).then(|| &query[..end])
+    query.starts_with('/').then(|| &query[..end])
+}
+
+/// Whether an application may look for its route in the query of `path`: where that is the root or ends in a script.
+pub(super) fn leaves_path_to_query(path: &str) -> bool {
+    path == "/" || all_cuts(path).any(|cut| matches!(cut.rest, None | Some("/")))
+}
+
+/// The folder of the application that `path` leads to: without the name of a front controller and the slash at the end.
+pub(super) fn folder(path: &str) -> &str {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    match all_cuts(path).last() {
+        Some(cut) if cut.is_front_controller && cut.rest.is_none() => {
+            &path[..path.rfind('/').unwrap_or_default()]
+        }
+        _ => path,
+    }
 }
 
 #[cfg(test)]
@@ -107,15 +121,26 @@ mod tests {
 
     #[test]
     fn a_query_is_a_path_at_the_root_and_behind_scripts() {
-        for (path, query, found) in [
-            ("/", "/a/b&c=d", Some("/a/b")),
-            ("/x/index.php", "/a", Some("/a")),
-            ("/index.php/", "/a?b", Some("/a")),
-            ("/index.php/b", "/a", None),
-            ("/x", "/a", None),
-            ("/", "a=/b", None),
+        for (query, found) in [
+            ("/a/b&c=d", Some("/a/b")),
+            ("/a?b", Some("/a")),
+            ("/a", Some("/a")),
+            ("a=/b", None),
+            ("", None),
         ] {
-            assert_eq!(path_in_query(path, query), found, "{path} {query}");
+            assert_eq!(path_in_query(query), found, "{query}");
+        }
+        for (path, leaves_it, its_folder) in [
+            ("/", true, ""),
+            ("/x/index.php", true, "/x"),
+            ("/index.php/", true, ""),
+            ("/x/y.php", true, "/x/y.php"),
+            ("/index.php/b", false, "/index.php/b"),
+            ("/x/", false, "/x"),
+            ("/x", false, "/x"),
+        ] {
+            assert_eq!(leaves_path_to_query(path), leaves_it, "{path}");
+            assert_eq!(folder(path), its_folder, "{path}");
         }
     }
 

@@ -9,7 +9,7 @@ const LIMITED: &str = "/auth/sendOTP";
 /// What a parser takes for the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
-const PARSERS: [(&str, Parser); 20] = [
+const PARSERS: [(&str, Parser); 25] = [
     ("the target up to its query", |target| {
         Some(path_of(target).to_owned())
     }),
@@ -81,14 +81,42 @@ const PARSERS: [(&str, Parser); 20] = [
         Some(format!("/{rest}"))
     }),
     ("CodeIgniter", |target| {
-        let (path, query) = target.split_once('?')?;
-        let path_in_query = query.split('&').next()?.split('?').next()?;
-        (path == "/" || path.ends_with("/index.php")).then(|| decoded(path_in_query))
+        in_query(target, "", |path| path.to_owned())
+    }),
+    ("CodeIgniter behind nginx", |target| {
+        in_query(target, "", |path| resolved(&decoded(path), '/'))
+    }),
+    ("CodeIgniter behind IIS", |target| {
+        in_query(target, "", |path| {
+            resolved(&decoded(path).replace('\\', "/"), '/')
+        })
+    }),
+    ("CodeIgniter behind a URL reference", |target| {
+        in_query(target, "", behind_authority)
+    }),
+    ("CodeIgniter below /auth", |target| {
+        in_query(target, "/auth", |path| resolved(&decoded(path), '/'))
+    }),
+    ("PATH_INFO below /auth", |target| {
+        let path = resolved(&decoded(path_of(target)), '/');
+        let rest = path.strip_prefix("/auth/index.php/")?;
+        Some(format!("/auth/{rest}"))
     }),
 ];
 
 fn path_of(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// The path that an application served at `base` finds in its query, where nothing of the path is left behind the base and its script.
+fn in_query(target: &str, base: &str, read: fn(&str) -> String) -> Option<String> {
+    let (path, query) = target.split_once('?')?;
+    let path = read(path);
+    let left = path.strip_prefix(base)?;
+    let left = left.strip_prefix("/index.php").unwrap_or(left);
+    let path_in_query = query.split('&').next()?.split('?').next()?;
+    let is_found = left.trim_matches('/').is_empty() && path_in_query.starts_with('/');
+    is_found.then(|| format!("{base}{}", merged(&decoded(path_in_query))))
 }
 
 /// WHATWG URL §4.4, from "relative state" on for a special scheme; hosts are not judged.

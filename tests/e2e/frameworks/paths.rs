@@ -20,7 +20,7 @@ origin = "app"
 "#;
 
 /// What can stand before the limited path.
-const BEFORE: [&str; 36] = [
+const BEFORE: [&str; 41] = [
     "",
     "/",
     "//",
@@ -57,10 +57,15 @@ const BEFORE: [&str; 36] = [
     "/x/index.php",
     "/?",
     "/index.php?",
+    "/x/..?",
+    "/x\\..?",
+    "//?",
+    "/%2e?",
+    "/x%2f..?",
 ];
 
 /// What can stand in the middle of it, and behind it.
-const WITHIN: [&str; 26] = [
+const WITHIN: [&str; 30] = [
     "/",
     "//",
     "/./",
@@ -87,6 +92,10 @@ const WITHIN: [&str; 26] = [
     "/.%2E/../",
     "/.;/../",
     "\\%2e\\..\\",
+    "/index.php/",
+    "/?/",
+    "?/",
+    "/index.php?/",
 ];
 const BEHIND: [&str; 21] = [
     "", "/", "//", "/.", "/x/..", "//..", "/x//..", "/..;/..", ";", ";x", ";/x", ";x/..", "%2f",

@@ -36,11 +36,25 @@ function symfony(string $uri, string $script): string
     return $path;
 }
 
-// CodeIgniter: a query that begins with a slash is the path, for servers that know no PATH_INFO.
-function inQuery(): ?string
+// What stands before the routes of an application that lies in a folder.
+$folder = rtrim(dirname($_SERVER['SCRIPT_NAME']), '/');
+
+// CodeIgniter (CI_URI::_parse_request_uri, shortened): where the path ends with the script or its folder, a query that begins with a slash is
+// the route, for servers that know no PATH_INFO.
+function inQuery(string $uri, string $folder): ?string
 {
-    $query = rawurldecode($_SERVER['QUERY_STRING'] ?? '');
-    return str_starts_with($query, '/') ? explode('?', explode('&', $query)[0])[0] : null;
+    $path = parse_url('http://dummy' . $uri, PHP_URL_PATH) ?: '';
+    foreach ([$_SERVER['SCRIPT_NAME'], $folder] as $base) {
+        if ($base !== '' && str_starts_with($path, $base)) {
+            $path = substr($path, strlen($base));
+            break;
+        }
+    }
+    $query = $_SERVER['QUERY_STRING'] ?? '';
+    if (trim($path, '/') !== '' || !str_starts_with($query, '/')) {
+        return null;
+    }
+    return $folder . explode('?', explode('&', rawurldecode($query))[0])[0];
 }
 
 $read = [
@@ -49,7 +63,8 @@ $read = [
     'behind_host' => is_string($behindHost) ? rawurldecode($behindHost) : null,
     'symfony' => symfony($uri, $_SERVER['SCRIPT_NAME']),
     'path_info' => $_SERVER['PATH_INFO'] ?? null,
-    'in_query' => in_array($upToQuery, ['/', '/index.php', $_SERVER['SCRIPT_NAME']], true) ? inQuery() : null,
+    'in_folder' => isset($_SERVER['PATH_INFO']) ? $folder . $_SERVER['PATH_INFO'] : null,
+    'in_query' => inQuery($uri, $folder),
 ];
 
 $limited = false;

@@ -31,7 +31,7 @@ const START_ATTEMPTS: usize = 5;
 pub enum Framework {
     /// PHP's own server with a router script: `parse_url`, the target up to its query, HttpFoundation and others.
     Php,
-    /// PHP's own server with an `index.php`, which gets `PATH_INFO`.
+    /// PHP's own server with an `index.php` at the root and in a folder, which get `PATH_INFO`.
     PhpFrontController,
     /// Flask on Werkzeug.
     Flask,
@@ -151,6 +151,10 @@ impl Framework {
                     "index.php"
                 };
                 let script = place(name, include_str!("app.php"));
+                if self == Self::PhpFrontController {
+                    fs::create_dir(directory.join("auth")).unwrap();
+                    place("auth/index.php", include_str!("app.php"));
+                }
                 let mut command = Command::new("php");
                 command.args(["-S", &address]);
                 if self == Self::Php {
