@@ -111,6 +111,26 @@ async fn path_parameters_count_on_every_route_by_their_name() {
 }
 
 #[tokio::test]
+async fn invented_segments_give_a_path_no_fresh_counter() {
+    // Goal: what ASP.NET takes out of a path is no part of what a limit by the path counts. Method: another session in each request, at
+    // several places and escaped; another path.
+    let gateway = Gateway::start(&two_by("\"path\"", "")).await;
+    let targets = [
+        "/(S(a))/page",
+        "/page",
+        "/(S(b))/page",
+        "/(S(c)F(d))/PAGE/",
+        "/%28A(e))/page",
+        "/page/(S(f;x))",
+        "/(S(a))/other",
+    ];
+    assert_eq!(
+        statuses(&gateway, targets.map(get)).await,
+        [200, 200, 429, 429, 429, 429, 200]
+    );
+}
+
+#[tokio::test]
 async fn a_key_of_several_parts_counts_every_combination() {
     // Goal: parts are counted together. Method: two values of each of two parts.
     let gateway = Gateway::start(&two_by(

@@ -39,6 +39,7 @@
 //! What remains outside: an origin that cuts off dots and spaces at the end of a name
 //! (Windows), that takes `/a.json` for `/a` (Rails), that cuts parameters
 //! behind a server that has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`), or that rewrites paths on its own.
+//! For a limit by `path`, `/a/index.php/b` is `/b`, whatever the folder is, and so has a second counter beside `/a/b`.
 //! Write a limit for such an origin on `/prefix/*` or on `/*`.
 //!
 //! # Invariants
@@ -148,7 +149,8 @@ impl<'a> NormalPath<'a> {
     }
 
     /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes, escaped escapes as
-    /// escapes, and without the name of a front controller or what follows a script, so that all spellings of one resource share a counter.
+    /// escapes, and without cookieless segments, the name of a front controller or what follows a script, so that all spellings of one
+    /// resource share a counter.
     #[must_use]
     pub fn key(&self) -> &str {
         let others = self.others.as_deref();

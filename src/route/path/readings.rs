@@ -112,8 +112,8 @@ pub(super) fn collect(
     Ok(differs.then_some(readings))
 }
 
-/// The reading that has the fewest spellings: decoded as often as it can be, separated wherever it may be, without what can be put before
-/// a front controller's path or behind a script.
+/// The reading that has the fewest spellings: decoded as often as it can be, separated wherever it may be, without cookieless segments,
+/// what can be put before a front controller's path, and what can be put behind a script.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, Manner::NORMAL)?;
@@ -127,6 +127,7 @@ fn key(path: &str) -> Result<String, PathError> {
         ..Manner::NORMAL
     };
     let text = spell(&text, everywhere)?.text;
+    let text = script::without_cookieless_segments(&text).unwrap_or(text);
     let key = match script::cuts(&text).next() {
         Some(cut) if cut.is_front_controller => cut.rest.unwrap_or("/"),
         Some(cut) => cut.script,

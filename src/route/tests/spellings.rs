@@ -241,6 +241,10 @@ fn the_key_of_a_path_is_one_for_all_its_spellings() {
         ("/x/../a", "/a"),
         ("/%2561", "/a"),
         ("/%252561/b%252fc", "/a/b/c"),
+        ("/(S(lit3py55))/a", "/a"),
+        ("/%28S(x;y))/a/(F(z))", "/a"),
+        ("/(S(x))/index.php/(A(y))/a", "/a"),
+        ("/(S(x))", "/"),
     ] {
         assert_eq!(NormalPath::parse(path).unwrap().key(), key, "{path}");
     }
