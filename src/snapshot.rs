@@ -76,6 +76,8 @@ pub struct ActiveRoute {
     pub refusal: Option<Arc<RefusalRules>>,
     /// Whether a limit counts by a parameter of the path, or a template repeats one, which then must have one reading.
     pub reads_parameters: bool,
+    /// The parameters of the path that its limits count by.
+    pub parameters: Box<[Arc<str>]>,
     /// Whether a limit counts by the path or by a parameter of it, which no client may then choose.
     pub counts_by_path: bool,
     /// Whether a limit reads a claim.
@@ -370,7 +372,15 @@ fn compile_route(
     let shape_reads = route.shape.as_ref().is_some_and(|shape| shape.reads_path());
     let redirect_reads =
         matches!(&route.action, RouteAction::Redirect(redirect) if redirect.to.reads_path());
-    let reads_segments = reads(|source| matches!(source, ValueSource::PathParameter(_)));
+    let written = names.iter().filter_map(|name| rules.limits.get(name));
+    let parameters: Box<[Arc<str>]> = written
+        .flat_map(|limit| limit.values_read())
+        .filter_map(|value| match &value.source {
+            ValueSource::PathParameter(name) => Some(Arc::clone(name)),
+            _ => None,
+        })
+        .collect();
+    let reads_segments = !parameters.is_empty();
     let written = names.iter().filter_map(|name| rules.limits.get(name));
     let counts_by_path = reads_segments
         || written
@@ -387,6 +397,7 @@ fn compile_route(
             RouteAction::Redirect(redirect) => ActiveAction::Redirect(Arc::clone(redirect)),
         },
         reads_parameters: shape_reads || redirect_reads || reads_segments,
+        parameters,
         counts_by_path,
         reads_token,
         reads_body,

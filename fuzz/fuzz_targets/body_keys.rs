@@ -78,6 +78,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         normalisers: Vec::new(),
     };
     let facts = RequestFacts {
+        segments: "/",
         secured: None,
         client: [192, 0, 2, 1].into(),
         hop: Hop::Stranger,

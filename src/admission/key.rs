@@ -23,8 +23,10 @@ pub struct RequestFacts<'a> {
     pub hop: Hop,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
-    /// The normalised path, as [`NormalPath::key`](crate::route::NormalPath::key) gives it.
+    /// What a limit by the path counts, as [`NormalPath::key`](crate::route::NormalPath::key) gives it.
     pub path: &'a str,
+    /// The path in normal form, which the route's pattern fits.
+    pub segments: &'a str,
     /// The method.
     pub method: &'a Method,
     /// The fields.
@@ -264,6 +266,7 @@ mod tests {
                 hop: Hop::Stranger,
                 host: "example.com",
                 path: self.path,
+                segments: self.path,
                 method: &self.method,
                 headers: &self.headers,
                 query: "",

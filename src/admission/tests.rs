@@ -65,6 +65,7 @@ impl Bench {
             hop: self.hop,
             host: "",
             path: "/",
+            segments: "/",
             method: &Method::GET,
             headers: &self.headers,
             query: "",

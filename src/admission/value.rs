@@ -201,10 +201,10 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// The segment of the path that the route calls `name`. A route whose limits count by it takes no path with two readings.
+/// The segment of the path that the route calls `name`. A route whose limits count by it takes no path in which another reading has
+/// another one.
 fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Option<Value<'a>> {
-    let position = facts.pattern?.parameter_position(name)?;
-    let segment = facts.path.split('/').nth(position + 1)?;
+    let segment = facts.pattern?.parameter(facts.segments, name)?;
     Some(decode(segment.as_bytes(), Plus::Kept))
 }
 

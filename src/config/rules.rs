@@ -450,6 +450,12 @@ impl PathPattern {
             |segment| matches!(segment, Segment::Parameter(parameter) if **parameter == *name),
         )
     }
+
+    /// The segment of `path`, which fits and is in normal form, that is `{name}`.
+    #[must_use]
+    pub fn parameter<'p>(&self, path: &'p str, name: &str) -> Option<&'p str> {
+        path.split('/').nth(self.parameter_position(name)? + 1)
+    }
 }
 
 /// One segment of a path pattern.

@@ -144,6 +144,7 @@ impl Located<'_> {
             hop: self.hop,
             host: &self.host,
             path: self.path.key(),
+            segments: self.path.as_str(),
             method: self.head.method,
             headers: self.head.headers,
             query: self.head.query(),
@@ -211,6 +212,7 @@ pub fn locate<'a>(
     if !matches!(standing, Standing::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
+            || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
         {
             return Err(Problem::AmbiguousPath);
         }
@@ -233,6 +235,30 @@ pub fn locate<'a>(
             .routes
             .get(index)
             .map(|rules| &rules.matches.path),
+    })
+}
+
+/// Whether the parameters that limits count by are the same in every reading of the path whose route has such a limit.
+fn agrees_on_parameters(
+    snapshot: &Snapshot,
+    index: usize,
+    host: &str,
+    path: &NormalPath<'_>,
+    asked: &Asked<'_>,
+) -> bool {
+    let counted = |index: usize| snapshot.routes.get(index).map(|route| &route.parameters);
+    // The limits of another reading's route are among those of this one.
+    if counted(index).is_none_or(|names| names.is_empty()) {
+        return true;
+    }
+    let value = |index: usize, path, name: &str| {
+        let route = snapshot.rules.routes.get(index)?;
+        route.matches.path.parameter(path, name)
+    };
+    let mut others = snapshot.router.routes_of_other_readings(host, path, asked);
+    others.all(|(reading, other)| {
+        let mut names = counted(other).into_iter().flatten();
+        names.all(|name| value(other, reading, name) == value(index, path.as_str(), name))
     })
 }
 

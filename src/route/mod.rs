@@ -153,10 +153,7 @@ impl Routes {
         path: &NormalPath<'_>,
         asked: &Asked<'_>,
     ) -> Result<Option<usize>, Ambiguous> {
-        let best = |path: &str| {
-            self.first(host, path, &mut |entry| entry.takes(asked))
-                .map(|entry| entry.route)
-        };
+        let best = |path: &str| self.best(host, path, asked);
         let Some(normal) = best(path.as_str()) else {
             return Ok(None);
         };
@@ -174,6 +171,17 @@ impl Routes {
             }
         }
         Ok(Some(normal))
+    }
+
+    /// The other readings of a path for which a route takes the request, with that route.
+    pub fn routes_of_other_readings<'r>(
+        &'r self,
+        host: &'r str,
+        path: &'r NormalPath<'_>,
+        asked: &'r Asked<'_>,
+    ) -> impl Iterator<Item = (&'r str, usize)> {
+        let readings = path.other_readings().chain(path.readings_of_scripts());
+        readings.filter_map(move |reading| Some((reading, self.best(host, reading, asked)?)))
     }
 
     /// Every route whose host and path fit a request, the most specific first, and what else it asks for in vain. The first without
@@ -226,6 +234,12 @@ impl Routes {
     #[must_use]
     pub fn longest_path(&self) -> usize {
         self.longest_path
+    }
+
+    /// The route that takes a request by one reading of its path.
+    fn best(&self, host: &str, path: &str, asked: &Asked<'_>) -> Option<usize> {
+        self.first(host, path, &mut |entry| entry.takes(asked))
+            .map(|entry| entry.route)
     }
 
     /// The first entry, in the order of precedence, whose host and path fit and for which `takes` says so.

@@ -103,10 +103,16 @@ async fn path_parameters_count_on_every_route_by_their_name() {
         "/t/ann%2Ffresh/x",
         "/t/ann/../fresh/x",
         "/t/x/%2e%2e/fresh/y",
+        "/t/(S(fresh))/ann/x",
+        "/t/index.php/t/ann/x",
     ] {
         raw.write(format!("GET {target} HTTP/1.1\r\nhost: a.test\r\n\r\n"))
             .await;
         assert_eq!(raw.read_response().await.status, 400, "{target}");
+    }
+    // Names of scripts behind it leave the parameter where it is.
+    for target in ["/t/ann/index.php/a/fresh", "/t/ann/(S(fresh))/x"] {
+        assert_eq!(gateway.get(target).await.status, 429, "{target}");
     }
 }
 
