@@ -92,7 +92,7 @@ impl ProxyHttp for Gateway {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
-        if let Some(problem) = spoken::check_http2(session.req_header()) {
+        if let Some(problem) = spoken::check_framing_names(session.req_header()) {
             let step = decide::reject_unread(problem, session, context);
             return Box::pin(carry_out(step, session, context))
                 .await

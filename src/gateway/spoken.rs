@@ -68,22 +68,13 @@ pub(super) fn withhold_interim_answers(session: &mut Session) {
     }
 }
 
-/// Refuses a request of HTTP/2 with a field that an origin of HTTP/1.1 may take for one that frames it, or with a control character in
-/// its target: the h2 crate takes DEL there and no other. The listener refuses those of HTTP/1.
-pub(super) fn check_http2(request: &RequestHeader) -> Option<Problem> {
-    const DEL: u8 = 0x7f;
-    if request.version != http::Version::HTTP_2 {
-        return None;
-    }
+/// Refuses a request of HTTP/2 with a field that an origin of HTTP/1.1 may take for one that frames it. The listener refuses those of
+/// HTTP/1.
+pub(super) fn check_framing_names(request: &RequestHeader) -> Option<Problem> {
     let mut names = request.headers.keys();
-    let rule = if names.any(|name| is_framing_lookalike(name.as_str().as_bytes())) {
-        Rule::FramingName
-    } else if memchr::memchr(DEL, request.raw_path()).is_some() {
-        Rule::TargetByte
-    } else {
-        return None;
-    };
-    Some(Problem::BadRequest(rule))
+    (request.version == http::Version::HTTP_2
+        && names.any(|name| is_framing_lookalike(name.as_str().as_bytes())))
+    .then_some(Problem::BadRequest(Rule::FramingName))
 }
 
 /// HTTP/2 splits a cookie into crumbs, since equal ones compress to nothing. RFC 9113 §8.2.3: they are one field again before HTTP/1.1.

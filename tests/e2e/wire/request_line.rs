@@ -93,7 +93,8 @@ async fn every_byte_of_a_target_by_http2_has_a_status() {
             }
         }
     }
-    let expected = [&b"<>\x7f"[..], b"\"<>\x7f"]
+    // An escape that is none is refused by the gateway; the rest by the h2 crate.
+    let expected = [&b"%<>`\x7f"[..], b"\"<>\x7f"]
         .map(|more| (0..=b' ').chain(more.iter().copied()).collect::<Vec<_>>());
     assert_eq!(refused, expected);
     let is_of_queries = |byte: u8| byte.is_ascii_graphic() && !b"\"<>^`{|}\\".contains(&byte);
