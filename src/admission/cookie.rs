@@ -43,6 +43,23 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
     found
 }
 
+/// The value that an origin finds which looks for a parameter among the cookies too. Such origins split at `;` alone.
+pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, Why> {
+    let wanted = Wanted::new(name);
+    let mut found = Err(Why::Absent);
+    for field in headers.get_all(COOKIE) {
+        for pair in field.as_bytes().split(|byte| *byte == b';') {
+            let (before, behind) = cut_at(pair, b'=').unwrap_or((pair, b""));
+            match likeness(&wanted, before) {
+                Likeness::Other => {}
+                Likeness::Alias => return Err(Why::Repeated),
+                Likeness::Same => found = Ok(agreed(found, value(behind)?)?),
+            }
+        }
+    }
+    found
+}
+
 fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> Likeness {
     wanted.likeness(&decode(name.trim_ascii(), Plus::Space))
 }

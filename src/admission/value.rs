@@ -33,9 +33,12 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
             only(fields.map(|field| Cow::Borrowed(field.as_bytes().trim_ascii())))
         }
         ValueSource::Cookie(name) => cookie::find(facts.headers, name),
-        ValueSource::Query(name) => beside(query(facts.query, name), || {
-            body::merged(facts.body, facts.headers, name)
-        }),
+        ValueSource::Query(name) => {
+            let found = beside(query(facts.query, name), || {
+                body::merged(facts.body, facts.headers, name)
+            });
+            beside(found, || cookie::merged(facts.headers, name))
+        }
         ValueSource::PathParameter(name) => parameter(facts, name).ok_or(Why::Absent),
         ValueSource::Claim(pointer) => claim(facts, pointer),
         ValueSource::Json(pointer) => {
@@ -43,9 +46,12 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
                 query(facts.query, &in_query(pointer))
             })
         }
-        ValueSource::Form(name) => beside(body::form(facts.body, facts.headers, name), || {
-            query(facts.query, name)
-        }),
+        ValueSource::Form(name) => {
+            let found = beside(body::form(facts.body, facts.headers, name), || {
+                query(facts.query, name)
+            });
+            beside(found, || cookie::merged(facts.headers, name))
+        }
         ValueSource::CertificateSubject => certificate(facts)
             .and_then(|certificate| certificate.subject.as_deref())
             .map(|subject| Cow::Borrowed(subject.as_bytes()))
@@ -68,7 +74,8 @@ fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
 }
 
 /// What the place that a key names and the place that some frameworks merge with it agree on: Servlet, PHP, Rails, Flask and Go read the
-/// query and the body's parameters as one, and differ in which comes first.
+/// query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too where no php.ini says
+/// otherwise, and they win; so has `Request` of ASP.
 fn beside<'a>(
     found: Result<Value<'a>, Why>,
     other: impl FnOnce() -> Result<Value<'a>, Why>,

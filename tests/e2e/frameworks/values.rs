@@ -321,6 +321,19 @@ mod sources {
                 "{target} {body}: {answer:?}"
             );
         }
+        // Cookies are a place of their own in `$_REQUEST` of PHP, where they win.
+        for (request, text) in [
+            (form("user_id=F12".into()), "user_id=R"),
+            (form("user_id=F13".into()), "a=b; user.id=R"),
+            (form("x=1".into()), "user_id=R"),
+            (get("/query?user_id=F14"), "user_id=%52"),
+            (get("/query?x=1"), "user_id=R"),
+        ] {
+            let answer = gateway.send(request.header("cookie", text)).await;
+            assert_eq!(answer.status, 429, "{text}: {answer:?}");
+        }
+        let same = get("/query?user_id=F15").header("cookie", "user=x; user_id=F15");
+        assert!(Reading::of(&gateway.send(same).await).is_some());
         let other = typed("/query?user_id=F11", "text/plain", "user_id=R");
         let answer = gateway.send(other).await;
         assert!(Reading::of(&answer).is_some(), "{answer:?}");

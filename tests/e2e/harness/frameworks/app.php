@@ -84,6 +84,16 @@ function values(array $of): object
     return (object) $values;
 }
 
+// What look-ups in the one place and in $_REQUEST give.
+function lookups(array $of): object
+{
+    $found = values($of);
+    foreach (values($_REQUEST) as $name => $values) {
+        $found->$name = array_values(array_unique([...($found->$name ?? []), ...$values]));
+    }
+    return $found;
+}
+
 $headers = [];
 foreach ($_SERVER as $name => $value) {
     if (str_starts_with($name, 'HTTP_')) {
@@ -97,8 +107,8 @@ echo json_encode([
     'limited' => $limited,
     'read' => $read,
     'method' => $_SERVER['REQUEST_METHOD'],
-    'form' => values($_POST),
-    'query' => values($_GET),
+    'form' => lookups($_POST),
+    'query' => lookups($_GET),
     'cookie' => values($_COOKIE),
     'header' => values($headers),
 ], JSON_INVALID_UTF8_SUBSTITUTE | JSON_UNESCAPED_SLASHES);

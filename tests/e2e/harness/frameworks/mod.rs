@@ -156,7 +156,8 @@ impl Framework {
                     place("auth/index.php", include_str!("app.php"));
                 }
                 let mut command = Command::new("php");
-                command.args(["-S", &address]);
+                // What PHP does without a php.ini, as in its container images: cookies are in $_REQUEST.
+                command.args(["-d", "request_order=", "-S", &address]);
                 if self == Self::Php {
                     command.arg(script);
                 }
