@@ -3,6 +3,8 @@
 //! KEY is the hash that this page and the access log show. A client's address does not lead to it, but the access log has both: look for
 //! the client's latest line with a `ban_key`.
 
+use std::net::SocketAddr;
+
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
@@ -11,7 +13,7 @@ use sluicegate_limiter::{KeyHash, Offender, Timestamp};
 use super::status::Bans;
 use super::top::seconds;
 use super::view::{AdminView, BannedView};
-use super::{JSON, Page};
+use super::{JSON, Page, audit};
 use crate::record::rfc3339;
 
 /// The page of `/limits/NAME/bans`.
@@ -57,6 +59,7 @@ impl Key {
 pub(super) struct Pardon {
     limit: String,
     key: KeyHash,
+    peer: Option<SocketAddr>,
 }
 
 /// What stands in the place of a key is none.
@@ -75,7 +78,13 @@ impl Pardon {
         Some(bits.ok_or(NoKey).map(|bits| Self {
             limit: limit.to_owned(),
             key: KeyHash::from_bits(bits),
+            peer: None,
         }))
+    }
+
+    /// The same, asked for from `peer`.
+    pub(super) fn asked_by(self, peer: Option<SocketAddr>) -> Self {
+        Self { peer, ..self }
     }
 
     /// Pardons; the page that says what was in force.
@@ -84,13 +93,14 @@ impl Pardon {
             return no_bans();
         };
         let key = format!("{:016x}", self.key.bits());
-        if let Some(banned) = lifted {
-            tracing::info!(
-                "limit {}: the operator lifted the ban of {key}, {} s before its end",
-                self.limit,
-                banned.left.as_secs()
-            );
-        }
+        let act = match lifted {
+            Some(banned) => {
+                let left = banned.left.as_secs();
+                format!("lifted the ban of key {key}, {left} s before its end")
+            }
+            None => format!("cleared key {key}, which had no ban"),
+        };
+        audit::note(&format_args!("limit {}", self.limit), self.peer, &act);
         Page::json(&Pardoned {
             limit: &self.limit,
             key,
@@ -146,6 +156,7 @@ mod tests {
         let right = Pardon {
             limit: "otp".to_owned(),
             key: KeyHash::from_bits(0x0123_4567_89ab_cdee),
+            peer: None,
         };
         for key in ["0123456789abcdee", "0123456789ABCDEE"] {
             assert_eq!(

@@ -2,12 +2,14 @@
 //!
 //! A purge makes the origin work, so it asks for the token, as a pardon does, and walks where nobody waits for anything else.
 
+use std::net::SocketAddr;
+
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
 
 use super::view::AdminView;
-use super::{JSON, Page};
+use super::{JSON, Page, audit};
 use crate::cache::purge::Purge;
 use crate::cache::shelves::{Filled, Tallies};
 use crate::record::exposition::Family;
@@ -175,9 +177,10 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// Purges; the page that says how much.
-pub(super) fn page(purge: &Purge, view: &dyn AdminView) -> Page {
+pub(super) fn page(purge: &Purge, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
     let purged = view.purge(purge);
-    tracing::info!("cache: the operator took {purged} stored answers away");
+    let act = format_args!("took {purged} stored answers away");
+    audit::note(&"cache", peer, &act);
     Page::json(&serde_json::json!({ "purged": purged }))
 }
 

@@ -15,7 +15,7 @@ use sluicegate_limiter::{Cost, Counted, KeyHash, NEVER, Timestamp};
 
 use super::top::seconds;
 use super::view::AdminView;
-use super::{JSON, Page, Sender};
+use super::{JSON, Page, Sender, audit};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::record::rfc3339;
@@ -144,44 +144,66 @@ impl KeyRequest {
 
     /// Does what is asked; the page that says how the key stands then. A change leaves a line in the process log.
     pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+        let limit = format!("limit {}", self.limit);
         let shown = match view.key(&self.limit, &self.which, &self.change) {
             Ok(shown) => shown,
             Err(error) => {
+                let (status, why) = error.said();
                 if self.is_change() {
-                    tracing::warn!("audit: {} failed: {error:?}", self.act("the key"));
+                    audit::note_failed(&limit, self.peer, &self.attempt(), &why);
                 }
-                return error.page();
+                return error_page(status, &why);
             }
         };
         let key = format!("{:016x}", shown.key.bits() & !1);
         if self.is_change() {
-            tracing::info!("audit: {}", self.act(&format!("key {key}")));
+            audit::note(&limit, self.peer, &self.act(&format!("key {key}")));
         }
         Page::json(&Shown::of(&self.limit, key, &shown))
     }
 
-    /// Says who does what, for the process log.
+    /// Says what is done, for the process log.
     fn act(&self, key: &str) -> String {
-        let peer = self
-            .peer
-            .map_or_else(|| "somebody".to_owned(), |peer| peer.to_string());
-        let what = match self.change {
-            Change::Look => "looked at".to_owned(),
-            Change::Clear => "cleared".to_owned(),
-            Change::Use(used) => format!("set to {used} used"),
-            Change::Ban(length) => format!("banned for {} s", length.as_secs()),
-        };
         let reason = match self.reason.as_str() {
             "" => String::new(),
             reason => format!(", reason \"{}\"", reason.escape_default()),
         };
-        format!("limit {}: {peer} {what} {key}{reason}", self.limit)
+        match self.change {
+            Change::Look => format!("looked at {key}{reason}"),
+            Change::Clear => format!("cleared {key}{reason}"),
+            Change::Use(used) => format!("set to {used} used {key}{reason}"),
+            Change::Ban(length) => format!("banned for {} s {key}{reason}", length.as_secs()),
+        }
+    }
+}
+
+impl KeyRequest {
+    /// Says what was to be done, for the process log.
+    fn attempt(&self) -> String {
+        let key = self.which.shown();
+        match self.change {
+            Change::Look => format!("look at {key}"),
+            Change::Clear => format!("clear {key}"),
+            Change::Use(used) => format!("set {key} to {used} used"),
+            Change::Ban(length) => format!("ban {key} for {} s", length.as_secs()),
+        }
+    }
+}
+
+impl Which {
+    /// Names the key for the process log, which shows no values.
+    fn shown(&self) -> String {
+        match self {
+            Self::Hash(key) => format!("key {:016x}", key.bits() & !1),
+            Self::Values(_) => "a key by its values".to_owned(),
+        }
     }
 }
 
 impl KeyError {
-    fn page(&self) -> Page {
-        let (status, error) = match self {
+    /// The status and the text that say so.
+    fn said(&self) -> (StatusCode, String) {
+        match self {
             Self::NoLimit => (StatusCode::NOT_FOUND, "no such limit; /status names them".to_owned()),
             Self::BadValues(why) => (StatusCode::BAD_REQUEST, why.clone()),
             Self::NoBan => (
@@ -204,8 +226,7 @@ impl KeyError {
                 StatusCode::BAD_GATEWAY,
                 format!("the store was not told ({why}); this gateway has changed what it counts itself"),
             ),
-        };
-        error_page(status, &error)
+        }
     }
 }
 

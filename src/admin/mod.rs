@@ -19,6 +19,7 @@ use serde::Serialize;
 
 mod acme;
 mod advice;
+mod audit;
 mod bans;
 pub mod cache;
 mod certificates;
@@ -69,7 +70,7 @@ pub struct Walk {
 enum Errand {
     Look(Question),
     Pardon(Pardon),
-    Purge(Purge),
+    Purge(Purge, Option<SocketAddr>),
     Key(KeyRequest),
     Reload(ReloadOrder),
 }
@@ -90,7 +91,7 @@ impl Walk {
         let page = match &self.errand {
             Errand::Look(question) => question.page(view),
             Errand::Pardon(pardon) => pardon.page(view),
-            Errand::Purge(purge) => cache::page(purge, view),
+            Errand::Purge(purge, peer) => cache::page(purge, *peer, view),
             Errand::Key(request) => request.page(view),
             Errand::Reload(order) => order.page(view),
         };
@@ -249,7 +250,7 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
             Ok(_) if request.method != Method::POST => origins::only_orders(),
             // An order takes a server away from everybody, so it is not for whoever can reach the listener.
             Ok(_) if view.token().is_none() => origins::no_token(),
-            Ok(instruction) => instruction.page(view),
+            Ok(instruction) => instruction.page(sender.peer, view),
             Err(misasked) => misasked.page(),
         });
     }
@@ -258,7 +259,7 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
             Ok(_) if request.method != Method::DELETE => Task::Show(bans::only_pardons()),
             // A pardon lets somebody in, so it is not for whoever can reach the listener.
             Ok(_) if view.token().is_none() => Task::Show(bans::no_token()),
-            Ok(pardon) => Task::Walk(Errand::Pardon(pardon)),
+            Ok(pardon) => Task::Walk(Errand::Pardon(pardon.asked_by(sender.peer))),
             Err(misasked) => Task::Show(misasked.page()),
         };
     }
@@ -266,7 +267,7 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
         return match asked {
             _ if request.method != Method::POST => Task::Show(cache::only_posts()),
             _ if view.token().is_none() => Task::Show(cache::no_token()),
-            Ok(purge) => Task::Walk(Errand::Purge(purge)),
+            Ok(purge) => Task::Walk(Errand::Purge(purge, sender.peer)),
             Err(unnamed) => Task::Show(unnamed.page()),
         };
     }

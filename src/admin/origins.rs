@@ -11,7 +11,7 @@ use http::header::ALLOW;
 use serde::Serialize;
 
 use super::view::{AdminView, OriginView, ServerView};
-use super::{JSON, Page};
+use super::{JSON, Page, audit};
 use crate::config::rules::Role;
 use crate::origin::{FailureKind, LatestFailure, TryOutcome};
 use crate::record::exposition::Family;
@@ -160,12 +160,18 @@ impl Instruction {
     }
 
     /// Carries it out; the page that says how the server stands now.
-    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
         let Some(server) = view.order(&self.origin, self.server, self.order) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return Page::new(StatusCode::NOT_FOUND, JSON, error);
         };
+        let verb = match self.order {
+            Order::Drain => "drained",
+            Order::Undrain => "ended the drain of",
+        };
+        let act = format_args!("{verb} server {}", self.server);
+        audit::note(&format_args!("origin {}", self.origin), peer, &act);
         Page::json(&Carried {
             origin: &self.origin,
             server: Server::of(&server),

@@ -162,12 +162,21 @@ async fn who_is_locked_out_is_let_in_again() {
                 );
             }
         }
+        // Once more: no ban is in force, and its counters are cleared.
+        let again = bearer(delete(&format!("/limits/{name}/bans/{hash}")));
+        assert_eq!(gateway.admin(again.clone()).await.status, 200);
+        assert_eq!(gateway.admin(again).await.status, 200);
         let log = gateway.stderr();
-        assert!(
-            log.contains(&format!("audit: limit {name}: 127.0.0.1:"))
-                && log.contains(&format!("cleared key {hash}")),
-            "{log}"
-        );
+        for act in [
+            format!("cleared key {hash}"),
+            format!("lifted the ban of key {hash}, "),
+            format!("cleared key {hash}, which had no ban"),
+        ] {
+            let is_it = |line: &&str| {
+                line.contains(&format!("audit: limit {name}: 127.0.0.1:")) && line.contains(&act)
+            };
+            assert!(log.lines().any(|line| is_it(&line)), "{act}: {log}");
+        }
     }
 }
 
@@ -222,6 +231,10 @@ async fn an_operator_sets_what_is_used_and_bans_by_hand() {
         assert_eq!(answer.status, status, "{body}: {answer:?}");
         assert!(answer.json()["error"].is_string());
     }
+    let log = gateway.stderr();
+    let failed =
+        "could not ban a key by its values for 10800 s: a ban of this limit lasts at most 7200 s";
+    assert!(log.contains(failed), "{log}");
     let open = Gateway::start(&format!(
         "[limit.a]\nkey = \"client.ip\"\nrates = [\"5 per 1h\"]\n{}",
         route("a")
