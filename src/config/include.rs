@@ -30,6 +30,8 @@ pub(super) struct Texts {
     /// The patterns of `include`, from the working directory on.
     pub(super) patterns: Vec<PathBuf>,
     mistakes: Vec<(Place, String, &'static str)>,
+    /// Patterns that no file fits.
+    unmet: Vec<(Place, String)>,
 }
 
 impl Texts {
@@ -40,6 +42,7 @@ impl Texts {
             parts: Vec::new(),
             patterns: Vec::new(),
             mistakes: Vec::new(),
+            unmet: Vec::new(),
         };
         texts.add(file, text);
         let (table, _) = DeTable::parse_recoverable(text);
@@ -91,6 +94,11 @@ impl Texts {
                 return self.mistakes.push((place, error.to_string(), advice));
             }
         };
+        if files.is_empty() {
+            let shown = pattern.display().to_string();
+            let message = format!("no file fits {}, so nothing is included", quoted(&shown));
+            self.unmet.push((place.clone(), message));
+        }
         for file in files {
             let shown = file.display().to_string();
             if self.parts.iter().any(|part| *part.file == *shown) {
@@ -127,6 +135,10 @@ impl Texts {
     pub(super) fn tree<'t>(&'t self, report: &Report<'_>) -> (DeTable<'t>, Vec<Fault>) {
         for (place, message, advice) in &self.mistakes {
             report.error(place, message.clone(), *advice);
+        }
+        for (place, message) in &self.unmet {
+            let advice = "correct the pattern, which begins at the directory of this file, or put a file there";
+            report.warning(place, message.clone(), advice);
         }
         let (mut whole, mut faults) = (DeTable::new(), Vec::new());
         let ends = self.parts.iter().skip(1).map(|part| part.start);

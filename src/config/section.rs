@@ -237,6 +237,10 @@ impl<'d> Section<'d> {
             let place = self.place.inside(&step(key), Some(span));
             let unwritten = asked.iter().filter(|known| !self.has(known));
             let advice = match suggest::nearest(key, unwritten.copied()) {
+                // In TOML what follows the head of a table is part of it.
+                _ if key == "include" => {
+                    "write `include` in the first lines, before the first [table]".to_owned()
+                }
                 Some(meant) => {
                     missing.retain(|(key, _)| *key != meant);
                     format!("did you mean `{meant}`? the keys here are {known}")

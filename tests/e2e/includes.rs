@@ -136,3 +136,29 @@ fn check_reads_the_standard_input_and_answers_programs() {
     assert_eq!(about(1, "severity"), "warning");
     assert!(about(1, "advice").contains("${env.HOME}"), "{json}");
 }
+
+#[tokio::test]
+async fn a_pattern_that_no_file_fits_is_warned_of() {
+    // Goal: a slip in a pattern, which leaves limits and routes out, does not pass in silence; and `include` below a table says where it
+    // belongs. Method: a directory that is not there; the key behind the head of a table.
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let check = async |text: &str| {
+        fs::write(&file, text).unwrap();
+        let mut check = Process::run(&["check", file.to_str().unwrap()]);
+        (check.exit_code().await, check.stderr())
+    };
+    let rest = "[[listener]]\naddress = \"127.0.0.1:8080\"\n[[route]]\npath = \"/\"\nrespond = { status = 200 }\n";
+    let (code, said) = check(&format!("include = [\"limit/*.toml\"]\n{rest}")).await;
+    assert_eq!(code, 0);
+    assert!(
+        said.contains(":1:12: warning: include[0]: no file fits") && said.contains("limit/*.toml"),
+        "{said}"
+    );
+    let (code, said) = check(&format!("[server]\ninclude = [\"limit/*.toml\"]\n{rest}")).await;
+    assert_eq!(code, 64);
+    assert!(
+        said.contains("write `include` in the first lines"),
+        "{said}"
+    );
+}
