@@ -1,7 +1,7 @@
-//! Warns about origins whose server is a listener of the gateway itself.
+//! Warns about origins whose server is a listener of the gateway itself, or that of its operator.
 //!
-//! Such a request comes back until [`OWN_PASSES`](crate::bounds::OWN_PASSES) ends the loop. Two listeners of one gateway may be put one
-//! behind the other on purpose, so this is no error.
+//! A request to the first comes back until [`OWN_PASSES`](crate::bounds::OWN_PASSES) ends the loop. Two listeners of one gateway may be
+//! put one behind the other on purpose, so this is no error. By the second clients reach what is meant for the operator.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,20 @@ pub(super) fn check(
     origins: &BTreeMap<Name, OriginRules>,
     places: &BTreeMap<Name, Place>,
     listeners: &[Placed<ListenerRules>],
+    admin: Option<SocketAddr>,
     report: &Report<'_>,
 ) {
     let is_own = |ip: IpAddr| report.surroundings.is_own_address(ip);
     for (name, origin) in origins {
+        let mut servers = origin.servers.iter().flat_map(|server| &server.addresses);
+        let of_admin = servers.find(|server| admin.is_some_and(|at| meets(**server, at, &is_own)));
+        if let (Some(server), Some(place)) = (of_admin, places.get(name)) {
+            report.warning(
+                place,
+                format!("the server {server} is the operator's listener: clients of this origin look into the gateway"),
+                "write where the origin itself listens, or another [admin] address",
+            );
+        }
         let servers = origin.servers.iter().flat_map(|server| &server.addresses);
         let met = servers.flat_map(|server| {
             let listener = listeners

@@ -295,7 +295,8 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     let store_place = store_field.as_ref().map(|field| &field.place);
     shared::check(store_place, &in_store, report);
     cache::check(cache.as_ref(), &routes, report);
-    cycle::check(&origins, &defined.origins, &listeners, report);
+    let operator = admin.as_ref().and_then(|admin| admin.value.address);
+    cycle::check(&origins, &defined.origins, &listeners, operator, report);
     overlap::check(&routes, report);
     loopholes::check(&routes, report);
     overlap::check_regexes(&routes, report);
