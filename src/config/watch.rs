@@ -166,7 +166,8 @@ struct Name {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Version(Vec<Option<FileFacts>>);
 
-/// Device, number, time of the last change in seconds and nanoseconds, size.
+/// Device, number, time of the last change in seconds and nanoseconds, size. The time is that of the inode, which nobody can set back:
+/// `cp --preserve` and archives bring the time of the content along.
 type FileFacts = (u64, u64, i64, i64, u64);
 
 impl Version {
@@ -178,8 +179,8 @@ impl Version {
             Some((
                 facts.dev(),
                 facts.ino(),
-                facts.mtime(),
-                facts.mtime_nsec(),
+                facts.ctime(),
+                facts.ctime_nsec(),
                 facts.size(),
             ))
         };

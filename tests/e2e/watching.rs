@@ -112,6 +112,23 @@ async fn a_file_that_never_settles_reloads_once_a_second() {
 }
 
 #[tokio::test]
+async fn a_change_that_keeps_size_and_time_is_seen() {
+    // Goal: tools that bring the time of a file along, such as `cp --preserve` and images whose files are all of one second, hide no
+    // change. Method: one letter is another, in place, and the time of the content is set back.
+    let gateway = Gateway::start(&version("one")).await;
+    serves(&gateway, "one").await;
+    let path = gateway.config_path();
+    let text = fs::read_to_string(&path).unwrap();
+    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let mut file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all(text.replace("\"one\"", "\"two\"").as_bytes())
+        .unwrap();
+    file.set_modified(time).unwrap();
+    drop(file);
+    serves(&gateway, "two").await;
+}
+
+#[tokio::test]
 async fn a_link_to_a_directory_on_the_way_is_followed() {
     // Goal: deployments that swap a link such as `current` are seen. Method: a list lies under one; the link is renamed over.
     let mut gateway = Gateway::start(&version("first")).await;
