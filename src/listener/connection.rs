@@ -98,7 +98,9 @@ impl Connection {
                 }
                 Head::Partial => {}
             }
-            let patience = if self.read.is_empty() {
+            // An empty line behind the request before is no beginning of the next, which may never come.
+            let is_idle = leading_line_end(&self.read) == self.read.len();
+            let patience = if is_idle {
                 rules.keepalive_timeout
             } else {
                 // The whole head has one deadline, so that a field every few seconds does not hold a connection for ever.
@@ -110,7 +112,7 @@ impl Connection {
             match self.read_more(patience).await {
                 Wait::Read => {}
                 Wait::Gone => return Next::End,
-                Wait::Over if self.read.is_empty() => return Next::End,
+                Wait::Over if is_idle => return Next::End,
                 Wait::Over => return Next::Problem(Problem::HeadTimeout),
             }
         }

@@ -38,6 +38,29 @@ async fn one_empty_line_before_a_request_is_ignored() {
 }
 
 #[tokio::test]
+async fn an_empty_line_behind_a_request_begins_no_other() {
+    // Goal: a client that ends its body with an empty line of its own, as old ones do, is idle afterwards and has sent no half of a
+    // request. Method: a POST and that line; the connection ends with its keep-alive time and without a word, and the log has one line.
+    let gateway = Gateway::start(
+        "[server]\nkeepalive_timeout = \"1s\"\nclient_header_timeout = \"200ms\"\n[[route]]\npath = \"/*\"\n\
+         respond = { status = 200 }\n",
+    )
+    .await;
+    for line in ["\r\n", "\r"] {
+        let mut raw = gateway.raw().await;
+        raw.write(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi{line}"
+        ))
+        .await;
+        assert_eq!(raw.read_response().await.status, 200);
+        let rest = raw.read_to_end().await;
+        assert!(rest.is_empty(), "{}", rest.escape_ascii());
+    }
+    let lines = gateway.access_lines(2).await;
+    assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+}
+
+#[tokio::test]
 async fn raw_bytes_of_a_query_are_percent_encoded() {
     // Goal: what `curl -g` and Go send to Prometheus arrives, and means the same. Method: queries by HTTP/1 and, where the h2 crate takes
     // them, by HTTP/2, and what the origin is sent; the limit of a query key sees one value in both spellings.
