@@ -338,9 +338,12 @@ pub(super) fn variance(meta: &CacheMeta, request: &RequestHeader) -> Option<[u8;
     vary::variance(meta.headers(), &request.headers)
 }
 
-/// Cuts ranges. A weak validator in `If-Range` matches nothing, RFC 9110 §13.1.5.
+/// Cuts ranges, which only GET has (RFC 9110 §14.2). A weak validator in `If-Range` matches nothing, §13.1.5.
 pub(super) fn cut(session: &Session, response: &mut ResponseHeader) -> RangeType {
     let request = session.req_header();
+    if request.method != Method::GET {
+        return RangeType::None;
+    }
     let weak = request
         .headers
         .get(IF_RANGE)

@@ -92,17 +92,20 @@ async fn a_chunked_answer_can_be_cut_once_it_is_stored(by: Version) {
 }
 
 async fn head_is_answered_from_get_and_fills_for_it(by: Version) {
-    // Goal: HEAD and GET share what is stored. Method: HEAD first, which fetches the whole, then both.
+    // Goal: HEAD and GET share what is stored, and GET alone has ranges (RFC 9110 §14.2). Method: HEAD first, which fetches the whole and
+    // asks for a part, then both.
     let origin = digits();
     let gateway = before(by, &origin, &storing("")).await;
     for hit in [false, true] {
-        let head = gateway.send(request("HEAD", "/")).await;
+        let head = request("HEAD", "/").header("Range", "bytes=0-3");
+        let head = gateway.send(head).await;
         assert_eq!(
             (head.status, head.header("content-length")),
             (200, Some("10"))
         );
         assert_eq!((head.body.len(), is_hit(&head)), (0, hit));
     }
+    assert!(is_hit(&gateway.send(request("HEAD", "/")).await));
     assert_eq!(gateway.get("/").await.text(), "0123456789");
     assert_eq!(origin.only_request().method, "GET");
 }
