@@ -187,7 +187,7 @@ fn waiting(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
         },
         E::HandshakeError | E::H2Downgrade | E::InvalidH2 => FailureKind::Protocol,
         // So the library words what it finds itself; "received" is what the other side says.
-        E::H2Error if text(error).contains("error detected") => FailureKind::Protocol,
+        E::H2Error if text(error).contains("error detected: ") => FailureKind::Protocol,
         _ => FailureKind::Reset,
     }
 }
