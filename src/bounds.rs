@@ -139,14 +139,20 @@ pub const NOTICES: u32 = 10;
 /// Seconds between two lines about clients that take more than their share of one limit's slots: who floods does so for minutes.
 pub const SHARE_NEWS_SECONDS: u64 = 60;
 
-/// Descriptors that are not for connections: listeners, log, counters, store, and a reload that opens files beside those in use.
+/// Descriptors that are not for connections, with one listener: its own, log, store, and a reload that opens files beside those in use.
 pub const OTHER_FILES: u64 = 128;
 
-/// Descriptors that a thread of requests has for itself: what it waits with, and its sockets of the listeners.
+/// Descriptors that a thread of requests has for itself, with one listener: what it waits with, and its socket.
 pub const FILES_OF_THREAD: u64 = 8;
 
-/// Descriptors without which the process does not start, beside those of its threads: standard streams, listeners, log, counters, watches
-/// of files, and some connections. With fewer it says so, and ends.
+/// Descriptors that a further listener takes: its socket, and a copy of that.
+pub const FILES_OF_LISTENER: u64 = 2;
+
+/// Descriptors that each thread of requests takes for a further listener: the framework gives every listener threads of its own.
+pub const FILES_OF_LISTENER_THREAD: u64 = 4;
+
+/// Descriptors without which the process does not start, beside those of its threads, its further listeners and its counters: standard
+/// streams, one listener, log, watches of files, and some connections. With fewer it says so, and ends.
 pub const FEWEST_FILES: u64 = 64;
 
 /// Requests of one client on their way to origins where `max_origin_requests_per_client` is not set, as far as a quarter of all is more.

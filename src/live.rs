@@ -124,10 +124,11 @@ impl Live {
             keepalive: rules.server.keepalive_timeout,
             state_dir: rules.server.state_dir.clone(),
         };
-        let threads = rules.server.threads;
         let cache = Cache::of_the_process(&rules.cache);
         let files = files_of(file, &rules);
         tell_broken(&rules);
+        let admittance = Admittance::new(open_files, &rules);
+        let origin_requests = OriginRequests::new(open_files, &rules);
         let snapshot = Snapshot::compile(rules, None, &home, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();
@@ -142,8 +143,8 @@ impl Live {
             version_at_start: Version::of(&files),
             cache,
             file: file.to_owned(),
-            admittance: Admittance::new(open_files, threads),
-            origin_requests: Arc::new(OriginRequests::new(open_files)),
+            admittance,
+            origin_requests: Arc::new(origin_requests),
             waiting: Waiting::default(),
             acme: Acme::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -310,6 +311,8 @@ impl Live {
                 Snapshot::compile(rules, Some(&previous), &self.home, metrics, &self.seed, now);
             let routes = next.routes.iter().map(|route| &route.metrics);
             self.recorder.metrics.retain_routes(routes);
+            self.admittance.follow(&next.rules);
+            self.origin_requests.follow(&next.rules);
             if let Some(store) = &next.store {
                 store.start();
             }

@@ -40,7 +40,7 @@ use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
-use crate::listener::{AdminDesk, FileShares, Intake, OpenFiles};
+use crate::listener::{AdminDesk, FileShares, Intake, OpenFiles, OwnFiles};
 use crate::live::{Live, Phase};
 use crate::origin::HealthChecks;
 #[cfg(feature = "otlp")]
@@ -145,10 +145,7 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 /// # Errors
 /// When it cannot start; a gateway that it was to succeed then goes on. The process ends by itself, so there is no other return.
 pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartError> {
-    // Before anything is opened: what fails later for want of a file is hard to understand.
-    OpenFiles::raise()
-        .suffice(rules.server.threads)
-        .map_err(StartError::FewFiles)?;
+    check_files(&rules)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
     let extras = Extras {
@@ -156,6 +153,14 @@ pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartE
         add_services: |_: &mut Server| {},
     };
     serve(file, rules, Recorder::new(metrics, log), begin, extras)
+}
+
+/// Whether the process may open the files that it takes; to be asked before anything is opened, since what fails later for want of a file
+/// is hard to understand.
+fn check_files(rules: &Rules) -> Result<(), StartError> {
+    OpenFiles::raise()
+        .suffice(OwnFiles::of(rules))
+        .map_err(StartError::FewFiles)
 }
 
 /// What a caller adds to a gateway.
@@ -177,6 +182,7 @@ pub fn serve(
     begin: Begin,
     extras: Extras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {
+    check_files(&rules)?;
     let upgrade_socket = rules.server.upgrade_socket.clone();
     // What is handed over takes descriptors.
     let files = OpenFiles::raise();

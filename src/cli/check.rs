@@ -45,6 +45,7 @@ struct Report<'a> {
     counts: Option<Counts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryPlan>,
+    machine: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -158,15 +159,10 @@ impl Outcome {
             }
             return;
         };
-        let memory = MemoryPlan::of(rules);
-        if let Some(warning) = memory.warning() {
-            tell(&format_args!("warning: {warning}"));
+        for warning in too_much_for_this_machine(rules) {
+            tell(&format_args!("{file}: warning: {warning}"));
         }
-        tell(&format_args!("{file}: memory: {memory}"));
-        // On this machine, and as this shell may; the service may be given more.
-        if let Some(shortage) = server::shortage(OpenFiles::raise(), rules) {
-            tell(&format_args!("{file}: {shortage}"));
-        }
+        tell(&format_args!("{file}: memory: {}", MemoryPlan::of(rules)));
         tell(&format_args!(
             "{file}: good: {} routes, {} limits, {} origins",
             rules.routes.len(),
@@ -187,11 +183,19 @@ impl Outcome {
                 origins: rules.origins.len(),
             }),
             memory: rules.map(MemoryPlan::of),
+            machine: rules.map(too_much_for_this_machine).unwrap_or_default(),
         };
         let mut text = serde_json::to_vec_pretty(&report)?;
         text.push(b'\n');
         std::io::stdout().write_all(&text)
     }
+}
+
+/// What a configuration needs that this machine does not have, or does not give to this shell; the service may be given more.
+fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
+    let memory = MemoryPlan::of(rules).warning();
+    let files = server::shortage(OpenFiles::raise(), rules);
+    memory.into_iter().chain(files).collect()
 }
 
 fn reported(problem: &Problem) -> ReportedProblem<'_> {

@@ -16,11 +16,11 @@
 //! Memory is fixed at the start: [`COUNTED_CLIENTS`] of clients. With more clients at the same time newcomers are counted together.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
 use crate::client::{Hop, PrefixBits, hop, prefix};
@@ -32,8 +32,9 @@ pub struct Admittance {
     open: AtomicU64,
     refused: [AtomicU64; Crowd::ALL.len()],
     of_client: Permits,
-    /// What the files that may be open allow.
-    allowed: Concurrency,
+    files: OpenFiles,
+    /// What the files that may be open allow, beside those that the configuration takes.
+    allowed: AtomicU32,
 }
 
 /// A place among the connections; dropping it gives it back.
@@ -88,23 +89,30 @@ impl Crowd {
 impl Admittance {
     /// Nobody is there yet.
     #[must_use]
-    pub fn new(files: OpenFiles, threads: usize) -> Self {
-        // Each may need a second file, for its request to an origin.
-        let half = u32::try_from(files.for_connections(threads) / 2).unwrap_or(u32::MAX);
-        let allowed = at_least_one(half.min(DEFAULT_CONNECTIONS));
+    pub fn new(files: OpenFiles, rules: &Rules) -> Self {
+        let allowed = allowed(files, rules);
         let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
         Self {
             open: AtomicU64::new(0),
             refused: Default::default(),
             of_client: Permits::new(a_quarter_of(allowed), capacity),
-            allowed,
+            files,
+            allowed: AtomicU32::new(allowed.get()),
         }
+    }
+
+    /// Follows rules that take other files than those before.
+    pub fn follow(&self, rules: &Rules) {
+        let allowed = allowed(self.files, rules);
+        self.allowed.store(allowed.get(), Ordering::Relaxed);
     }
 
     /// How many there may be.
     #[must_use]
     pub fn caps(&self, rules: &DefenceRules) -> ConnectionCaps {
-        let all = rules.max_connections.unwrap_or(self.allowed);
+        // Relaxed: a bound, publishes nothing.
+        let allowed = || at_least_one(self.allowed.load(Ordering::Relaxed));
+        let all = rules.max_connections.unwrap_or_else(allowed);
         let of_client = rules
             .max_connections_per_client
             .unwrap_or_else(|| a_quarter_of(all));
@@ -188,6 +196,14 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Connections that the files allow under these rules.
+fn allowed(files: OpenFiles, rules: &Rules) -> Concurrency {
+    // Each may need a second file, for its request to an origin.
+    let half = files.for_connections(OwnFiles::of(rules)) / 2;
+    let half = u32::try_from(half).unwrap_or(u32::MAX);
+    at_least_one(half.min(DEFAULT_CONNECTIONS))
+}
+
 /// What one client may have of `all`: four of them are needed to take everything.
 fn a_quarter_of(all: Concurrency) -> Concurrency {
     at_least_one(all.get() / 4)
@@ -220,7 +236,10 @@ mod tests {
     }
 
     fn with_files(now: u64) -> Admittance {
-        Admittance::new(OpenFiles { before: 0, now }, 1)
+        Admittance::new(
+            OpenFiles { before: 0, now },
+            &rules("[server]\nthreads = 1"),
+        )
     }
 
     /// Goal: the defaults follow what may be open and never come to nothing. Method: few files, many, and without end.

@@ -34,7 +34,7 @@ pub use admin::AdminDesk;
 pub use admittance::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
 pub(crate) use http2::note_given_up;
 pub use intake::Intake;
-pub use open_files::OpenFiles;
+pub use open_files::{OpenFiles, OwnFiles};
 pub use origin_requests::{
     FileShares, OriginRequests, RequestCap, RequestCaps, RequestPermit, RequestTallies,
 };

@@ -3,7 +3,10 @@
 //! A connection is a file, and so is the one to the origin behind it. Service managers start processes with a soft limit of 1,024 for
 //! the sake of programs that use `select`, which this one does not; the hard limit is what the operator meant.
 
-use crate::bounds::{FEWEST_FILES, FILES_OF_THREAD, OTHER_FILES};
+use crate::bounds::{
+    FEWEST_FILES, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD, OTHER_FILES,
+};
+use crate::config::rules::{LimitRules, OriginRules, Rules};
 
 /// How many files the process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,24 +17,60 @@ pub struct OpenFiles {
     pub now: u64,
 }
 
+/// The files that a configuration takes beside those of connections for requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnFiles {
+    threads: u64,
+    /// Of further listeners, of counters in files, and of checks of health.
+    further: u64,
+}
+
 /// What POSIX promises where nothing can be read, `_POSIX_OPEN_MAX` rounded up to what every system gives.
 const UNKNOWN: u64 = 256;
 
-impl OpenFiles {
-    /// Files for connections of clients and to origins. The rest is for everything else that `threads` threads of requests go with.
+impl OwnFiles {
+    /// Counts those of `rules`.
     #[must_use]
-    pub fn for_connections(self, threads: usize) -> u64 {
-        let others = OTHER_FILES.max(OTHER_FILES / 2 + FILES_OF_THREAD * threads as u64);
+    pub fn of(rules: &Rules) -> Self {
+        let threads = rules.server.threads as u64;
+        let of_listener = FILES_OF_LISTENER + FILES_OF_LISTENER_THREAD * threads;
+        let listeners = rules.listeners.len().saturating_sub(1) as u64;
+        let in_files = rules.server.state_dir.is_some() || rules.server.upgrade_socket.is_some();
+        let of_limit = |limit: &LimitRules| 1 + u64::from(limit.ban.is_some());
+        let counters: u64 = rules.limits.values().map(of_limit).sum();
+        let checks: u64 = rules.origins.values().map(checks).sum();
+        Self {
+            threads,
+            further: listeners * of_listener + if in_files { counters } else { 0 } + checks,
+        }
+    }
+}
+
+/// Checks of health that may be under way at an origin: one of each server.
+fn checks(origin: &OriginRules) -> u64 {
+    if origin.health.is_none() {
+        return 0;
+    }
+    let servers = origin.servers.iter();
+    servers.map(|entry| entry.addresses.len() as u64).sum()
+}
+
+impl OpenFiles {
+    /// Files for connections of clients and to origins. The rest is for everything else, which takes those of `own`.
+    #[must_use]
+    pub fn for_connections(self, own: OwnFiles) -> u64 {
+        let others = OTHER_FILES.max(OTHER_FILES / 2 + FILES_OF_THREAD * own.threads);
+        let left = self.now.saturating_sub(own.further);
         // Of a small number half, so that something is left to serve with.
-        self.now - others.min(self.now / 2)
+        left - others.min(left / 2)
     }
 
-    /// Whether the process can start at all with `threads` threads of requests.
+    /// Whether the process can start at all.
     ///
     /// # Errors
     /// It cannot; the number of files that it takes.
-    pub fn suffice(self, threads: usize) -> Result<(), u64> {
-        let fewest = FEWEST_FILES + FILES_OF_THREAD * threads as u64;
+    pub fn suffice(self, own: OwnFiles) -> Result<(), u64> {
+        let fewest = FEWEST_FILES + FILES_OF_THREAD * own.threads + own.further;
         if self.now < fewest {
             Err(fewest)
         } else {

@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
 use super::admittance::at_least_one;
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{
     COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
@@ -42,6 +42,8 @@ pub struct FileShares {
 #[derive(Debug)]
 pub struct OriginRequests {
     files: OpenFiles,
+    /// What they allow beside the files that the configuration takes.
+    allowed: AtomicU64,
     /// Files that they may need.
     open: AtomicU64,
     refused: [AtomicU64; RequestCap::ALL.len()],
@@ -89,7 +91,7 @@ impl FileShares {
     /// The shares under these rules.
     #[must_use]
     pub fn of(files: OpenFiles, rules: &Rules) -> Self {
-        let both = files.for_connections(rules.server.threads);
+        let both = files.for_connections(OwnFiles::of(rules));
         let connections = rules.server.defence.max_connections.map_or_else(
             || (both / 2).min(DEFAULT_CONNECTIONS.into()),
             |all| all.get().into(),
@@ -133,10 +135,11 @@ impl RequestCap {
 impl OriginRequests {
     /// No request is on its way yet.
     #[must_use]
-    pub fn new(files: OpenFiles) -> Self {
+    pub fn new(files: OpenFiles, rules: &Rules) -> Self {
         let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
         Self {
             files,
+            allowed: AtomicU64::new(FileShares::of(files, rules).requests),
             open: AtomicU64::new(0),
             refused: Default::default(),
             of_client: ArcSwap::from_pointee(Permits::new(
@@ -146,12 +149,19 @@ impl OriginRequests {
         }
     }
 
+    /// Follows rules that take other files than those before.
+    pub fn follow(&self, rules: &Rules) {
+        let allowed = FileShares::of(self.files, rules).requests;
+        self.allowed.store(allowed, Ordering::Relaxed);
+    }
+
     /// The numbers of requests that there may be under these rules.
     #[must_use]
     pub fn caps(&self, rules: &Rules) -> RequestCaps {
         let defence = &rules.server.defence;
         let all = defence.max_origin_requests.map_or_else(
-            || FileShares::of(self.files, rules).requests,
+            // Relaxed: a bound, publishes nothing.
+            || self.allowed.load(Ordering::Relaxed),
             |all| all.get().into(),
         );
         let of_client = defence.max_origin_requests_per_client.unwrap_or_else(|| {

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use tracing::{info, warn};
 
 use crate::config::rules::Rules;
-use crate::listener::{ConnectionCaps, OpenFiles, RequestCaps};
+use crate::listener::{ConnectionCaps, OpenFiles, OwnFiles, RequestCaps};
+
+use super::StartError;
 
 /// Logs the caps, and what does not fit.
 pub(super) fn log_room(
@@ -31,12 +33,16 @@ pub(super) fn log_room(
 /// The files that the numbers of a configuration need beyond those that may be open, and what to write; `None` where they fit.
 #[must_use]
 pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
+    let own = OwnFiles::of(rules);
+    if let Err(fewest) = files.suffice(own) {
+        return Some(StartError::FewFiles(fewest).to_string());
+    }
     let defence = &rules.server.defence;
     let connections = defence.max_connections.map(|all| u64::from(all.get()));
     let requests = defence.max_origin_requests.map(|all| u64::from(all.get()));
     // Each has a second handle.
     let origins = 2 * connections_of_origins(rules);
-    let others = files.now - files.for_connections(rules.server.threads);
+    let others = files.now - files.for_connections(own);
     let needed = others
         .saturating_add(connections.unwrap_or_default())
         .saturating_add(origins.max(requests.unwrap_or_default()));

@@ -164,6 +164,142 @@ async fn a_process_with_too_few_files_says_one_sentence() {
     );
 }
 
+/// Listeners beside that of the harness.
+fn further_listeners(count: usize) -> String {
+    let listener = |_| format!("[[listener]]\naddress = \"{}\"\n", free_address());
+    (0..count).map(listener).collect()
+}
+
+/// Limits with bans, whose counters lie in files.
+fn limits_in_files(count: usize) -> String {
+    let limit = |n| {
+        format!(
+            "[limit.l{n}]\nkey = \"client.ip\"\nrates = [\"9 per 1h\"]\ncapacity = 64\nban = {{ for = \"1m\" }}\n\
+             [[route]]\npath = \"/l{n}\"\nlimits = [\"l{n}\"]\nrespond = {{ status = 200 }}\n"
+        )
+    };
+    (0..count).map(limit).collect()
+}
+
+#[tokio::test]
+async fn listeners_and_counters_take_files_too() {
+    // Goal: what a configuration takes for itself is known before it starts. Method: 21 listeners and 50 limits with bans in files, one
+    // file too few and as many as are named; `check` names them too.
+    let rules = format!(
+        "[server]\nthreads = 1\nstate_dir = \"{{directory}}/state\"\n[[listener]]\naddress = \"{{listener}}\"\n[admin]\n\
+         address = \"{{admin}}\"\n[log]\naccess = \"{{directory}}/access.log\"\n{}{}[[route]]\npath = \"/*\"\n\
+         respond = {{ status = 200 }}\n",
+        further_listeners(20),
+        limits_in_files(50)
+    );
+    let enough = 64 + 8 + 20 * 6 + 100;
+    let gateway = Setup::new()
+        .with_open_files(enough)
+        .whole(&rules)
+        .start()
+        .await;
+    for path in ["/", "/l0", "/l49"] {
+        assert_eq!(gateway.get(path).await.status, 200);
+    }
+    let log = gateway.stderr();
+    assert!(!log.contains("panicked") && !log.contains("ERROR"), "{log}");
+    let file = gateway.config_path().to_str().unwrap().to_owned();
+    let too_few = Setup::new().with_open_files(enough - 1);
+    let sentence = format!("LimitNOFILE={enough}, ulimit -n {enough}, or more");
+    let mut run = Process::run_under(&too_few, &["run", "--config", &file]);
+    assert_eq!(run.exit_code().await, 1);
+    let said = run.stderr();
+    assert!(
+        said.contains(&sentence) && !said.contains("panicked"),
+        "{said}"
+    );
+    let mut check = Process::run_under(&too_few, &["check", &file]);
+    assert_eq!(check.exit_code().await, 0);
+    assert!(check.stderr().contains(&sentence), "{}", check.stderr());
+    let mut check = Process::run_under(&too_few, &["check", "--json", &file]);
+    assert_eq!(check.exit_code().await, 0);
+    let report: serde_json::Value = serde_json::from_str(&check.stdout()).unwrap();
+    let machine = report["machine"][0].as_str().unwrap();
+    assert!(machine.contains(&sentence), "{report}");
+}
+
+/// Connections that were counted, and those among them that were closed for a cap, theirs or that of their request.
+async fn connections(gateway: &Gateway) -> usize {
+    let text = gateway.admin(get("/metrics")).await.text().to_owned();
+    let counted = [
+        "sluicegate_connections ",
+        "sluicegate_connections_refused_total{",
+        "sluicegate_origin_requests_refused_total{",
+    ];
+    let lines = text
+        .lines()
+        .filter(|line| counted.iter().any(|name| line.starts_with(name)));
+    lines
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok())
+        .sum()
+}
+
+#[tokio::test]
+async fn many_clients_leave_files_for_the_operator() {
+    // Goal: the operator is answered and a reload works whatever clients take, with many listeners too. Method: 21 listeners, 400 files;
+    // clients of eight addresses ask for what never comes, and take every other connection with half a request.
+    let origin = partly_hanging();
+    let rules = format!(
+        "[server]\nthreads = 1\nclient_header_timeout = \"10m\"\n{}{PASS}",
+        further_listeners(20)
+    );
+    let mut gateway = Setup::new()
+        .with_open_files(400)
+        .origin("app", &origin)
+        .rules(&rules)
+        .start()
+        .await;
+    let mut clients = Vec::new();
+    for n in 0..296 {
+        let from = format!("127.0.0.{}", 2 + n % 8);
+        let mut client = RawConnection::connect_from(&from, gateway.address()).await;
+        let head = "GET /hang HTTP/1.1\r\nHost: a\r\n\r\n";
+        let sent = if n < 96 { head } else { &head[..9] };
+        // One too many is closed.
+        let _ = client.try_write(sent).await;
+        clients.push(client);
+        if n % 16 == 15 {
+            // Before more come than the accept loop takes at once.
+            eventually("they are let in or refused", async || {
+                (connections(&gateway).await > n).then_some(())
+            })
+            .await;
+        }
+    }
+    for _ in 0..5 {
+        assert_eq!(gateway.admin(get("/readyz")).await.status, 200);
+    }
+    let more = "[[route]]\npath = \"/more\"\nrespond = { status = 200 }\n";
+    gateway.reload(&format!("{rules}{more}")).await;
+    assert!(
+        !gateway.stderr().contains("Too many open files"),
+        "{}",
+        gateway.stderr()
+    );
+    drop(clients);
+}
+
+#[tokio::test]
+async fn a_demonstration_with_too_few_files_says_one_sentence() {
+    // Goal: a newcomer's shell with few files gets no panic. Method: few, and hardly any.
+    for files in [8, 40] {
+        let mut demo = Process::run_under(&Setup::new().with_open_files(files), &["demo"]);
+        assert_eq!(demo.exit_code().await, 1, "{files}");
+        let said = demo.stderr();
+        let last = said.lines().last().unwrap_or_default();
+        assert!(
+            last.contains(&format!("{files} files may be open")),
+            "{said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn numbers_that_cannot_hold_are_named() {
     // Goal: an operator learns before the first flood that the numbers of the file do not fit. Method: `check` and a start where they need
