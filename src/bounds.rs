@@ -352,6 +352,18 @@ pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer of the admin listener that the command line reads.
 pub const ADMIN_ANSWER: u64 = 64 * 1024;
 
+/// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
+pub const ADMIN_CONNECTIONS: usize = 32;
+
+/// Those of one address.
+pub const ADMIN_CONNECTIONS_OF_ONE: usize = 24;
+
+/// How long the first request of such a connection may take to come, and a body. Then it is closed.
+pub const ADMIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long it may idle between two requests, and how long an answer may take to be read: a scrape has some megabytes.
+pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
+
 /// Bytes of the body of a request to the admin listener.
 pub const ADMIN_BODY: usize = 4 * 1024;
 

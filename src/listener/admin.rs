@@ -1,17 +1,28 @@
 //! Serves the operator's endpoints on a listener of their own; what they say is [`crate::admin`]'s concern.
+//!
+//! Its connections have bounds apart from those of clients: whoever reaches the listener takes no more than [`ADMIN_CONNECTIONS`] files,
+//! one address no more than [`ADMIN_CONNECTIONS_OF_ONE`], and none by sending half a request.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Method, Response};
-use pingora::apps::http_app::ServeHttp;
+use pingora::apps::ServerApp;
+use pingora::http::ResponseHeader;
+use pingora::prelude::timeout;
+use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
+use pingora::server::ShutdownWatch;
 use pingora::services::listening::Service;
 use tokio::sync::Semaphore;
 
 use crate::admin::{Answer, Sender, answer};
-use crate::bounds::ADMIN_BODY;
+use crate::bounds::{
+    ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
+};
 use crate::live::Live;
 
 /// The application of the admin listener.
@@ -19,6 +30,18 @@ pub struct AdminDesk {
     live: Arc<Live>,
     /// One walk through a table at a time, so that no number of questions takes more than a core; others are told to ask again.
     walks: Arc<Semaphore>,
+    seats: Seats,
+}
+
+/// The connections that are open, by address.
+#[derive(Debug, Default)]
+struct Seats(Mutex<HashMap<Option<IpAddr>, usize>>);
+
+/// One of them; dropping it gives it back.
+#[derive(Debug)]
+struct Seat<'a> {
+    seats: &'a Seats,
+    peer: Option<IpAddr>,
 }
 
 impl AdminDesk {
@@ -28,23 +51,52 @@ impl AdminDesk {
         let desk = Self {
             live: Arc::clone(live),
             walks: Arc::new(Semaphore::new(1)),
+            seats: Seats::default(),
         };
         let mut service = Service::new("admin".to_owned(), desk);
         service.add_tcp(&address.to_string());
         service.threads = Some(1);
         service
     }
-}
 
-#[async_trait]
-impl ServeHttp for AdminDesk {
+    /// Serves one request; the connection, where another may follow.
+    async fn serve(
+        &self,
+        stream: Stream,
+        patience: Duration,
+        shutdown: &ShutdownWatch,
+    ) -> Option<Stream> {
+        let mut session = ServerSession::new_http1(stream);
+        let is_whole = timeout(patience, session.read_request()).await.ok()?.ok()?;
+        if !is_whole {
+            return None;
+        }
+        let idle = (!*shutdown.borrow()).then_some(ADMIN_IDLE.as_secs());
+        session.set_keepalive(idle);
+        let response = self.response(&mut session).await;
+        let written = async {
+            let (head, body) = response.into_parts();
+            let head = ResponseHeader::from(head);
+            session.write_response_header(Box::new(head)).await?;
+            if !body.is_empty() {
+                session.write_response_body(body.into(), true).await?;
+            }
+            session.finish().await
+        };
+        let reusable = timeout(ADMIN_IDLE, written).await.ok()?.ok()??;
+        Some(reusable.into_parts().0)
+    }
+
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
         let sender = Sender {
             peer: session
                 .client_addr()
                 .and_then(|address| address.as_inet())
                 .copied(),
-            body: body_of(session).await,
+            // What does not come in time is no JSON.
+            body: timeout(ADMIN_PATIENCE, body_of(session))
+                .await
+                .unwrap_or_default(),
         };
         let walk = match answer(session.req_header(), &sender, &*self.live) {
             Answer::Ready(response) => return response,
@@ -62,6 +114,50 @@ impl ServeHttp for AdminDesk {
             response
         });
         response.await.unwrap_or_else(|_| walk.put_off())
+    }
+}
+
+#[async_trait]
+impl ServerApp for AdminDesk {
+    async fn process_new(
+        self: &Arc<Self>,
+        mut stream: Stream,
+        shutdown: &ShutdownWatch,
+    ) -> Option<Stream> {
+        let peer = super::peer_address(&*stream);
+        let Some(_seat) = self.seats.take(peer) else {
+            let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
+            self.live.recorder.notices.tell(peer, &said);
+            return None;
+        };
+        stream = self.serve(stream, ADMIN_PATIENCE, shutdown).await?;
+        loop {
+            stream = self.serve(stream, ADMIN_IDLE, shutdown).await?;
+        }
+    }
+}
+
+impl Seats {
+    /// A seat for a connection from `peer`; `None` where there are as many as may be.
+    fn take(&self, peer: Option<IpAddr>) -> Option<Seat<'_>> {
+        let mut seats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_peer = seats.get(&peer).copied().unwrap_or_default();
+        if of_peer >= ADMIN_CONNECTIONS_OF_ONE || seats.values().sum::<usize>() >= ADMIN_CONNECTIONS
+        {
+            return None;
+        }
+        seats.insert(peer, of_peer + 1);
+        Some(Seat { seats: self, peer })
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut seats = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match seats.get_mut(&self.peer) {
+            Some(1) | None => drop(seats.remove(&self.peer)),
+            Some(count) => *count -= 1,
+        }
     }
 }
 

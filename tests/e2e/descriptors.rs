@@ -285,6 +285,47 @@ async fn many_clients_leave_files_for_the_operator() {
 }
 
 #[tokio::test]
+async fn the_operators_listener_takes_few_files() {
+    // Goal: whoever reaches the admin listener, in a cluster every pod, shuts out neither clients nor the operator. Method: 1,024 files;
+    // one address opens 1,200 connections there and sends half a request on each; others are answered meanwhile, and it is once these
+    // have ended.
+    let gateway = Setup::new()
+        .with_open_files(1024)
+        .rules("[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n")
+        .start()
+        .await;
+    let mut halves = Vec::new();
+    for _ in 0..1200 {
+        let mut half = RawConnection::connect(gateway.admin_address()).await;
+        // One too many is closed.
+        let _ = half.try_write("GET /rea").await;
+        halves.push(half);
+    }
+    assert_eq!(gateway.client().await.get("/").await.status, 200);
+    let mut other = RawConnection::connect_from("127.0.0.9", gateway.admin_address()).await;
+    other.write("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(other.read_response().await.status, 200);
+    // A kept connection is served again.
+    other
+        .write("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await;
+    assert_eq!(other.read_response().await.text(), "ok");
+    let log = gateway.stderr();
+    assert!(
+        log.contains("client 127.0.0.1: the operator's listener has as many"),
+        "{log}"
+    );
+    eventually("halves of requests end", async || {
+        let mut own = RawConnection::connect(gateway.admin_address()).await;
+        own.try_write("GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await
+            .ok()?;
+        own.try_read_response().await.ok()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_demonstration_with_too_few_files_says_one_sentence() {
     // Goal: a newcomer's shell with few files gets no panic. Method: few, and hardly any.
     for files in [8, 40] {
