@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Capacity(u32);
 
 impl Capacity {
-    /// What a limit gets unless the operator says otherwise: about 8 MB with one rate; [`Limit::bytes_for`](crate::Limit::bytes_for) tells
+    /// What a limit gets unless the operator says otherwise: about 9 MB with one rate; [`Limit::bytes_for`](crate::Limit::bytes_for) tells
     /// for any policy.
     pub const DEFAULT: Self = Self(262_144);
     /// The largest: 2^30 keys, 33 GB with one rate.

@@ -16,6 +16,7 @@ use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_RATES, Rates};
 use crate::share::{Account, Payer, Shares};
 use crate::sync::{AtomicBool, Ordering, in_one_order};
+use crate::table::overflow_filter::words_for;
 use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, Tallies};
 use crate::time::Timestamp;
 
@@ -98,8 +99,8 @@ impl AnyTable {
     fn new(policy: &Policy, size: Size, before: Tallies) -> Self {
         fn sized<const K: usize>(size: Size, before: Tallies) -> Table<K> {
             match size {
-                Size::Keys(capacity) => Table::new(capacity, before),
-                Size::Buckets(buckets) => Table::with_buckets(buckets, before),
+                Size::Keys(capacity) => Table::new(capacity, words_for(Some(capacity)), before),
+                Size::Buckets(buckets) => Table::with_buckets(buckets, words_for(None), before),
             }
         }
         let rates = policy.rates();
@@ -192,13 +193,14 @@ impl Limit {
     /// What [`bytes`](Self::bytes) of a new limit would be, before any of it is allocated.
     #[must_use]
     pub fn bytes_for(policy: &Policy, capacity: Capacity) -> u64 {
-        match (policy.algorithm(), policy.rates().len()) {
-            (Algorithm::Exact, _) => LogTable::bytes_for(capacity, policy.rates()),
-            (_, 1) => Table::<1>::bytes_for(capacity),
-            (_, 2) => Table::<2>::bytes_for(capacity),
-            (_, 3) => Table::<3>::bytes_for(capacity),
-            _ => Table::<4>::bytes_for(capacity),
-        }
+        let buckets = match (policy.algorithm(), policy.rates().len()) {
+            (Algorithm::Exact, _) => LogTable::bucket_bytes_for(capacity, policy.rates()),
+            (_, 1) => Table::<1>::bucket_bytes_for(capacity),
+            (_, 2) => Table::<2>::bucket_bytes_for(capacity),
+            (_, 3) => Table::<3>::bucket_bytes_for(capacity),
+            _ => Table::<4>::bucket_bytes_for(capacity),
+        };
+        buckets + (words_for(Some(capacity)) * size_of::<u64>()) as u64
     }
 
     /// Says that `key` will be decided over soon: its counter is on its way to the processor while the caller does something

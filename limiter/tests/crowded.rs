@@ -57,26 +57,29 @@ fn any_algorithm() -> impl Strategy<Value = Algorithm> {
     ]
 }
 
-/// Goal: whoever gets a slot after others were counted together begins a window of his own. Method: a full table, one key in overflow; as
-/// that one's window ends and slots come free, another asks for the first time, and again a moment later.
+/// Goal: a key that gets a slot after others were counted together begins with nothing, and one that was counted with them with what they
+/// used, in a window of its own. Method: a full table, two keys in overflow; as their window ends and slots come free, one of them and
+/// another ask for the first time, and again a moment later.
 #[test]
 fn a_window_that_others_began_is_not_inherited() {
     let algorithm = Algorithm::FixedWindow(Alignment::FirstRequest);
     let policy = Policy::new(algorithm, rates(&[(5, 10)])).expect("a policy");
     let limit = Limit::with_buckets(policy, 1);
     assert!((0..7).all(|number| admits(&limit, number, after(0))));
-    assert!(admits(&limit, 100, after(1_000)));
-    assert_eq!(
-        peek(&limit, 100, after(1_000)).counted(),
-        Counted::InOverflow
-    );
-    let passed = |millis| {
+    for number in [100, 101] {
+        assert!(admits(&limit, number, after(1_000)));
+        assert_eq!(
+            peek(&limit, number, after(1_000)).counted(),
+            Counted::InOverflow
+        );
+    }
+    let passed = |number, millis| {
         (0..20)
-            .filter(|_| admits(&limit, 200, after(millis)))
+            .filter(|_| admits(&limit, number, after(millis)))
             .count()
     };
-    // What the one in overflow has used counts for everybody who was not seen there.
-    assert_eq!((passed(10_900), passed(11_000)), (4, 0));
+    assert_eq!((passed(100, 10_900), passed(100, 11_000)), (3, 0));
+    assert_eq!((passed(200, 10_900), passed(200, 11_000)), (5, 0));
 }
 
 proptest! {

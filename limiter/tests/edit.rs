@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use common::{START, admits, after, capacity, cost, key, left, limit, peek, rates, take};
-use sluicegate_limiter::{Algorithm, Ask, Counted, Limit, Outcome, Policy, decide};
+use sluicegate_limiter::{Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, decide};
 
 /// Goal: numbers change, counts do not. Method: raise and lower the count; both handles see all charges.
 #[test]
@@ -86,25 +86,56 @@ fn an_edit_of_the_periods_goes_on_from_the_nearest_count() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten. Method: a full table, its overflow, and an edit that makes room.
+/// Goal: newcomers without a slot are not forgotten, and a larger table relieves those that used nothing at once. Method: a full table
+/// under every algorithm, its overflow, and edits of the capacity, back and forth; nobody uses more than the limit in all of them.
 #[test]
-fn an_edit_takes_the_overflow_along() {
-    let old = Limit::with_buckets(rates(&[(3, 60)]), 1);
-    let overflowing: Vec<u64> = (0..40)
-        .filter(|number| {
-            while admits(&old, *number, START) {}
-            peek(&old, *number, START).counted() == Counted::InOverflow
-        })
-        .collect();
-    assert!(overflowing.len() >= 30);
-    for keys in [1, 10, 100_000] {
-        let new = old.edited(rates(&[(3, 60)]), capacity(keys), START);
-        assert!((0..40).all(|number| !admits(&new, number, START)));
-        assert_eq!(
-            new.tallies().admitted_in_overflow,
-            old.tallies().admitted_in_overflow
-        );
+fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
+    for algorithm in [
+        Algorithm::SlidingWindow,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::Gcra { burst: None },
+        Algorithm::Exact,
+    ] {
+        let policy = Policy::new(algorithm.clone(), rates(&[(3, 86_400)])).expect("a policy");
+        let old = Limit::with_buckets(policy.clone(), 1);
+        let passed =
+            |limit: &Limit, number| (0..9).filter(|_| admits(limit, number, START)).count();
+        let used: Vec<usize> = (0..400).map(|number| passed(&old, number)).collect();
+        let refused: Vec<u64> = (0..400)
+            .filter(|number| used[*number as usize] == 0)
+            .collect();
+        assert!(refused.len() >= 380, "{algorithm:?}");
+        assert_eq!(peek(&old, refused[0], START).counted(), Counted::InOverflow);
+        let larger = old.edited(policy.clone(), capacity(100_000), START);
+        for (number, used) in (0..400).zip(&used) {
+            assert_eq!(used + passed(&larger, number), 3, "{algorithm:?}: {number}");
+        }
+        let smaller = larger.edited(policy.clone(), capacity(1), START);
+        assert!((0..400).all(|number| !admits(&smaller, number, START)));
+        let largest = smaller.edited(policy, capacity(200_000), START);
+        assert!((0..400).all(|number| !admits(&largest, number, START)));
+        assert!((500..900).all(|number| admits(&largest, number, START)));
+        let admitted = |limit: &Limit| limit.tallies().admitted_in_overflow;
+        assert!(admitted(&largest) >= admitted(&old));
     }
+}
+
+/// Goal: a key in overflow is found for as long as its debt counts. Method: a debt that drains more slowly after an edit of the count, so
+/// that it lasts longer than its mark was to; then an edit that makes room.
+#[test]
+fn an_edit_of_the_count_keeps_what_a_debt_in_overflow_counts() {
+    let policy = |count| {
+        let gcra = Algorithm::Gcra { burst: Some(10) };
+        Policy::new(gcra, rates(&[(count, 1)])).expect("a policy")
+    };
+    let fast = Limit::with_buckets(policy(1_000), 1);
+    assert!((0..7).all(|number| admits(&fast, number, START)));
+    while admits(&fast, 9, START) {}
+    let slow = fast.edited(policy(1), fast.capacity(), START);
+    let left_then = left(&slow, 9, after(1));
+    let roomy = slow.edited(policy(1), capacity(1_000), after(1));
+    assert_eq!(left(&roomy, 9, after(1)), left_then);
 }
 
 /// Goal: who still holds the old limit is heard. Method: an edit, then charges on the old one, in slots and in

@@ -206,8 +206,8 @@ fn a_release_after_an_edit_gives_back_at_most_what_was_charged() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten. Method: full tables of either kind, their overflow, and edits to the
-/// other, with and without room; charges on the old limit still count.
+/// Goal: newcomers without a slot are not forgotten, and those that used nothing find the room that there is. Method: full tables of
+/// either kind, their overflow, and edits to the other, with and without room; nobody uses more than the limit in all of them.
 #[test]
 fn an_edit_between_logs_and_words_takes_the_overflow_along() {
     let numbers = [(3, 60)];
@@ -217,14 +217,34 @@ fn an_edit_between_logs_and_words_takes_the_overflow_along() {
         (Algorithm::Exact, Algorithm::Gcra { burst: None }),
     ] {
         let old = Limit::with_buckets(policy(&from, &numbers), 1);
-        let overflowing = (0..60).filter(|number| {
-            while admits(&old, *number, START) {}
-            peek(&old, *number, START).counted() == Counted::InOverflow
-        });
-        assert!(overflowing.count() >= 40);
+        let mut used = [0; 400];
+        let use_up = |limit: &Limit, used: &mut [u32; 400]| {
+            for (number, used) in (0..).zip(used) {
+                while admits(limit, number, START) {
+                    *used += 1;
+                }
+                assert!(
+                    *used <= 3,
+                    "{from:?} to {to:?}: {number} passed {used} times"
+                );
+            }
+        };
+        use_up(&old, &mut used);
+        let overflowing =
+            (0..400).filter(|number| peek(&old, *number, START).counted() == Counted::InOverflow);
+        assert!(overflowing.count() >= 380);
         for keys in [1, 10, 100_000] {
             let new = old.edited(policy(&to, &numbers), capacity(keys), START);
-            assert!((0..60).all(|number| !admits(&new, number, START)));
+            let before = used;
+            use_up(&new, &mut used);
+            if keys == 100_000 {
+                let unused = before.iter().zip(&used).filter(|(before, _)| **before == 0);
+                assert!(unused.clone().count() >= 200, "{from:?} to {to:?}");
+                assert!(
+                    unused.clone().all(|(_, used)| *used == 3),
+                    "{from:?} to {to:?}"
+                );
+            }
             let (before, then) = (old.tallies(), new.tallies());
             assert!(then.admitted_in_overflow >= before.admitted_in_overflow);
         }
@@ -292,7 +312,7 @@ fn the_memory_of_a_limit_is_known_before_it_is_made() {
     let days = policy(&calendar, &[(5, 86_400)]);
     let most = policy(&Algorithm::Exact, &[(1024, 60)]);
     let largest = capacity(1 << 30);
-    assert_eq!(Limit::bytes_for(&days, largest) >> 30, 30);
+    assert_eq!(Limit::bytes_for(&days, largest) >> 30, 31);
     assert_eq!(Limit::bytes_for(&most, largest) >> 40, 5);
 }
 

@@ -33,6 +33,7 @@ fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
     // Two keep this to seconds, and with them a model fails for each of these that is left out of `newcomer`: the looks at
     // the turn in a claim and behind the overflow, the look at the busy word between two words, the exchange at the end.
     builder.preemption_bound = Some(2);
+    builder.max_branches = 4_000;
     builder.check(model);
 }
 

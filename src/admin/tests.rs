@@ -172,6 +172,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             since: Timestamp::from_secs(1_795_245_000),
             until: Timestamp::from_secs(1_795_245_120),
         }),
+        overflow_affected: 30,
         overflow_decisions: 9,
         overflow_refused: 4,
         share: None,
@@ -311,8 +312,8 @@ fn the_status_has_the_documented_shape() {
                 "bytes": 65536, "load": 0.5, "slots_reused": 77,
                 "survives": false, "counters": "in memory only: [server] state_dir is not set",
                 "overflow": {
-                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "decisions": 9,
-                "refused": 4, "advice": 2048
+                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "affected": 0.03,
+                "decisions": 9, "refused": 4, "advice": 2048
             },
                 "share": null,
                 "ban": {
@@ -470,8 +471,8 @@ fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
         json!({
             "limit": "otp", "at": "2026-11-21T07:12:08.000Z", "capacity": 1024, "keys": 512,
             "overflow": {
-                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "decisions": 9,
-                "refused": 4, "advice": 2048
+                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "affected": 0.03,
+                "decisions": 9, "refused": 4, "advice": 2048
             },
             "ages": { "oldest": 0.0, "keys": [2] }, "top": null,
         })

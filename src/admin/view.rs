@@ -199,6 +199,8 @@ pub struct LimitView {
     pub overflow_active: bool,
     /// Since when, and until when that weighs on somebody; `None` when it does not.
     pub overflow: Option<Overflow>,
+    /// Of 1000 new keys that find a slot, how many begin with what others used.
+    pub overflow_affected: u64,
     /// Decisions made over keys that were counted together, since the limit exists.
     pub overflow_decisions: u64,
     /// Those of them that refused.
@@ -315,6 +317,7 @@ impl LimitView {
             bytes: limit.bytes() as u64,
             overflow_active: occupancy.in_overflow > 0,
             overflow: limit.overflow(now),
+            overflow_affected: limit.overflow_false_positives(now),
             overflow_decisions: tallies
                 .admitted_in_overflow
                 .saturating_add(tallies.refused_in_overflow),

@@ -118,6 +118,54 @@ async fn a_refusal_by_a_shared_counter_bans_nobody() {
     assert_eq!(bans().await, 1.0);
 }
 
+#[tokio::test]
+async fn a_larger_capacity_relieves_newcomers_at_once() {
+    // Goal: who was refused by a full table passes as soon as `capacity` is raised, and nobody passes twice. Method: 3,000 clients ask once
+    // each where 91 have a slot, then again after a reload with room for all, and once more; under several algorithms, and in a file after
+    // a restart.
+    for (name, lines) in [
+        ("sliding window", "rates = [\"1 per 1d\"]"),
+        ("two rates", "rates = [\"1 per 1h\", \"3 per 1d\"]"),
+        ("exact", "algorithm = \"exact\"\nrates = [\"1 per 1d\"]"),
+        ("gcra", "algorithm = \"gcra\"\nrates = [\"1 per 1d\"]"),
+        ("restart", "rates = [\"1 per 1d\"]"),
+    ] {
+        let state = tempfile::tempdir().unwrap();
+        let head = match name {
+            "restart" => format!("[server]\nstate_dir = {:?}\n", state.path()),
+            _ => String::new(),
+        };
+        let rules = crowded(lines, &head)
+            .replace("rates = [\"1 per 1h\"]\ncapacity", "capacity")
+            .replace("LIMITS", "\"each\"");
+        let origin = Origin::echo();
+        let mut gateway = Gateway::before(&origin, &rules).await;
+        let passed = async |gateway: &Gateway| {
+            let report = Flood::of(CLIENTS, forwarded).run(gateway.address()).await;
+            assert_eq!(report.broken(), 0, "{name}");
+            report.count(200)
+        };
+        let before = passed(&gateway).await;
+        assert!((40..300).contains(&before), "{name}: {before}");
+        assert_eq!(passed(&gateway).await, 0, "{name}: the table is full");
+        if name == "restart" {
+            drop(gateway);
+            gateway = Gateway::before(&origin, &rules).await;
+            assert_eq!(passed(&gateway).await, 0, "{name}: as before the restart");
+        }
+        gateway
+            .reload(&rules.replace("capacity = 20\n", "capacity = 20000\n"))
+            .await;
+        assert_eq!(passed(&gateway).await, CLIENTS as usize - before, "{name}");
+        assert_eq!(passed(&gateway).await, 0, "{name}: each has passed once");
+        let affected = each(&gateway).await["overflow"]["affected"].as_f64();
+        assert!(
+            affected.is_some_and(|affected| affected < 0.01),
+            "{name}: {affected:?}"
+        );
+    }
+}
+
 /// New keys that one address invents: many times what the table below holds.
 const INVENTED: u64 = 12_000;
 /// The address that invents them; others are newcomers.

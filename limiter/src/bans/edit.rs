@@ -30,7 +30,9 @@ impl Bans {
     /// requests. Editing what was replaced edits its replacement.
     #[must_use]
     pub fn edited(&self, rules: BanRules, capacity: Capacity, now: Timestamp) -> Self {
-        self.edited_with(rules, capacity, now, |before| Table::new(capacity, before))
+        self.edited_with(rules, capacity, now, |before| {
+            Table::new(capacity, 0, before)
+        })
     }
 
     /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.

@@ -139,7 +139,7 @@ impl Bans {
     /// allocated later.
     #[must_use]
     pub fn new(rules: BanRules, capacity: Capacity) -> Self {
-        let table = Table::new(capacity, Tallies::default());
+        let table = Table::new(capacity, 0, Tallies::default());
         Self::within(rules, capacity, Docket::new(table))
     }
 
@@ -148,7 +148,7 @@ impl Bans {
     #[must_use]
     pub fn with_buckets(rules: BanRules, buckets: usize) -> Self {
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
-        let table = Table::with_buckets(buckets, Tallies::default());
+        let table = Table::with_buckets(buckets, 0, Tallies::default());
         Self::within(rules, capacity, Docket::new(table))
     }
 
@@ -182,7 +182,7 @@ impl Bans {
     /// What [`bytes`](Self::bytes) of new ones would be, before any of it is allocated.
     #[must_use]
     pub fn bytes_for(capacity: Capacity) -> u64 {
-        Table::<1>::bytes_for(capacity)
+        Table::<1>::bucket_bytes_for(capacity)
     }
 
     /// What happened so far.

@@ -27,7 +27,7 @@ impl Bans {
         Identity::new(
             meaning.name,
             Layout(LAYOUT),
-            Table::<1>::words_for(capacity),
+            Table::<1>::bucket_words_for(capacity),
             &parts,
         )
     }
@@ -51,7 +51,7 @@ impl Bans {
             Table::<1>::mend_signposts(region);
         };
         let (region, adopted) = place.into().turn()?.region(&identity, now, heal)?;
-        let table = Table::within(region, Tallies::default());
+        let table = Table::within(region, 0, Tallies::default());
         let docket = Arc::new(Docket::new(table));
         let bans = Self {
             rules,
@@ -80,11 +80,11 @@ impl Bans {
             match place.draft(&Self::identity(meaning, capacity), now) {
                 Ok((region, draft)) => {
                     drafted = Ok(Some(draft));
-                    Table::within(region, before)
+                    Table::within(region, 0, before)
                 }
                 Err(error) => {
                     drafted = Err(error);
-                    Table::new(capacity, before)
+                    Table::new(capacity, 0, before)
                 }
             }
         });

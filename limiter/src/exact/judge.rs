@@ -39,6 +39,10 @@ impl Moment {
         }
     }
 
+    pub(super) fn now(self) -> Timestamp {
+        self.now
+    }
+
     /// What a charge made now is entered as.
     pub(super) fn rounded_up(self) -> u64 {
         self.now.as_nanos().div_ceil(NANOS_PER_MILLI)
@@ -57,6 +61,12 @@ impl Moment {
     /// How long ago an entry was made.
     pub(super) fn age_of(self, entry: u64) -> Duration {
         Duration::from_nanos(self.now.as_nanos()).saturating_sub(Duration::from_millis(entry))
+    }
+
+    /// When an entry will count no more in `period`, now at the earliest.
+    pub(super) fn expiry(self, entry: u64, period: Period) -> Timestamp {
+        let millis = entry.saturating_add(millis(period)).saturating_add(1);
+        Timestamp::from_nanos(millis.saturating_mul(NANOS_PER_MILLI)).max(self.now)
     }
 
     /// The time through which a charge made now counts in a period; what clocks entered ahead of it counts longer.

@@ -164,13 +164,15 @@ impl Memory {
         usize::try_from(buckets).unwrap_or(usize::MAX)
     }
 
-    /// Memory of `buckets` buckets, at least one, of this process alone.
-    pub(super) fn new(buckets: usize, shape: Shape) -> Self {
+    /// Memory of `buckets` buckets, at least one, and a filter of so many words, of this process alone.
+    pub(super) fn new(buckets: usize, shape: Shape, filter_words: usize) -> Self {
         let buckets = buckets.max(1);
-        Self::within(Region::owned(shape.words_of(buckets)), buckets, shape)
+        let words = shape.words_of(buckets).saturating_add(filter_words);
+        Self::within(Region::owned(words), buckets, shape)
     }
 
-    /// The memory in a region, which has the words of so many buckets of this shape.
+    /// The memory in a region, which has the words of so many buckets of this shape, and behind them those of the
+    /// [filter](crate::table::overflow_filter).
     pub(super) fn within(region: Region, buckets: usize, shape: Shape) -> Self {
         Self {
             region,
@@ -200,10 +202,15 @@ impl Memory {
         self.region.bytes()
     }
 
-    /// All words, bucket after bucket.
+    /// All words, bucket after bucket, then the filter's.
     #[cfg(all(test, not(loom)))]
     pub(super) fn words(&self) -> &[AtomicU64] {
         &self.region
+    }
+
+    /// The words behind the buckets.
+    pub(super) fn filter(&self) -> &[AtomicU64] {
+        &self.region[self.shape.words_of(self.buckets)..]
     }
 
     #[inline]

@@ -38,9 +38,10 @@
 //! 3. *Overflow never under-counts.* Newcomers that find no slot share the log of their first bucket, that alone: one
 //!    log decides, and one compare-and-swap charges. (Two logs, of which the emptier decides, would take twice the
 //!    entries out of logs that have only N, and could not be charged in one step.) A slot that such a key gets later
-//!    begins with all of it.
+//!    begins with all of it; keys that are not in the filter of those that were there (`table::overflow_filter`) begin with
+//!    nothing.
 //! 4. *Overflow and slot do not miss each other.* A newcomer charges the overflow log and then looks for its tag; a
-//!    claim writes the tag and then reads the overflow log (fences again). The claim inherits the charge, or the charge
+//!    claim writes the tag and then reads the filter and the overflow log (fences again). The claim inherits the charge, or the charge
 //!    sees the claim, is taken back, and is made again in the slot. If both happen it counts twice: never not at all.
 //!
 //! # Concurrency
@@ -78,6 +79,7 @@ use crate::share::Account;
 use crate::sync::{Ordering, Patience};
 use crate::table::Tallies;
 use crate::table::census::Counts;
+use crate::table::overflow_filter::{OverflowFilter, words_for};
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
@@ -86,7 +88,7 @@ use change::{Applied, Change};
 use control::Control;
 pub use control::MAX_ENTRIES;
 pub use judge::Answer;
-use judge::{Asked, Moment};
+use judge::{Asked, Moment, longest};
 use layout::{Memory, Shape};
 use log::Log;
 use newcomer::{Heritage, Newcomer};
@@ -122,14 +124,22 @@ impl LogTable {
     /// A table for the keys of a capacity. Counts above [`MAX_ENTRIES`] are judged as that.
     #[must_use]
     pub fn new(capacity: Capacity, rates: &Rates) -> Self {
-        Self::with_buckets(Memory::buckets_for(capacity), rates)
+        Self::with_filter(
+            Memory::buckets_for(capacity),
+            words_for(Some(capacity)),
+            rates,
+        )
     }
 
     /// A table of so many buckets: for tests that need keys to collide.
     #[must_use]
     pub fn with_buckets(buckets: usize, rates: &Rates) -> Self {
+        Self::with_filter(buckets, words_for(None), rates)
+    }
+
+    fn with_filter(buckets: usize, filter_words: usize, rates: &Rates) -> Self {
         Self {
-            memory: Memory::new(buckets, shape_for(rates)),
+            memory: Memory::new(buckets, shape_for(rates), filter_words),
             counts: Counts::new(Tallies::default()),
             patience: Patience::lasting(PATIENCE),
         }
@@ -175,15 +185,20 @@ impl LogTable {
 
     /// Memory of the logs that a table of this capacity has, in bytes.
     #[must_use]
-    pub fn bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
+    pub(crate) fn bucket_bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
         let words = shape_for(rates).words_of(Memory::buckets_for(capacity));
         words as u64 * size_of::<u64>() as u64
     }
 
-    /// Memory of the logs, fixed when they were made.
+    /// Memory of the logs and of the filter, fixed when they were made.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
+    }
+
+    /// Which keys were counted in overflow.
+    pub(crate) fn overflow_filter(&self, rates: &Rates) -> OverflowFilter<'_> {
+        OverflowFilter::new(self.memory.filter(), longest(rates))
     }
 
     /// What `key` would be told if it asked for `cost` now. Writes nothing.
@@ -211,6 +226,10 @@ impl LogTable {
                 Some(slot) => self.memory.slot(slot),
                 None => self.memory.overflow(homes[0]),
             };
+            let prospect = || self.prospect(tag, homes, rates, moment);
+            let begins_empty = slot.is_none()
+                && !self.was_in_overflow(tag, rates, moment)
+                && prospect() == Counted::Alone;
             let seen = log.control();
             if slot.is_some() && !log.belongs_to(Some(tag)) {
                 continue;
@@ -219,7 +238,11 @@ impl LogTable {
                 wait(log, seen, &mut patience);
                 continue;
             }
-            let view = log.view(seen);
+            let view = if begins_empty {
+                log.view(seen).emptied()
+            } else {
+                log.view(seen)
+            };
             let answer = view.answer(rates, Asked::Wanted(cost), moment);
             let empty_admits = || view.emptied().fits(rates, cost, moment);
             if log.is(seen) {
@@ -231,7 +254,7 @@ impl LogTable {
                     None if self.is_short(tag, homes, rates, moment, account) => {
                         Answer::over_share(rates)
                     }
-                    None => answer.with_counted(self.prospect(tag, homes, rates, moment)),
+                    None => answer.with_counted(prospect()),
                 };
             }
         }

@@ -19,21 +19,26 @@ use super::log::{Log, View};
 use super::newcomer::Heritage;
 
 impl LogTable {
-    /// Adds everything that this table counts to `new`, which has these rates. Charges made meanwhile are the caller's
+    /// Adds everything that this table counts by its rates to `new`, which has others. Charges made meanwhile are the caller's
     /// concern: he tells `new` of each ([`take_over`](Self::take_over)), and such a charge may count twice.
-    pub fn copy_into(&self, new: &Self, rates: &Rates, now: Timestamp) {
+    pub fn copy_into(&self, old_rates: &Rates, new: &Self, rates: &Rates, now: Timestamp) {
         let (period, moment) = (longest(rates), Moment::new(now));
         let counting = |view: &View<'_>| view.inheritance(period, moment);
+        let mut last = now;
         for home in 0..new.memory.buckets() {
             for old in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
                 let inherited = settled(self.memory.overflow(old), counting).1;
                 if !inherited.moments.is_empty() {
+                    last = last.max(moment.expiry(inherited.latest(), longest(rates)));
                     // All of them, not the largest: a receipt may still take any of these entries out again.
                     let log = new.memory.overflow(home);
                     new.change_shared(log, rates, &Change::Absorb(&inherited), moment);
                 }
             }
         }
+        let filter = new.overflow_filter(rates);
+        self.overflow_filter(old_rates)
+            .copy_into(&filter, now, last);
         for slot in 0..self.memory.slots() {
             let (owner, inherited) = settled(self.memory.slot(slot), counting);
             if let (Some(tag), false) = (owner, inherited.moments.is_empty()) {

@@ -18,7 +18,7 @@ use super::{LogTable, wait};
 /// What a key that gets a slot brings along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heritage {
-    /// All that the overflow log counts, in which it may have been charged.
+    /// All that the overflow log counts, if it may have been charged there.
     Overflow,
     /// Nothing: all that it used is in the change.
     Nothing,
@@ -91,6 +91,11 @@ impl LogTable {
         account.is_some_and(|account| account.is_over()) && !homes.iter().any(is_roomy)
     }
 
+    /// Whether the overflow log may count something of a key; behind the fence of a claim, no other answer is wrong.
+    pub(super) fn was_in_overflow(&self, tag: Tag, rates: &Rates, moment: Moment) -> bool {
+        self.overflow_filter(rates).contains(tag, moment.now())
+    }
+
     /// Makes a change to a key that was not found; `None` when it has a slot after all.
     pub(super) fn change_newcomer(&self, newcomer: Newcomer<'_>) -> Option<Applied> {
         let Newcomer {
@@ -153,6 +158,12 @@ impl LogTable {
             let seen = log.control();
             let view = log.view(seen);
             if change.fits(&view, rates, moment) {
+                return None;
+            }
+            if !self.was_in_overflow(tag, rates, moment)
+                && change.fits(&view.emptied(), rates, moment)
+                && self.prospect(tag, homes, rates, moment) == Counted::Alone
+            {
                 return None;
             }
             let answer = change.refusal(&view, rates, moment);
@@ -227,6 +238,7 @@ impl LogTable {
     /// Writes what the newcomer inherits and the change on top, if it still fits.
     fn endow(&self, tenure: Tenure<'_>, newcomer: &Newcomer<'_>) -> Result<Applied, Failed> {
         let Newcomer {
+            tag,
             homes,
             rates,
             change,
@@ -239,9 +251,10 @@ impl LogTable {
         loop {
             // Held or not: a charge that is still being made there looks for this claim's tag when it is done.
             let seen = log.control();
+            // Invariant 4: asked behind the fence.
             let view = match heritage {
-                Heritage::Overflow => log.view(seen),
-                Heritage::Nothing => log.view(seen).emptied(),
+                Heritage::Overflow if self.was_in_overflow(tag, rates, moment) => log.view(seen),
+                _ => log.view(seen).emptied(),
             };
             if !change.fits(&view, rates, moment) {
                 tenure.abandon()?;
@@ -288,6 +301,10 @@ impl LogTable {
         };
         let log = self.memory.overflow(homes[0]);
         let applied = self.change_shared(log, rates, change, moment)?;
+        if let Applied::Made { at, .. } = applied {
+            let until = moment.expiry(at, longest(rates));
+            self.overflow_filter(rates).insert(tag, moment.now(), until);
+        }
         // Invariant 4: pairs with the fence of a claim.
         fence(Ordering::SeqCst);
         if let Applied::Made { at, .. } = &applied {

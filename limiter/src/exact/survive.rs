@@ -40,6 +40,7 @@ use crate::{
     sync::Patience,
     table::Tallies,
     table::census::Counts,
+    table::overflow_filter,
     time::Timestamp,
 };
 
@@ -88,16 +89,18 @@ impl LogTable {
     /// another meaning of an entry, or another hash of keys, takes another number than 3.
     pub(crate) const LAYOUT: u64 = 3 << 8;
 
-    /// Words of a table for `capacity` keys, with logs for these rates.
+    /// Words of a table for `capacity` keys, with logs for these rates, and of its filter.
     pub(crate) fn words_for(capacity: Capacity, rates: &Rates) -> usize {
-        shape_for(rates).words_of(Memory::buckets_for(capacity))
+        let buckets = Memory::buckets_for(capacity);
+        shape_for(rates).words_of(buckets) + overflow_filter::words_for(Some(capacity))
     }
 
     /// The lengths in words that a table for `capacity` keys may have.
     pub(crate) fn lengths_for(capacity: Capacity) -> Lengths {
         let buckets = Memory::buckets_for(capacity);
-        let [least, next, most] =
-            [Shape::SHORTEST, Shape::NEXT, Shape::LONGEST].map(|shape| shape.words_of(buckets));
+        let filter = overflow_filter::words_for(Some(capacity));
+        let [least, next, most] = [Shape::SHORTEST, Shape::NEXT, Shape::LONGEST]
+            .map(|shape| shape.words_of(buckets) + filter);
         Lengths {
             least,
             step: next - least,
@@ -108,7 +111,8 @@ impl LogTable {
     /// The table for `capacity` keys that lies in `region`, which has one of its [lengths](Self::lengths_for).
     pub(crate) fn within(region: Region, capacity: Capacity, before: Tallies) -> Self {
         let buckets = Memory::buckets_for(capacity);
-        let shape = Shape::found(region.len(), buckets).expect("each of the lengths is a shape's");
+        let words = region.len() - overflow_filter::words_for(Some(capacity));
+        let shape = Shape::found(words, buckets).expect("each of the lengths is a shape's");
         Self {
             memory: Memory::within(region, buckets, shape),
             counts: Counts::new(before),
@@ -117,7 +121,7 @@ impl LogTable {
         }
     }
 
-    /// Finishes what killed processes have left in the words of a table for `capacity` keys. For who is alone with them.
+    /// Finishes what killed processes have left in the words of the buckets for `capacity` keys. For who is alone with them.
     /// What lies more than the longest period ahead of `now` is dropped; how many logs that concerned.
     pub(crate) fn heal(
         words: &[AtomicU64],
@@ -158,6 +162,8 @@ impl LogTable {
 
     /// As [`heal`](Shape::heal) for the table's own words.
     pub(crate) fn healed(&self) {
-        self.memory.shape().heal(self.memory.words());
+        let words = self.memory.words();
+        let filter = self.memory.filter().len();
+        self.memory.shape().heal(&words[..words.len() - filter]);
     }
 }

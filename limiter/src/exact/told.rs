@@ -8,14 +8,15 @@
 //!
 //! *From logs to words.* Each rate takes over what the log has in its own period, as far back as the log goes, as if all
 //! of it was made now. Of the newcomers that share a log only the first bucket is known, and words are shared by both
-//! buckets of a key: every bucket gets the largest of all. So whoever comes new after such an edit begins with that, for
-//! two periods at most, and with nothing if every key had a slot.
+//! buckets of a key: every bucket gets the largest of all. So a key that was counted there begins with that after such an
+//! edit, for two periods at most.
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
+use crate::table::overflow_filter::OverflowFilter;
 use crate::table::{self, Table};
 use crate::time::Timestamp;
 
@@ -55,6 +56,12 @@ impl LogTable {
         }
     }
 
+    /// Finds in its filter what that of another table finds, for as long as what was told of that table now counts.
+    pub(crate) fn absorb_filter(&self, old: OverflowFilter<'_>, rates: &Rates, now: Timestamp) {
+        let until = Moment::new(now).spell(longest(rates)).until;
+        old.copy_into(&self.overflow_filter(rates), now, until);
+    }
+
     /// The latest moments at which each rate has used so much.
     fn latest_of(&self, used: &Used, rates: &Rates, moment: Moment) -> Inherited {
         let (mut told, mut at) = (0, moment.rounded_up());
@@ -76,6 +83,7 @@ impl LogTable {
     /// caller's concern, as in [`copy_into`](Self::copy_into).
     pub(crate) fn copy_into_words<const N: usize>(
         &self,
+        rates: &Rates,
         new: &Table<N>,
         judges: &[Judge; N],
         now: Timestamp,
@@ -95,8 +103,11 @@ impl LogTable {
             let (_, shared) = settled(self.memory.overflow(home), used);
             most = std::array::from_fn(|rate| most[rate].max(shared[rate]));
         }
-        if most != [0; N] {
-            new.share_with_all(judges, &words(most));
+        if most != [0; N]
+            && let Some(last) = new.share_with_all(judges, &words(most))
+        {
+            let filter = new.overflow_filter(judges);
+            self.overflow_filter(rates).copy_into(&filter, now, last);
         }
         for slot in 0..self.memory.slots() {
             let (owner, used) = settled(self.memory.slot(slot), used);

@@ -93,12 +93,14 @@ impl Limit {
             }
             if capacity == latest.capacity && latest.counters.table.serves(&latest.policy, &policy)
             {
-                return Self {
+                let edited = Self {
                     meters: policy.meters(),
                     policy,
                     capacity,
                     counters: Arc::clone(&latest.counters),
                 };
+                edited.prolong_overflow(now);
+                return edited;
             }
             let table = make(&policy, latest.tallies());
             let shares = latest.counters.shares.get().map(Shares::anew);
@@ -119,6 +121,12 @@ impl Limit {
         }
     }
 
+    /// Keeps the keys in the overflow filter for as long as what they share counts by these rates: a debt that drains more
+    /// slowly than when it was made counts longer. Of other algorithms that depends on no count.
+    fn prolong_overflow(&self, now: Timestamp) {
+        with_table!(&self.counters.table, table => table.prolong_overflow(&self.judges(now)), _logs => {});
+    }
+
     fn copy_into(&self, next: &Self, now: Timestamp) {
         let rates = next.rates();
         with_table!(&self.counters.table, old => with_table!(
@@ -127,8 +135,8 @@ impl Limit {
             logs => old.copy_into_logs(&self.judges(now), logs, rates, now),
         ), old => with_table!(
             &next.counters.table,
-            new => old.copy_into_words(new, &next.judges(now), now),
-            logs => old.copy_into(logs, rates, now),
+            new => old.copy_into_words(self.rates(), new, &next.judges(now), now),
+            logs => old.copy_into(self.rates(), logs, rates, now),
         ));
     }
 

@@ -27,11 +27,22 @@ impl Limit {
         share::share(capacity)
     }
 
-    /// Since when newcomers have been counted together, and until when at the latest that weighs on anybody; `None` when
-    /// nobody is. Reads one word.
+    /// Since when newcomers have been counted together, and until when at the latest that weighs on any of them; `None` when
+    /// none is. Reads one word.
     #[must_use]
     pub fn overflow(&self, now: Timestamp) -> Option<Overflow> {
         self.tallies().overflow.filter(|spell| now < spell.until)
+    }
+
+    /// Of 1000 new keys that were never counted together with others, how many begin with what such keys used all the same, although they
+    /// find a slot: the false positives of a Bloom filter. Reads the filter, 128 KiB and more.
+    #[must_use]
+    pub fn overflow_false_positives(&self, now: Timestamp) -> u64 {
+        with_table!(
+            &self.counters.table,
+            table => table.overflow_filter(&self.judges(now)).false_positives(now),
+            logs => logs.overflow_filter(self.rates()).false_positives(now),
+        )
     }
 
     /// Adds a decision of this limit to the [`Tallies`](crate::Tallies) if it refuses by a counter that new keys share, or since the

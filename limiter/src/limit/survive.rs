@@ -22,7 +22,7 @@ use crate::capacity::Capacity;
 use crate::exact::LogTable;
 use crate::region::{Adopted, Identity, Layout, Place, Region, StateError};
 use crate::sync::AtomicU64;
-use crate::table::{Table, Tallies};
+use crate::table::{Table, Tallies, overflow_filter};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size};
@@ -44,30 +44,34 @@ impl Meaning<'_> {
         let keys = capacity.keys().to_le_bytes();
         let states = policy.meaning_of_states();
         let meaning: [&[u8]; 3] = [self.key.as_bytes(), &states, &keys];
-        let (layout, words) = match (policy.algorithm(), rates.len()) {
+        let (layout, bucket_words) = match (policy.algorithm(), rates.len()) {
             (Algorithm::Exact, _) => {
-                let (layout, words) = (LogTable::LAYOUT, LogTable::words_for(capacity, rates));
+                let layout = Layout(LogTable::LAYOUT | overflow_filter::LAYOUT);
+                let words = LogTable::words_for(capacity, rates);
                 let lengths = LogTable::lengths_for(capacity);
-                return Identity::of_lengths(self.name, Layout(layout), lengths, words, &meaning);
+                return Identity::of_lengths(self.name, layout, lengths, words, &meaning);
             }
-            (_, 1) => (Table::<1>::LAYOUT, Table::<1>::words_for(capacity)),
-            (_, 2) => (Table::<2>::LAYOUT, Table::<2>::words_for(capacity)),
-            (_, 3) => (Table::<3>::LAYOUT, Table::<3>::words_for(capacity)),
-            _ => (Table::<4>::LAYOUT, Table::<4>::words_for(capacity)),
+            (_, 1) => (Table::<1>::LAYOUT, Table::<1>::bucket_words_for(capacity)),
+            (_, 2) => (Table::<2>::LAYOUT, Table::<2>::bucket_words_for(capacity)),
+            (_, 3) => (Table::<3>::LAYOUT, Table::<3>::bucket_words_for(capacity)),
+            _ => (Table::<4>::LAYOUT, Table::<4>::bucket_words_for(capacity)),
         };
-        Identity::new(self.name, Layout(layout), words, &meaning)
+        let layout = Layout(layout | overflow_filter::LAYOUT);
+        let words = bucket_words + overflow_filter::words_for(Some(capacity));
+        Identity::new(self.name, layout, words, &meaning)
     }
 }
 
 impl AnyTable {
     /// The table for `policy` that lies in `region`.
     fn within(policy: &Policy, capacity: Capacity, region: Region, before: Tallies) -> Self {
+        let filter = overflow_filter::words_for(Some(capacity));
         match (policy.algorithm(), policy.rates().len()) {
             (Algorithm::Exact, _) => Self::Log(LogTable::within(region, capacity, before)),
-            (_, 1) => Self::One(Table::within(region, before)),
-            (_, 2) => Self::Two(Table::within(region, before)),
-            (_, 3) => Self::Three(Table::within(region, before)),
-            _ => Self::Four(Table::within(region, before)),
+            (_, 1) => Self::One(Table::within(region, filter, before)),
+            (_, 2) => Self::Two(Table::within(region, filter, before)),
+            (_, 3) => Self::Three(Table::within(region, filter, before)),
+            _ => Self::Four(Table::within(region, filter, before)),
         }
     }
 
@@ -83,6 +87,9 @@ impl AnyTable {
             }
             Table::<K>::drop_ahead(words, &std::array::from_fn(|rate| meters[rate].at(now)))
         }
+        // No word of a filter makes anything wait or panic.
+        let filter = overflow_filter::words_for(Some(capacity));
+        let words = &words[..words.len().saturating_sub(filter)];
         match (policy.algorithm(), policy.rates().len()) {
             (Algorithm::Exact, _) => LogTable::heal(words, capacity, policy.rates(), now),
             (_, 1) => heal::<1>(policy, words, now),
@@ -124,7 +131,7 @@ impl Limit {
         {
             let fitting = turn.replace(&identity, now, |region| {
                 let fitting = LogTable::within(region, capacity, found);
-                logs.copy_into(&fitting, policy.rates(), now);
+                logs.copy_into(policy.rates(), &fitting, policy.rates(), now);
                 fitting
             })?;
             (table, adopted) = (AnyTable::Log(fitting), Adopted::Continued);

@@ -60,7 +60,7 @@ impl Permits {
                 };
             }
             before.push(Arc::downgrade(&latest));
-            let table = Table::new(capacity, latest.table.tallies());
+            let table = Table::new(capacity, 0, latest.table.tallies());
             let counters = Arc::new(Counters::new(table, capacity, before));
             // Nobody else sets it: this is the turn, and it was not set when that began.
             let counters = Arc::clone(latest.successor.get_or_init(|| counters));

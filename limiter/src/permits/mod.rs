@@ -124,7 +124,7 @@ impl Permits {
     /// allocated later.
     #[must_use]
     pub fn new(max: Concurrency, capacity: Capacity) -> Self {
-        Self::within(max, Table::new(capacity, Tallies::default()), capacity)
+        Self::within(max, Table::new(capacity, 0, Tallies::default()), capacity)
     }
 
     /// Permits in so many buckets: for tests that need keys to collide.
@@ -134,7 +134,7 @@ impl Permits {
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self::within(
             max,
-            Table::with_buckets(buckets, Tallies::default()),
+            Table::with_buckets(buckets, 0, Tallies::default()),
             capacity,
         )
     }
@@ -170,7 +170,7 @@ impl Permits {
     /// What [`bytes`](Self::bytes) of a new one would be, before any of it is allocated.
     #[must_use]
     pub fn bytes_for(capacity: Capacity) -> u64 {
-        Table::<1>::bytes_for(capacity)
+        Table::<1>::bucket_bytes_for(capacity)
     }
 
     /// Takes a permit for `key`. A refusal writes nothing.

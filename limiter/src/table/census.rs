@@ -26,7 +26,8 @@ pub struct Occupancy {
     /// Units of cost that count together in overflow words for the rate with the longest period; 0 as long as every key
     /// has a slot.
     pub in_overflow: u64,
-    /// Buckets whose newcomers share such units, which still weigh on every newcomer there.
+    /// Buckets whose newcomers share such units, which still weigh on those that were counted there, and on others as long as no slot is
+    /// free.
     pub overflowing: u64,
     /// Buckets in all.
     pub buckets: u64,

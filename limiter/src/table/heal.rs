@@ -83,14 +83,15 @@ impl<const K: usize> Table<K> {
         for (word, bits) in self.memory.words().iter().zip(bits) {
             word.store(bits, Ordering::Relaxed);
         }
-        for (bucket, key) in Bucket::<K>::all(self.memory.words()).zip(keys.iter().cycle()) {
+        for (bucket, key) in Bucket::<K>::all(self.memory.buckets_words()).zip(keys.iter().cycle())
+        {
             bucket.tag(0).store(Tag::of(*key).bits(), Ordering::Relaxed);
         }
     }
 
     /// As [`heal`](Self::heal) for the table's own words.
     pub(crate) fn healed(&self) {
-        Self::heal(self.memory.words());
+        Self::heal(self.memory.buckets_words());
     }
 }
 
@@ -101,6 +102,7 @@ mod tests {
     use crate::cost::Cost;
     use crate::key::Seed;
     use crate::rate::{Period, Rate, Rates};
+    use crate::table::overflow_filter::words_for;
     use crate::table::tag::BUSY;
     use crate::table::{Change, Charged, Found, State, Tallies};
     use crate::time::Timestamp;
@@ -142,7 +144,7 @@ mod tests {
 
     /// A table in which key 1 has used two of three, left as by a process that was killed in a claim of its slot.
     fn abandoned<const K: usize>() -> Table<K> {
-        let table = Table::<K>::with_buckets(2, Tallies::default());
+        let table = Table::<K>::with_buckets(2, words_for(None), Tallies::default());
         assert!(admits(&table, 1) && admits(&table, 1));
         tag_of(&table, 1).fetch_or(BUSY, Ordering::Relaxed);
         for home in 0..2 {
@@ -192,7 +194,7 @@ mod tests {
     /// they count for nobody, and two windows later the slot has an owner.
     #[test]
     fn a_slot_that_was_claimed_from_nobody_is_used_again() {
-        let table = Table::<1>::with_buckets(1, Tallies::default());
+        let table = Table::<1>::with_buckets(1, words_for(None), Tallies::default());
         assert!(admits(&table, 1));
         tag_of(&table, 1).store(BUSY, Ordering::Relaxed);
         assert!((2..9).all(|number| admits(&table, number)));

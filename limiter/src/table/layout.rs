@@ -49,7 +49,8 @@ const SPARE_BUCKETS: u64 = 8;
 /// Most slots of a bucket, whatever the number of rates.
 pub(super) const MOST_SLOTS: usize = 9;
 
-/// The memory of a table: a fixed number of buckets of K rates, in one run of words of which zero means unused.
+/// The memory of a table: a fixed number of buckets of K rates, and behind them the words of its
+/// [filter](super::overflow_filter), in one run of words of which zero means unused.
 pub(super) struct Memory<const K: usize> {
     region: Region,
     buckets: usize,
@@ -62,14 +63,15 @@ impl<const K: usize> Memory<K> {
         slots.div_ceil(Bucket::<K>::SLOTS as u64) + SPARE_BUCKETS
     }
 
-    /// Memory for a capacity.
+    /// Memory of the buckets for a capacity.
     pub(super) fn bytes_for(capacity: Capacity) -> u64 {
         Self::buckets_for(capacity) * (Bucket::<K>::WORDS * size_of::<u64>()) as u64
     }
 
-    /// Memory of `buckets` buckets, at least one, of this process alone.
-    pub(super) fn new(buckets: usize) -> Self {
-        Self::within(Region::owned(Self::words_of(buckets)))
+    /// Memory of `buckets` buckets, at least one, and a filter of so many words, of this process alone.
+    pub(super) fn new(buckets: usize, filter_words: usize) -> Self {
+        let words = Self::words_of(buckets).saturating_add(filter_words);
+        Self::within(Region::owned(words), filter_words)
     }
 
     /// Words of `buckets` buckets, at least one.
@@ -77,10 +79,15 @@ impl<const K: usize> Memory<K> {
         buckets.max(1).saturating_mul(Bucket::<K>::WORDS)
     }
 
-    /// As many buckets as fit into a region.
-    pub(super) fn within(region: Region) -> Self {
-        let buckets = region.len() / Bucket::<K>::WORDS;
+    /// As many buckets as fit into a region beside a filter of so many words.
+    pub(super) fn within(region: Region, filter_words: usize) -> Self {
+        let buckets = region.len().saturating_sub(filter_words) / Bucket::<K>::WORDS;
         Self { region, buckets }
+    }
+
+    /// The words behind the buckets.
+    pub(super) fn filter(&self) -> &[AtomicU64] {
+        &self.region[self.buckets * Bucket::<K>::WORDS..]
     }
 
     pub(super) fn buckets(&self) -> usize {
@@ -91,10 +98,16 @@ impl<const K: usize> Memory<K> {
         self.buckets * Bucket::<K>::SLOTS
     }
 
-    /// All words, bucket after bucket.
+    /// All words, bucket after bucket, then the filter's.
     #[cfg(all(test, not(loom)))]
     pub(super) fn words(&self) -> &[AtomicU64] {
         &self.region
+    }
+
+    /// The words of all buckets.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn buckets_words(&self) -> &[AtomicU64] {
+        &self.region[..self.buckets * Bucket::<K>::WORDS]
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -165,7 +178,7 @@ pub(super) struct Bucket<'t, const K: usize> {
 }
 
 impl<'t, const K: usize> Bucket<'t, K> {
-    /// All buckets of a run of words.
+    /// All buckets of a run of words, which has nothing behind them.
     #[cfg(any(test, feature = "mmap"))]
     pub(super) fn all(words: &'t [AtomicU64]) -> impl Iterator<Item = Self> {
         words.chunks_exact(Self::WORDS).map(|words| Self { words })

@@ -22,7 +22,8 @@
 //!    word counts it. Should the thread sleep longer than that between two words and the slot go to another key meanwhile,
 //!    it sees the other tag and starts over: what it charged has expired. An undo looks at the tag before each word.
 //! 5. *Overflow never under-counts.* A newcomer without a slot adds its cost to both its buckets' words, so each counts
-//!    at least what the key used; a slot that it gets later begins with the smaller of the two.
+//!    at least what the key used, and its tag to a filter (`overflow_filter`); a slot that it gets later begins with the
+//!    smaller of the two. Keys that are not in the filter used nothing there, and begin with nothing.
 //! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing, and
 //!    should its process be killed there, whoever waits for the slot gives it back.
 //!
@@ -44,6 +45,7 @@ mod lock;
 pub(crate) mod moving;
 mod newcomer;
 mod overflow;
+pub(crate) mod overflow_filter;
 pub(crate) mod single;
 mod spell;
 pub(crate) mod tag;
@@ -65,6 +67,7 @@ use census::Counts;
 pub use census::{Occupancy, Tallies};
 pub(crate) use known::{Changed, Seen};
 use layout::{Bucket, Memory};
+use overflow_filter::OverflowFilter;
 pub use spell::Overflow;
 use tag::Tag;
 
@@ -77,9 +80,9 @@ pub(crate) struct Table<const K: usize> {
 /// What a key's state is, and where it was read.
 #[derive(Clone, Copy)]
 pub(crate) enum State<const K: usize> {
-    /// In a slot of its own.
+    /// In a slot of its own; or in one that it would get, with nothing used.
     Own([Word; K]),
-    /// In the overflow words of its buckets, of which the smaller counts.
+    /// In the overflow words of its buckets, of which the smaller counts; or what it would begin with in a slot.
     Shared([[Word; 2]; K], Counted),
     /// Nowhere: its payer has taken its share.
     OverShare,
@@ -222,35 +225,37 @@ impl<const K: usize> Change<'_, K> {
 }
 
 impl<const K: usize> Table<K> {
-    pub(crate) fn new(capacity: Capacity, before: Tallies) -> Self {
+    /// A table for `capacity` keys, with a filter of so many words.
+    pub(crate) fn new(capacity: Capacity, filter_words: usize, before: Tallies) -> Self {
+        Self::with_buckets(Self::buckets_for(capacity), filter_words, before)
+    }
+
+    /// A table of `buckets` buckets, at least one, with a filter of so many words.
+    pub(crate) fn with_buckets(buckets: usize, filter_words: usize, before: Tallies) -> Self {
+        Self {
+            memory: Memory::new(buckets, filter_words),
+            counts: Counts::new(before),
+        }
+    }
+
+    /// The table that lies in `region`, which has [`bucket_words_for`](Self::bucket_words_for) words and the filter's.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn within(region: Region, filter_words: usize, before: Tallies) -> Self {
+        Self {
+            memory: Memory::within(region, filter_words),
+            counts: Counts::new(before),
+        }
+    }
+
+    /// Words of the buckets for `capacity` keys.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn bucket_words_for(capacity: Capacity) -> usize {
+        Memory::<K>::words_of(Self::buckets_for(capacity))
+    }
+
+    fn buckets_for(capacity: Capacity) -> usize {
         // A capacity has at most 2^30 keys; where that does not fit the address space, the allocation fails and says so.
-        let buckets = usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX);
-        Self::with_buckets(buckets, before)
-    }
-
-    /// A table of `buckets` buckets, at least one.
-    pub(crate) fn with_buckets(buckets: usize, before: Tallies) -> Self {
-        Self {
-            memory: Memory::new(buckets),
-            counts: Counts::new(before),
-        }
-    }
-
-    /// The table that lies in `region`, which has [`words_for`](Self::words_for) words.
-    #[cfg(feature = "mmap")]
-    pub(crate) fn within(region: Region, before: Tallies) -> Self {
-        Self {
-            memory: Memory::within(region),
-            counts: Counts::new(before),
-        }
-    }
-
-    /// Words of a table for `capacity` keys.
-    #[cfg(feature = "mmap")]
-    pub(crate) fn words_for(capacity: Capacity) -> usize {
-        // As in `new`.
-        let buckets = usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX);
-        Memory::<K>::words_of(buckets)
+        usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX)
     }
 
     /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement, or another hash of keys,
@@ -258,9 +263,14 @@ impl<const K: usize> Table<K> {
     #[cfg(feature = "mmap")]
     pub(crate) const LAYOUT: u64 = 3 << 8 | K as u64;
 
-    /// Memory of a table of this capacity, in bytes.
-    pub(crate) fn bytes_for(capacity: Capacity) -> u64 {
+    /// Memory of the buckets of a table of this capacity, in bytes.
+    pub(crate) fn bucket_bytes_for(capacity: Capacity) -> u64 {
         Memory::<K>::bytes_for(capacity)
+    }
+
+    /// Which keys were counted in overflow.
+    pub(crate) fn overflow_filter(&self, judges: &[Judge; K]) -> OverflowFilter<'_> {
+        OverflowFilter::new(self.memory.filter(), judges[K - 1].period())
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -2,7 +2,8 @@
 //!
 //! Works for any two layouts because a key's buckets follow from its tag: slots are charged into the new table one by
 //! one, as if their keys came in. Overflow words have no keys; those of old bucket `b` go to every new bucket that
-//! takes keys from the same part of the hashes.
+//! takes keys from the same part of the hashes. They weigh on the keys in the filter, which is copied too; all others find the room
+//! that a larger table has.
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
@@ -58,7 +59,8 @@ impl<const K: usize> Table<K> {
         judges: &[Judge; N],
     ) {
         let converted = |words| convert(old_judges, words, judges);
-        // Overflow words first: a key that is seated in the new table inherits from them.
+        // Overflow words first, with the filter: a key that is seated in the new table inherits from them.
+        let mut last = judges[0].now();
         for home in 0..new.memory.buckets() {
             let mut rows = [Word::UNUSED; N];
             for old_home in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
@@ -67,8 +69,13 @@ impl<const K: usize> Table<K> {
                 // asked of the new one.
                 rows = std::array::from_fn(|rate| judges[rate].larger(rows[rate], old[rate]));
             }
-            new.share_with(home, judges, &rows);
+            last = new
+                .share_with(home, judges, &rows)
+                .map_or(last, |until| last.max(until));
         }
+        let filter = new.overflow_filter(judges);
+        self.overflow_filter(old_judges)
+            .copy_into(&filter, judges[0].now(), last);
         for slot in 0..self.slots() {
             if let Some((key, words)) = self.occupant(slot, old_judges) {
                 new.change(key, judges, Change::Absorb(&converted(words)));
@@ -100,6 +107,7 @@ impl<const K: usize> Table<K> {
             }
             new.absorb_shared(home, &most, rates, now);
         }
+        new.absorb_filter(self.overflow_filter(judges), rates, now);
         for slot in 0..self.slots() {
             if let Some((key, words)) = self.occupant(slot, judges) {
                 new.absorb(key, &used(words), rates, now);
@@ -108,14 +116,14 @@ impl<const K: usize> Table<K> {
     }
 
     /// The overflow words of a bucket.
-    fn shared(&self, home: usize) -> [Word; K] {
+    pub(super) fn shared(&self, home: usize) -> [Word; K] {
         let bucket = self.memory.bucket(home);
         // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
         std::array::from_fn(|rate| Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst)))
     }
 
-    /// Adds what newcomers without a slot used to the overflow words of a bucket.
-    fn share_with(&self, home: usize, judges: &[Judge; K], words: &[Word; K]) {
+    /// Adds what newcomers without a slot used to the overflow words of a bucket; until when that counts, if it is anything.
+    fn share_with(&self, home: usize, judges: &[Judge; K], words: &[Word; K]) -> Option<Timestamp> {
         for (rate, judge) in judges.iter().enumerate() {
             if words[rate] != Word::UNUSED {
                 // Added: the word may count charges already that were told while the old table was copied.
@@ -124,16 +132,22 @@ impl<const K: usize> Table<K> {
                 });
             }
         }
-        if *words != [Word::UNUSED; K] {
-            self.note_shared(judges, words);
+        if *words == [Word::UNUSED; K] {
+            return None;
         }
+        self.note_shared(judges, words)
     }
 
-    /// Adds what newcomers without a slot used to the overflow words of all buckets.
-    pub(crate) fn share_with_all(&self, judges: &[Judge; K], words: &[Word; K]) {
-        for home in 0..self.memory.buckets() {
-            self.share_with(home, judges, words);
-        }
+    /// Adds what newcomers without a slot used to the overflow words of all buckets; until when that counts, if it is anything.
+    pub(crate) fn share_with_all(
+        &self,
+        judges: &[Judge; K],
+        words: &[Word; K],
+    ) -> Option<Timestamp> {
+        let homes = 0..self.memory.buckets();
+        homes
+            .filter_map(|home| self.share_with(home, judges, words))
+            .max()
     }
 
     /// Whose slot it is and what it counts; `None` if it is nobody's.

@@ -36,14 +36,19 @@ impl<const K: usize> Table<K> {
         let vacant = homes
             .iter()
             .any(|home| !self.vacancies(tag, *home, judges).is_empty());
-        State::Shared(
-            self.rows(homes),
-            if vacant {
-                Counted::Alone
-            } else {
-                Counted::InOverflow
-            },
-        )
+        if !vacant {
+            State::Shared(self.rows(homes), Counted::InOverflow)
+        } else if self.was_in_overflow(tag, judges) {
+            State::Shared(self.rows(homes), Counted::Alone)
+        } else {
+            State::Own([Word::UNUSED; K])
+        }
+    }
+
+    /// Whether overflow words may count something of a key; behind its bucket's lock, no other answer is wrong.
+    fn was_in_overflow(&self, tag: Tag, judges: &[Judge; K]) -> bool {
+        let filter = self.overflow_filter(judges);
+        filter.contains(tag, judges[0].now())
     }
 
     /// As [`unseated`](Self::unseated), if a request that this account pays for asks.
@@ -67,8 +72,8 @@ impl<const K: usize> Table<K> {
         vacancies.len() > RESERVED
     }
 
-    /// The refusal of a newcomer by what its buckets' overflow words count, if they refuse it: it needs neither lock
-    /// nor slot.
+    /// The refusal of a newcomer by what its buckets' overflow words count, if they refuse it and it would be counted in them
+    /// or begin with them: it needs neither lock nor slot.
     pub(super) fn refuse_newcomer(
         &self,
         tag: Tag,
@@ -82,13 +87,13 @@ impl<const K: usize> Table<K> {
         }
         let state = self.unseated(tag, homes, judges);
         // The rows may have changed since; a refusal must be one by the state that it shows.
-        let State::Shared(rows, _) = state else {
-            return None;
+        let words = match &state {
+            State::Own(words) => *words,
+            State::Shared(rows, _) => lighter(rows, judges),
+            State::OverShare => return None,
         };
-        if change.apply_all(judges, &lighter(&rows, judges)).is_ok() {
-            return None;
-        }
-        Some(Charged::Refused(state))
+        let is_refused = change.apply_all(judges, &words).is_err();
+        is_refused.then_some(Charged::Refused(state))
     }
 
     /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
@@ -109,8 +114,10 @@ impl<const K: usize> Table<K> {
         let rows = self.rows(homes);
         // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
         let inherited = match change {
-            Change::Absorb(_) | Change::Adopt(_) => [Word::UNUSED; K],
-            Change::Charge(_) | Change::Force(_) => lighter(&rows, judges),
+            Change::Charge(_) | Change::Force(_) if self.was_in_overflow(tag, judges) => {
+                lighter(&rows, judges)
+            }
+            _ => [Word::UNUSED; K],
         };
         let Ok(fresh) = change.apply_all(judges, &inherited) else {
             return self.refuse_newcomer(tag, homes, judges, change);
@@ -146,7 +153,10 @@ impl<const K: usize> Table<K> {
         if is_over {
             return Some(Charged::Refused(State::OverShare));
         }
-        let charged = self.change_overflow(homes, judges, change);
+        if change.apply_all(judges, &lighter(&rows, judges)).is_err() {
+            return self.refuse_newcomer(tag, homes, judges, change);
+        }
+        let charged = self.change_overflow(tag, homes, judges, change);
         // Asked after the words were written: whoever takes the turn away from now on sees them. Whoever did before may
         // have judged without them.
         if !turn.is_mine() {
@@ -181,7 +191,7 @@ impl<const K: usize> Table<K> {
         if self.seated(tag, homes) {
             return false;
         }
-        self.change_overflow(homes, judges, change);
+        self.change_overflow(tag, homes, judges, change);
         turn.is_mine()
     }
 

@@ -12,10 +12,12 @@ use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
 use crate::decision::Counted;
 use crate::sync::Ordering;
+use crate::time::Timestamp;
 
 use super::known::revise;
 use super::layout::Memory;
 use super::spell::Overflow;
+use super::tag::Tag;
 use super::{Change, Charged, Made, Seat, State, Table};
 
 impl<const K: usize> Table<K> {
@@ -31,6 +33,7 @@ impl<const K: usize> Table<K> {
     /// Makes a change that the smaller words admitted to both.
     pub(super) fn change_overflow(
         &self,
+        tag: Tag,
         homes: [usize; 2],
         judges: &[Judge; K],
         change: Change<'_, K>,
@@ -46,24 +49,44 @@ impl<const K: usize> Table<K> {
                 rows[rate][1] = rows[rate][0];
             }
         }
-        self.note_shared(judges, rows.as_flattened());
+        // A mark for a charge that is undone does no harm; see `overflow_filter`.
+        if let Some(until) = self.note_shared(judges, rows.as_flattened()) {
+            let now = judges[0].now();
+            self.overflow_filter(judges).insert(tag, now, until);
+        }
         Charged::Admitted(
             State::Shared(rows, Counted::InOverflow),
             Seat::Overflow(homes),
         )
     }
 
-    /// Remembers that these words of overflow, as many for each rate, count from now on for as long as they owe.
-    pub(super) fn note_shared(&self, judges: &[Judge; K], words: &[Word]) {
-        let since = judges[0].now();
+    /// Remembers that these words of overflow, as many for each rate, count from now on for as long as they owe; until when.
+    pub(super) fn note_shared(&self, judges: &[Judge; K], words: &[Word]) -> Option<Timestamp> {
+        let (since, until) = (judges[0].now(), self.last_of(judges, words)?);
+        self.counts.shared(Overflow { since, until });
+        Some(until)
+    }
+
+    /// When the last of these words of overflow, as many for each rate, will count nothing.
+    fn last_of(&self, judges: &[Judge; K], words: &[Word]) -> Option<Timestamp> {
         let each = words.len() / K;
         let owing = words.iter().enumerate().map(|(index, word)| {
             let standing = judges[index / each].standing(*word, None);
             standing.reset
         });
-        if let Some(longest) = owing.max() {
-            let until = since.saturating_add(longest);
-            self.counts.shared(Overflow { since, until });
+        Some(judges[0].now().saturating_add(owing.max()?))
+    }
+
+    /// Keeps the keys that were counted in overflow words in the filter for as long as these words count by the rates of now.
+    pub(crate) fn prolong_overflow(&self, judges: &[Judge; K]) {
+        let (now, filter) = (judges[0].now(), self.overflow_filter(judges));
+        if filter.false_positives(now) == 0 {
+            return;
+        }
+        let words = (0..self.memory.buckets()).map(|home| self.shared(home));
+        let last = words.filter_map(|words| self.last_of(judges, &words)).max();
+        if let Some(last) = last {
+            filter.copy_into(&filter, now, last);
         }
     }
 

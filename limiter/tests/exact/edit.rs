@@ -22,7 +22,7 @@ fn a_copy_has_every_charge() {
             }
         }
         let new = LogTable::new(capacity(to), &rates).with_tallies(old.tallies());
-        old.copy_into(&new, &rates, after(9_000));
+        old.copy_into(&rates, &new, &rates, after(9_000));
         for number in 0..300 {
             for millis in [9_000, 59_999, 60_000, 63_000, 603_000] {
                 let now = after(millis);
@@ -56,7 +56,7 @@ fn other_rates_go_on_from_the_same_moments() {
             after_edit.as_slice()[0].count() <= 4
         );
         let new = LogTable::new(capacity(100), &after_edit);
-        old.copy_into(&new, &after_edit, now);
+        old.copy_into(&before, &new, &after_edit, now);
         assert_eq!(left(&new, &after_edit, 1, now), remaining);
         assert_eq!(
             left(&new, &after_edit, 2, now),
@@ -65,18 +65,35 @@ fn other_rates_go_on_from_the_same_moments() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten. Method: a full table, its overflow, and copies that make room.
+/// Goal: newcomers without a slot are not forgotten, and those that used nothing find the room of a larger table. Method: a full
+/// table, its overflow, and copies of several sizes.
 #[test]
 fn a_copy_takes_the_overflow_along() {
     let rates = rates(&[(3, 60)]);
     let old = LogTable::with_buckets(1, &rates);
-    for number in 0..60 {
-        while admits(&old, &rates, number, START) {}
-    }
+    let used: Vec<usize> = (0..60)
+        .map(|number| {
+            (0..9)
+                .filter(|_| admits(&old, &rates, number, START))
+                .count()
+        })
+        .collect();
+    let refused = used.iter().filter(|used| **used == 0).count();
+    assert_eq!(refused, 60 - 16, "15 slots and the overflow log");
     for keys in [1, 10, 10_000] {
         let new = LogTable::new(capacity(keys), &rates);
-        old.copy_into(&new, &rates, START);
-        assert!((0..60).all(|number| !admits(&new, &rates, number, START)));
+        old.copy_into(&rates, &new, &rates, START);
+        let mut relieved = 0;
+        for (number, used) in (0..60).zip(&used) {
+            let more = (0..9)
+                .filter(|_| admits(&new, &rates, number, START))
+                .count();
+            assert!(used + more <= 3, "{number} used {used} and {more}");
+            relieved += usize::from(more == 3);
+        }
+        if keys == 10_000 {
+            assert_eq!(relieved, refused);
+        }
     }
 }
 
@@ -98,6 +115,6 @@ fn charges_made_meanwhile_are_taken_over() {
     for number in 0..30 {
         assert!(left(&new, &rates, number, START) <= 8);
     }
-    old.copy_into(&new, &rates, START);
+    old.copy_into(&rates, &new, &rates, START);
     assert!((0..30).all(|number| left(&new, &rates, number, START) <= 8));
 }
