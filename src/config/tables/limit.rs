@@ -133,7 +133,7 @@ fn check_memory(rules: &LimitRules, place: &Place, report: &Report<'_>) {
         report.warning(
             place,
             format!(
-                "{} keys take about {} GiB, all of it from the start",
+                "{} keys take about {} GiB once they are there",
                 rules.capacity.keys(),
                 bytes >> 30
             ),
