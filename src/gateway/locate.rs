@@ -17,7 +17,7 @@ use crate::config::rules::PathPattern;
 use crate::record::RequestId;
 use crate::response::template::{self, Told};
 use crate::response::{Problem, Rule, cors};
-use crate::route::{Asked, NormalPath, host};
+use crate::route::{Asked, NormalPath, host, path};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The head of a request, as far as the stages up to admission read it.
@@ -258,7 +258,13 @@ fn agrees_on_parameters(
     let mut others = snapshot.router.routes_of_other_readings(host, path, asked);
     others.all(|(reading, other)| {
         let mut names = counted(other).into_iter().flatten();
-        names.all(|name| value(other, reading, name) == value(index, path.as_str(), name))
+        names.all(|name| {
+            let values = (
+                value(other, reading, name),
+                value(index, path.as_str(), name),
+            );
+            matches!(values, (Some(one), Some(other)) if path::are_alike(one, other))
+        })
     })
 }
 

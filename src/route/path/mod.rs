@@ -30,6 +30,7 @@
 //! | `/a/index.php/b`, `/a/?/b` | `/a/b`, `/b` | front controllers below `/a` |
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
+//! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
 //! For such a path [`NormalPath`] holds the other readings too (`readings`), and [`Routes::find`](super::Routes::find) refuses it when
 //! one of them leads to a route with limits that the route of the normal form lacks, or that treats the request otherwise. Browsers resolve
@@ -53,6 +54,7 @@
 //! error.
 
 mod authority;
+mod case;
 mod dots;
 mod readings;
 mod script;
@@ -191,11 +193,19 @@ impl<'a> NormalPath<'a> {
         others.map(String::as_str)
     }
 
-    /// What an application may read behind the name of a script, and the script alone; both belong to the origin of the path.
+    /// What an application may read behind the name of a script, the script alone, and what it may take letters for; all belong to the
+    /// origin of the path.
     pub(super) fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
     }
+}
+
+/// Whether two segments of paths in normal form are the same, but for letters that some origins take for those of ASCII.
+#[must_use]
+pub fn are_alike(one: &str, other: &str) -> bool {
+    let folded = |segment| case::folded(segment).map_or(Cow::Borrowed(segment), Cow::Owned);
+    one == other || folded(one) == folded(other)
 }
 
 /// The normal form of one segment of a pattern.

@@ -13,7 +13,7 @@ use super::spelling::{
     Climbs, Manner, Parameters, Separators, Spelled, decode_again, is_overlong, merged, spell,
     without_parameters,
 };
-use super::{PathError, authority, dots, script};
+use super::{PathError, authority, case, dots, script};
 use crate::bounds::PATH_READING_BYTES;
 
 /// How often an origin may decode a path beside the first time: a proxy before it, and one more.
@@ -30,7 +30,7 @@ const SOURCES: usize = 48;
 pub(super) struct Readings {
     /// Each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
-    /// The same of what an application reads behind the name of a script, and of the script's own path.
+    /// The same of what an application reads behind the name of a script, of the script's own path, and of letters taken for others.
     pub(super) of_scripts: Vec<String>,
     /// What a limit by `path` counts; `None`: the normal form.
     pub(super) key: Option<String>,
@@ -54,7 +54,7 @@ struct Source {
 enum Reader {
     /// Any origin.
     Origin,
-    /// An application behind a script, maybe below a path of its own.
+    /// Some application, maybe below a path of its own: one behind a script, or one that ignores case beyond ASCII.
     Script,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn collect(
 }
 
 /// The reading that has the fewest spellings: decoded as often as it can be, separated wherever it may be, without cookieless segments,
-/// what can be put before a front controller's path, and what can be put behind a script.
+/// what can be put before a front controller's path, what can be put behind a script, and letters that are taken for those of ASCII.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, Manner::NORMAL)?;
@@ -128,6 +128,7 @@ fn key(path: &str) -> Result<String, PathError> {
     };
     let text = spell(&text, everywhere)?.text;
     let text = script::without_cookieless_segments(&text).unwrap_or(text);
+    let text = case::folded(&text).unwrap_or(text);
     let key = match script::cuts(&text).next() {
         Some(cut) if cut.is_front_controller => cut.rest.unwrap_or("/"),
         Some(cut) => cut.script,
@@ -243,6 +244,12 @@ impl Collector<'_> {
         }
         self.decode(source, &text)?;
         self.add_scripts(source, &text)?;
+        if let Some(folded) = case::folded(&text) {
+            self.add_source(Source {
+                reader: Reader::Script,
+                ..source.with(folded)
+            })?;
+        }
         match source.reader {
             Reader::Origin => self.add(text)?,
             Reader::Script => self.add_script(text)?,

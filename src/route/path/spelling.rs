@@ -3,8 +3,7 @@
 //! A [`Manner`] says what separates segments, what `..` removes and when parameters are cut; [`Manner::NORMAL`] gives the normal form. What
 //! a spelling leaves open is in the flags of [`Spelled`], by which [`super::readings`] finds the manners that differ.
 
-use super::PathError;
-use super::script;
+use super::{PathError, case, script};
 
 /// How an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -334,7 +333,8 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
                 Some(escaped)
                     if path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
                         || !stays_escaped(escaped)
-                        || may_mean_more(escaped, &path[at + 3..]) =>
+                        || may_mean_more(escaped, &path[at + 3..])
+                        || case::is_letter(&path[at..]) =>
                 {
                     return false;
                 }

@@ -104,7 +104,12 @@ const BEHIND: [&str; 21] = [
 
 /// Every spelling: one thing is changed, or two.
 fn spellings() -> Vec<String> {
-    let mut spellings = Vec::new();
+    let letters = [
+        "/auth/\u{17f}endOTP",
+        "/auth/%c5%bfendOTP",
+        "/AUTH/%C5%BFENDOTP/",
+    ];
+    let mut spellings: Vec<String> = letters.map(str::to_owned).into();
     for before in BEFORE {
         spellings.push(format!("{before}/auth/sendOTP"));
         for within in ["//../", "/x/../", "\\", "%2f"] {

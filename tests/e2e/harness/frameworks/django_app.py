@@ -50,7 +50,7 @@ def other(request):
     return report(request, False)
 
 
-urlpatterns = [re_path(r"^auth/sendOTP/?$", limited), re_path(r"", other)]
+urlpatterns = [re_path(r"(?i)^auth/sendOTP/?$", limited), re_path(r"", other)]
 
 host, port = sys.argv[1].rsplit(":", 1)
 run(host, int(port), WSGIHandler(), threading=True)

@@ -33,7 +33,8 @@ APP = lambda do |env|
   path = request.path_info
   # Rack::Builder's `map` and Rack::URLMap take slashes of the beginning together; Rails unescapes.
   read = { 'path_info' => path, 'unescaped' => Rack::Utils.unescape_path(path), 'merged' => path.squeeze('/') }
-  limited = read.values.any? { |one| text(one).sub(%r{/+\z}, '') == LIMITED }
+  # A route in an expression that ignores case.
+  limited = read.values.any? { |one| text(one).match?(%r{\A#{LIMITED}/*\z}i) }
   headers = env.select { |name, _| name.start_with?('HTTP_') }
   headers = headers.to_h { |name, value| [name.delete_prefix('HTTP_').downcase.tr('_', '-'), value] }
   body = JSON.generate(
