@@ -85,7 +85,10 @@ const PREFIXES: &[&str] = &[
 /// Single names.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
-    "disguised-host", "front-end-https", "path-info",
+    "disguised-host", "front-end-https",
+    // CGI makes HTTP_HTTPS of it.
+    "https",
+    "path-info",
     // httpoxy: CGI turns it into HTTP_PROXY.
     "proxy",
     // GlassFish.
@@ -96,11 +99,22 @@ const NAMES: &[&str] = &[
     "surrogate-capability",
     "was-default-hostname",
     "x-apigateway-api-userinfo",
+    // Cloud Foundry, to a route service.
+    "x-cf-forwarded-url",
     "x-client-dn", "x-client-verify",
     "x-credential-identifier", "x-credential-username",
     "x-endpoint-api-userinfo",
+    "x-forward-for",
     "x-host", "x-http-host-override", "x-http-method", "x-http-method-override", "x-https",
-    "x-ingress-path", "x-method-override", "x-ms-original-url", "x-override-url", "x-proto", "x-replaced-path", "x-scheme",
+    "x-ingress-path",
+    // Next.js, between its own servers; with X-Middleware-Subrequest it takes a request for one that its middleware has seen.
+    "x-invoke-output", "x-invoke-path", "x-invoke-query", "x-invoke-status",
+    "x-matched-path",
+    "x-method-override",
+    "x-middleware-subrequest",
+    "x-ms-original-url",
+    "x-now-route-matches",
+    "x-override-url", "x-proto", "x-replaced-path", "x-scheme",
     "x-script-name", "x-ssl", "x-url-scheme", "x-userinfo",
 ];
 
@@ -236,12 +250,12 @@ mod tests {
     #[test]
     fn fields_of_proxies_are_found() {
         let names = "cdn-real-ip cf-connecting-ip cf-ipcountry cf-visitor client-ip cloudfront-viewer-address fastly-client-ip \
-             forwarded forwarded-for front-end-https proxy proxy-client-ip remote-user ssl-client-cert true-client-ip \
+             forwarded forwarded-for front-end-https https proxy proxy-client-ip remote-user ssl-client-cert true-client-ip \
              wl-proxy-ssl x-accel-mapping x-amz-cf-id x-amzn-oidc-identity x-appengine-user-email x-arr-clientcert \
              x-arr-ssl x-azure-socketip x-client-cert x-client-ip x-cluster-client-ip x-envoy-external-address \
              x-envoy-original-path x-forwarded x-forwarded-by x-forwarded-client-cert x-forwarded-email x-forwarded-groups \
              x-forwarded-path x-forwarded-port x-forwarded-prefix x-forwarded-scheme x-forwarded-server x-forwarded-ssl \
-             x-forwarded-uri x-forwarded-user x-my-cdn-connecting-ip x-original-host x-originating-ip x-real-ip \
+             x-forwarded-uri x-forwarded-user x-middleware-subrequest x-my-cdn-connecting-ip x-original-host x-originating-ip x-real-ip \
              x-real-port x-remote-user x-script-name x-sendfile-type x-ssl-client-dn x-url-scheme";
         for name in names.split_whitespace() {
             assert!(is_proxy_field(name), "{name}");

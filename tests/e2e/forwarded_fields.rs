@@ -14,8 +14,10 @@ const PROXY_FIELDS: &str = "Forwarded X-Forwarded X-Forwarded-By X-Forwarded-Ema
      X-Forwarded-Client-Cert X-Original-URL X-Original-Host X-Rewrite-URL X-HTTP-Method-Override X-Real-IP X-Client-IP X-Cluster-Client-IP \
      Client-IP True-Client-IP CF-Connecting-IP CF-Visitor Fastly-Client-IP X-My-CDN-Client-IP Front-End-Https X-Url-Scheme X-Script-Name \
      SSL-Client-Cert X-SSL-Client-Verify X-Client-Cert Client-Cert X-Remote-User Remote-User X-Auth-Request-Email X-Amzn-Oidc-Identity \
-     X-Ms-Client-Principal X-Envoy-Original-Path X-Appengine-User-Email X-Azure-SocketIP X-Arr-SSL WL-Proxy-SSL Proxy X-Sendfile-Type \
-     X-Accel-Mapping Surrogate-Capability X_Forwarded_Prefix X-Forwarded_Host Remote_User SSL_CLIENT_CERT X.Real.IP X_Tenant $WSRA";
+     X-Ms-Client-Principal X-Envoy-Original-Path X-Appengine-User-Email X-Azure-SocketIP X-Arr-SSL WL-Proxy-SSL Proxy Https X-Forward-For \
+     X-Middleware-Subrequest X-Sendfile-Type X-Accel-Mapping Surrogate-Capability X_Forwarded_Prefix X-Forwarded_Host Remote_User \
+     SSL_CLIENT_CERT \
+     X.Real.IP X_Tenant $WSRA";
 
 fn with_all(request: Request, names: &str) -> Request {
     let add = |request: Request, name: &str| request.header(name, "203.0.113.7");
