@@ -294,6 +294,10 @@ pub const STORE_MEMBERS: usize = 1024;
 /// lost it. Further ones are not told again.
 pub const STORE_REMEMBERED: usize = 65_536;
 
+/// Keys of shared limits that operators changed at other gateways, and of which a gateway has had no request since, some 150 bytes each;
+/// and as many that the store keeps for gateways to read. The oldest go first.
+pub const STORE_CHANGES: usize = 1024;
+
 /// Ways that one call of the store follows: to where a slot has moved, from there to where it is asked for, and once more with the whole
 /// script. More is a Cluster in disorder: the call comes to nothing.
 pub const STORE_WAYS: usize = 4;

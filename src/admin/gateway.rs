@@ -25,7 +25,7 @@ use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::{Pool, Server, TryOutcome};
 use crate::record::Recorder;
 use crate::state::Condition;
-use crate::store::{Debts, Exchanged, LinkView};
+use crate::store::{Debts, Exchanged, KeyChange, LinkView};
 
 impl AdminView for Live {
     fn token(&self) -> Option<Arc<str>> {
@@ -133,7 +133,7 @@ impl AdminView for Live {
         let lifted = bans.lift(key, clock::now());
         // What the key has used would ban it again with its next request.
         let named = NamedKey::of_hash(key);
-        let clear = active.set_key(&named, None, clock::now());
+        let clear = active.set_key(&named, None, KeyChange::Cleared, clock::now());
         if let Some(Err(why)) = wait_for(clear) {
             warn!(
                 "limit {limit}: the counters of a key whose ban is lifted stay in the store: {why}"
@@ -153,6 +153,7 @@ impl AdminView for Live {
                 .map_err(KeyError::BadValues)?,
         };
         let now = clock::now();
+        active.catch_up(&named, now);
         let was_banned = is_banned(&active, named.key, now);
         self.change_key(&active, &named, *change, now)?;
         let now = clock::now();
@@ -267,7 +268,11 @@ impl Live {
                 true => KeyError::Store("it was not reached yet".to_owned()),
             });
         }
-        if change == Change::Clear
+        let told = match change {
+            Change::Clear => KeyChange::Cleared,
+            Change::Look | Change::Use(_) | Change::Ban(_) => KeyChange::Set,
+        };
+        if told == KeyChange::Cleared
             && let Some(bans) = bans
         {
             bans.lift(named.key, now);

@@ -12,7 +12,7 @@ use super::overrides::ActiveTier;
 use crate::client::{PrefixBits, prefix};
 use crate::config;
 use crate::config::rules::KeyPart;
-use crate::store::StoreKey;
+use crate::store::{KeyChange, StoreKey};
 
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,12 @@ impl ActiveLimit {
     /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
     /// before the store has said how keys are hashed there.
     fn store_key(&self, named: &NamedKey) -> Option<StoreKey> {
+        let hash = self.hash_abroad(named)?;
+        Some(StoreKey::new(self.store()?, hash, &self.name))
+    }
+
+    /// The key's hash in the store; `None` as in [`Self::store_key`].
+    fn hash_abroad(&self, named: &NamedKey) -> Option<KeyHash> {
         if named.parts.is_empty() && self.key.0 != [KeyPart::Global] {
             return None;
         }
@@ -102,8 +108,7 @@ impl ActiveLimit {
         let seed = KeySeed::from_seed(store.seed()?);
         let template = self.key.to_string();
         let parts = named.parts.iter().map(Vec::as_slice);
-        let hash = seed.hash_parts(std::iter::once(template.as_bytes()).chain(parts));
-        Some(StoreKey::new(store, hash, &self.name))
+        Some(seed.hash_parts(std::iter::once(template.as_bytes()).chain(parts)))
     }
 
     /// Whether the limit is decided or counted in a store.
@@ -132,6 +137,30 @@ impl ActiveLimit {
         }
     }
 
+    /// Does to the key what an operator has done to it at another gateway since a request with it came here.
+    pub fn catch_up(&self, named: &NamedKey, now: Timestamp) {
+        if self.is_shared() {
+            self.catch_up_with(named.key, self.hash_abroad(named), now);
+        }
+    }
+
+    /// As [`Self::catch_up`], of the key that is `key` here and `abroad` in the store.
+    pub(super) fn catch_up_with(&self, key: KeyHash, abroad: Option<KeyHash>, now: Timestamp) {
+        let (Some(store), Some(abroad)) = (self.store(), abroad) else {
+            return;
+        };
+        let Some(change) = store.changed_elsewhere(abroad, &self.name) else {
+            return;
+        };
+        if change == KeyChange::Cleared
+            && let Some(active) = &self.bans
+        {
+            active.bans.lift(key, now);
+        }
+        // The store has what it used; until it says so, nothing is known here.
+        _ = self.set_here(key, None, now);
+    }
+
     /// Returns how the key stands; a shared limit asks the store where it can.
     pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
         let key = named.key;
@@ -156,7 +185,7 @@ impl ActiveLimit {
     }
 
     /// Forgets what the key used and its bans, here and in the store; permits of requests in flight stay. With `used` the key has used
-    /// so much of every rate afterwards.
+    /// so much of every rate afterwards. The other gateways are told of the `change`.
     ///
     /// # Errors
     /// Why the store was not told; what this gateway counts itself is changed all the same.
@@ -164,24 +193,39 @@ impl ActiveLimit {
         &self,
         named: &NamedKey,
         used: Option<Cost>,
+        change: KeyChange,
         now: Timestamp,
     ) -> Result<Counted, String> {
         let key = named.key;
         let limit = self.judged(key).unwrap_or(&self.limit);
+        if let Counts::Exchanged(synced) = &self.counts {
+            // Told after the act, it would be counted.
+            synced.forget_key(key);
+        }
         let told = match self.store_key(named) {
-            Some(store_key) => store_key.set(limit.policy(), used, now).await,
+            Some(store_key) => store_key.set(limit.policy(), used, change, now).await,
             None => Ok(()),
         };
+        let counted = self.set_here(key, used, now);
+        told.map(|()| counted)
+    }
+
+    /// Makes the key have used nothing or so much, as far as this gateway counts it.
+    fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
+        let limit = self.judged(key).unwrap_or(&self.limit);
         let counted = set(limit, key, used, self.moment(now));
         match &self.counts {
             Counts::Here => {}
-            Counts::Exchanged(synced) => _ = set(synced.own(), key, used, now),
+            Counts::Exchanged(synced) => {
+                synced.forget_key(key);
+                set(synced.own(), key, used, now);
+            }
             Counts::InStore(shared) => _ = set(shared.own(), key, used, now),
         }
         if let Some(shadow) = &self.shadow_rates {
             set(shadow, key, used, now);
         }
-        told.map(|()| counted)
+        counted
     }
 }
 

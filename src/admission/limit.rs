@@ -253,6 +253,12 @@ impl ActiveLimit {
         seed.hash_abroad(&self.key, facts, by).ok()
     }
 
+    /// Whether an operator changed the key of this request, which has all its parts, at another gateway, and no request had it here since.
+    pub(super) fn was_changed_elsewhere(&self, facts: &RequestFacts<'_>) -> bool {
+        let store = self.store();
+        store.is_some_and(|store| store.knows_change(|| self.key_abroad(facts, None), &self.name))
+    }
+
     /// The moment at which its counters are asked: where they are a store's, that is its time.
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {

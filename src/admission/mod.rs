@@ -190,7 +190,9 @@ pub fn foresee_refusal(
     if !limits.are_plain() {
         // Without gaps there is an ask for each limit.
         let mut each = limits.iter().zip(&asks);
-        if each.any(|(active, ask)| active.is_otherwise(ask.key, facts)) {
+        if each.any(|(active, ask)| {
+            active.is_otherwise(ask.key, facts) || active.was_changed_elsewhere(facts)
+        }) {
             return None;
         }
         let faced = (0..).zip(limits.iter()).zip(&asks);

@@ -57,12 +57,14 @@ impl<'a> Plan<'a> {
             .zip(limits.iter())
             .map(|(limit, active)| {
                 let keyed = keyed(usize::from(limit), active, facts, seed, gaps)?;
+                let abroad = active.key_abroad(facts, keyed.by);
+                active.catch_up_with(keyed.key, abroad, facts.now);
                 let seat = Seat {
                     limit,
                     active,
                     ask: active.ask(&keyed, facts),
                     tier: None,
-                    abroad: active.key_abroad(facts, keyed.by),
+                    abroad,
                 };
                 let found = seat.tier(facts);
                 named.extend(found.and_then(|found| Some((limit, found.name?.clone()))));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluicegate_limiter::{Cost, Decision, KeyHash, Policy, Timestamp};
 
 use super::Store;
+use super::changes::KeyChange;
 use super::script::{Ask, KeyName};
 
 /// One key of one limit in the store.
@@ -37,7 +38,7 @@ impl StoreKey {
             .ok_or_else(|| "the store gave no answer".to_owned())
     }
 
-    /// Forgets what the key used, and with `used` charges so much.
+    /// Forgets what the key used, and with `used` charges so much; then tells the other gateways of this `change`.
     ///
     /// # Errors
     /// Why the store did not do it.
@@ -45,6 +46,7 @@ impl StoreKey {
         &self,
         policy: &Policy,
         used: Option<Cost>,
+        change: KeyChange,
         now: Timestamp,
     ) -> Result<(), String> {
         let ask = self.ask(policy, used.unwrap_or(Cost::ONE));
@@ -54,7 +56,8 @@ impl StoreKey {
             let forced = self.store.force(&ask, now).await;
             forced.map_err(|trouble| trouble.to_string())?;
         }
-        Ok(())
+        let told = self.store.tell_change(&self.name, change).await;
+        told.map_err(|trouble| trouble.to_string())
     }
 
     fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> Ask<'a> {

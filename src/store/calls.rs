@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use sluicegate_limiter::{Due, Timestamp};
 use tracing::warn;
 
+use super::changes::Changes;
 use super::exchange::{Exchange, Pushed};
 use super::link::{Link, Trouble};
 use super::memory::Memory;
@@ -34,6 +35,7 @@ pub struct Store {
 pub(super) struct Ledger {
     pub(super) unsent: Unsent,
     pub(super) memory: Memory,
+    pub(super) changes: Changes,
     pub(super) settlements: Settlements,
     pub(super) owed: Owed,
     pub(super) exchange: tokio::sync::Mutex<Exchange>,
@@ -198,7 +200,7 @@ impl Store {
 
     /// Deletes what the store keeps under a name.
     pub(super) async fn forget(&self, name: &KeyName) -> Result<(), Trouble> {
-        self.ledger.memory.forget(name);
+        self.forget_debts(name);
         self.link.run(script::forget(name)).await.map(drop)
     }
 

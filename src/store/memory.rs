@@ -5,7 +5,8 @@
 //!
 //! # Limits
 //! At most [`STORE_REMEMBERED`] keys. Behind that, new ones are not remembered until others owe nothing any more: a flood of keys cannot
-//! make a gateway forget what others owe. Who clears a key on one gateway alone may find it counted again after a loss.
+//! make a gateway forget what others owe. A key that an operator clears at another gateway is forgotten
+//! when a request with it comes; a loss before that makes it count again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

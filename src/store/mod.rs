@@ -3,11 +3,13 @@
 //! The [`script`] judges in the store, by its clock, all that is asked in one call or nothing of it. The [`Link`] gets calls there and
 //! answers back, or says within the timeout that it could not. `strict` has the limits that are decided there, `fallback` what holds for
 //! them while the store is away; `synced` those that each node decides at once. What it admits of these is `owed`, and told by the protocol
-//! of `exchange` in the next `sync`; `leaving` says where the debts go when a reload puts another store in force.
+//! of `exchange` in the next `sync`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the debts
+//! go when a reload puts another store in force.
 
 mod administer;
 mod breaker;
 mod calls;
+mod changes;
 mod exchange;
 mod fallback;
 mod leaving;
@@ -27,6 +29,7 @@ mod unsent;
 
 pub use self::administer::StoreKey;
 pub use self::calls::{Debts, Store};
+pub use self::changes::KeyChange;
 pub use self::link::{Link, LinkView, Refusal, Trouble};
 pub use self::script::KeyName;
 pub use self::settle::StrictCharge;

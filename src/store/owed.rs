@@ -370,6 +370,22 @@ impl Owed {
         lock(&self.shard(debtor).ledger).come_back(debtor);
     }
 
+    /// Forgets what is due of a key, since an operator has changed what it counts; what is open or under way is told when it is settled.
+    pub(super) fn forget_key(&self, account: &Account, key: KeyHash) {
+        let debtor = account.debtor(key);
+        let mut ledger = lock(&self.shard(debtor).ledger);
+        let Some(debt) = ledger.debts.get_mut(&debtor) else {
+            return;
+        };
+        debt.due = 0;
+        debt.looks = Looks::Not;
+        if debt.place == Place::Waiting {
+            debt.place = Place::Idle;
+            ledger.order.retain(|waiting| *waiting != debtor);
+        }
+        ledger.line_up(debtor);
+    }
+
     /// Forgets keys of which nothing counts any more, of those that have waited longest: while the store is away nobody takes them.
     pub(super) fn forget_past(&self, now: Timestamp) {
         for shard in &self.shards {

@@ -22,6 +22,7 @@ use sluicegate_limiter::Timestamp;
 use tracing::{info, warn};
 
 use super::Store;
+use super::changes::READ;
 use super::exchange::{Books, Fate, Went};
 use super::leaving::leave;
 use super::link::{NewEpoch, Recovery, Stage, random};
@@ -64,6 +65,13 @@ pub struct Exchanged {
 #[async_trait]
 impl BackgroundService for Syncs {
     async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::join!(self.exchange(&mut shutdown), self.read_changes());
+    }
+}
+
+impl Syncs {
+    /// Exchanges counts with the store in force.
+    async fn exchange(&self, shutdown: &mut ShutdownWatch) {
         let mut draining = false;
         let mut met: Option<Arc<Store>> = None;
         // Until the process ends: who drains is still asked.
@@ -93,9 +101,18 @@ impl BackgroundService for Syncs {
             store.sync().await;
         }
     }
-}
 
-impl Syncs {
+    /// Takes in what operators change at other gateways.
+    async fn read_changes(&self) {
+        loop {
+            let store = self.0.snapshot().store.clone();
+            if let Some(store) = store {
+                store.read_changes(clock::now()).await;
+            }
+            tokio::time::sleep(pause(READ, random())).await;
+        }
+    }
+
     /// Returns when another store is in force, or none.
     async fn replaced(&self, store: &Arc<Store>) {
         let in_force = || {

@@ -128,6 +128,11 @@ impl Synced {
         &self.account.own
     }
 
+    /// Forgets what the store is yet to be told of a key, since an operator has changed what it counts.
+    pub fn forget_key(&self, key: KeyHash) {
+        self.store.owed().forget_key(&self.account, key);
+    }
+
     /// Where the counts are exchanged.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {

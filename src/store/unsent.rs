@@ -104,6 +104,11 @@ impl Unsent {
         taken.collect()
     }
 
+    /// Forgets what is due of one key.
+    pub(super) fn forget_key(&self, name: &KeyName) {
+        self.lock().remove(name);
+    }
+
     /// Forgets everything, and how many units that was.
     pub(super) fn forget(&self) -> u64 {
         let debts = std::mem::take(&mut *self.lock());

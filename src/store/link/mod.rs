@@ -214,6 +214,23 @@ impl Link {
         result
     }
 
+    /// Makes one call of another script than the link's, within the timeout.
+    ///
+    /// # Errors
+    /// As in [`Self::run`].
+    pub(in crate::store) async fn run_other(
+        &self,
+        call: &Call,
+        script: &'static str,
+    ) -> Result<Reply, Trouble> {
+        follow(&self.map, &self.rules, &self.shared, call, Some(script)).await
+    }
+
+    /// The name by which the fleet knows this gateway: random, for a process.
+    pub(in crate::store) fn node(&self) -> String {
+        self.shared.nodes.name()
+    }
+
     /// Makes many calls, those of one server in pieces of [`STORE_BATCH`], one after the other, each piece within the timeout. What comes
     /// behind a piece that failed is not sent.
     ///

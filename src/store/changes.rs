@@ -1,0 +1,292 @@
+//! Tells the other gateways which keys of shared limits an operator has changed by hand, and takes in what they tell.
+//!
+//! Each gateway keeps things about a key that nobody else can change: that the store had refused it, what it admitted itself, bans. It
+//! finds them by a hash that other gateways cannot. So what is told is the name that the key has in the store; a gateway that was told
+//! drops what it keeps when the next request with that key comes, and asks the store again.
+//!
+//! The names lie in a sorted set of the store, by the time of the change there. Each gateway reads once a second what is new since it
+//! last read.
+//!
+//! # Concurrency
+//! Requests read one number: how many names were told and not met yet. It is 0 except after an operator's act.
+//!
+//! # Limits
+//! At most [`STORE_CHANGES`] names, each for at most [`KEPT`], in the store and in a gateway; the oldest go first. A gateway does not take
+//! in what was told before it started.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sluicegate_limiter::{KeyHash, Timestamp};
+
+use super::script::{Call, KeyName, Reply};
+use super::{Store, Trouble};
+use crate::bounds::STORE_CHANGES;
+
+/// How often a gateway reads what others tell.
+pub(super) const READ: Duration = Duration::from_secs(1);
+/// How long a name is kept: as long as a gateway may be cut off from the store and be told all the same.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Tells a change. KEYS: the set; ARGV: the member, [`KEPT`] in milliseconds, [`STORE_CHANGES`]. Each change is later than the one before.
+const TELL: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '0')
+redis.call('ZADD', KEYS[1], string.format('%.0f', math.max(now, newest + 1)), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. string.format('%.0f', now - ARGV[2]))
+local first_beyond = redis.call('ZREVRANGE', KEYS[1], ARGV[3], ARGV[3], 'WITHSCORES')[2]
+if first_beyond then redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', first_beyond) end
+return 0
+";
+
+/// Reads changes. KEYS: the set; ARGV: the time of the latest one that is known, or nothing, how many are read. Answers the time of the
+/// latest one, 0 where there is none, and the members that are later than what is known.
+const READ_NEW: &str = "\
+local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '0')
+local known = tonumber(ARGV[1])
+local new = {}
+if known and newest > known then
+  local all = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')
+  for index = 1, #all, 2 do
+    if tonumber(all[index + 1]) <= known then break end
+    new[#new + 1] = all[index]
+  end
+end
+return { newest, new }
+";
+
+/// What an operator did to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// Its counters and its bans were cleared.
+    Cleared,
+    /// What it has used was set; bans stay.
+    Set,
+}
+
+/// The changes at other gateways whose keys no request of this one has had since.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// How many there are.
+    open: AtomicUsize,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// The time of the latest change in the store; `None` before the first reading.
+    latest: Option<u64>,
+    names: HashMap<String, Told>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    change: KeyChange,
+    /// By this gateway's clock.
+    at: Timestamp,
+}
+
+impl KeyChange {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Cleared => "cleared",
+            Self::Set => "set",
+        }
+    }
+
+    fn named(text: &str) -> Option<Self> {
+        let all = [Self::Cleared, Self::Set];
+        all.into_iter().find(|change| change.as_str() == text)
+    }
+}
+
+impl Changes {
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        // Entries are whole, so a poisoned lock still holds some.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether some key was changed elsewhere and was not met here since.
+    fn are_open(&self) -> bool {
+        // Relaxed: a hint, after which the lock is taken. A request that misses the news is one that came before.
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
+    fn known(&self, name: &KeyName) -> bool {
+        self.lock().names.contains_key(name.as_str())
+    }
+
+    fn take(&self, name: &KeyName) -> Option<KeyChange> {
+        let mut heard = self.lock();
+        let told = heard.names.remove(name.as_str());
+        self.open.store(heard.names.len(), Ordering::Relaxed);
+        Some(told?.change)
+    }
+
+    /// The store's latest change is of the time `latest`, and `members` are new; those that this gateway `me` told itself are not.
+    fn hear(&self, latest: u64, members: &[Reply], me: &str, now: Timestamp) {
+        let mut heard = self.lock();
+        heard.latest = Some(latest);
+        heard
+            .names
+            .retain(|_, told| now.saturating_since(told.at) < KEPT);
+        // The latest first.
+        for member in members {
+            let told = match member {
+                Reply::Bytes(bytes) => str::from_utf8(bytes).ok().and_then(read),
+                _ => None,
+            };
+            // What no gateway writes says nothing.
+            let Some((teller, change, name)) = told else {
+                continue;
+            };
+            if teller != me && (heard.names.len() < STORE_CHANGES || heard.drop_oldest()) {
+                let told = Told { change, at: now };
+                let known = heard.names.entry(name.to_owned()).or_insert(told);
+                // Bans that one change lifts stay lifted.
+                if change == KeyChange::Cleared {
+                    known.change = change;
+                }
+            }
+        }
+        self.open.store(heard.names.len(), Ordering::Relaxed);
+    }
+}
+
+impl Heard {
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.names.iter().min_by_key(|(_, told)| told.at);
+        let oldest = oldest.map(|(name, _)| name.clone());
+        oldest.is_some_and(|oldest| self.names.remove(&oldest).is_some())
+    }
+}
+
+/// Who told, what was done, and the name of the key.
+fn read(member: &str) -> Option<(&str, KeyChange, &str)> {
+    let (teller, rest) = member.split_once(' ')?;
+    let (change, name) = rest.split_once(' ')?;
+    Some((teller, KeyChange::named(change)?, name))
+}
+
+impl Store {
+    /// Tells the other gateways that an operator changed a key.
+    pub(super) async fn tell_change(
+        &self,
+        name: &KeyName,
+        change: KeyChange,
+    ) -> Result<(), Trouble> {
+        let member = format!("{} {} {}", self.node(), change.as_str(), name.as_str());
+        let kept = KEPT.as_millis().to_string();
+        let call = self.about_changes([member, kept, STORE_CHANGES.to_string()].to_vec());
+        self.run_other(&call, TELL).await.map(drop)
+    }
+
+    /// Takes in what other gateways told since the last time.
+    pub(super) async fn read_changes(&self, now: Timestamp) {
+        let changes = &self.ledger.changes;
+        let latest = changes.lock().latest;
+        let known = latest.map_or_else(String::new, |latest| latest.to_string());
+        let call = self.about_changes([known, STORE_CHANGES.to_string()].to_vec());
+        let Ok(Reply::Rows(fields)) = self.run_other(&call, READ_NEW).await else {
+            return;
+        };
+        if let [Reply::Integer(latest), Reply::Rows(members)] = &fields[..]
+            && let Ok(latest) = u64::try_from(*latest)
+        {
+            changes.hear(latest, members, &self.node(), now);
+        }
+    }
+
+    fn about_changes(&self, args: Vec<String>) -> Call {
+        Call {
+            keys: vec![format!("{}:changes", self.prefix()).into_bytes()],
+            args: args.into_iter().map(String::into_bytes).collect(),
+        }
+    }
+
+    /// What an operator did at another gateway to a key with this hash in the store, since a request had it here. Says so once.
+    #[must_use]
+    pub fn changed_elsewhere(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
+        let changes = &self.ledger.changes;
+        if !changes.are_open() {
+            return None;
+        }
+        let name = KeyName::new(self.prefix(), key, limit);
+        let change = changes.take(&name)?;
+        self.forget_debts(&name);
+        Some(change)
+    }
+
+    /// Whether [`Self::changed_elsewhere`] would say something; `key` is called only where something may be known.
+    #[must_use]
+    pub fn knows_change(&self, key: impl FnOnce() -> Option<KeyHash>, limit: &str) -> bool {
+        let changes = &self.ledger.changes;
+        changes.are_open()
+            && key().is_some_and(|key| changes.known(&KeyName::new(self.prefix(), key, limit)))
+    }
+
+    /// Forgets what this node would tell of a key whose counts an operator has changed.
+    pub(super) fn forget_debts(&self, name: &KeyName) {
+        self.ledger.memory.forget(name);
+        self.ledger.unsent.forget_key(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    fn name(bits: usize) -> KeyName {
+        KeyName::new("sluicegate", KeyHash::from_bits(bits as u64), "a")
+    }
+
+    fn member(teller: &str, change: &str, bits: usize) -> Reply {
+        let name = name(bits);
+        Reply::Bytes(format!("{teller} {change} {}", name.as_str()).into_bytes())
+    }
+
+    /// Goal: a change is met once, a gateway does not hear itself, and what nobody writes says nothing. Method: members of two gateways
+    /// and some that are none.
+    #[test]
+    fn a_change_elsewhere_is_met_once() {
+        let changes = Changes::default();
+        let members = [
+            member("other", "set", 1),
+            member("other", "cleared", 1),
+            member("other", "set", 2),
+            member("me", "cleared", 3),
+            member("other", "eaten", 4),
+            Reply::Bytes(b"other cleared".to_vec()),
+            Reply::Nil,
+        ];
+        assert!(!changes.are_open());
+        changes.hear(7, &members, "me", NOW);
+        assert!(changes.are_open() && changes.known(&name(1)));
+        assert_eq!(changes.take(&name(1)), Some(KeyChange::Cleared));
+        assert_eq!(changes.take(&name(1)), None);
+        assert_eq!(changes.take(&name(3)), None);
+        assert_eq!(changes.take(&name(2)), Some(KeyChange::Set));
+        assert!(!changes.are_open());
+    }
+
+    /// Goal: names that no request has are bounded in number and time, and the latest stay. Method: one more than there may be; a day.
+    #[test]
+    fn changes_are_bounded() {
+        let changes = Changes::default();
+        changes.hear(1, &[member("other", "set", 0)], "me", NOW);
+        let later = NOW.saturating_add(Duration::from_secs(1));
+        let members: Vec<Reply> = (1..=STORE_CHANGES)
+            .map(|bits| member("other", "set", bits))
+            .collect();
+        changes.hear(2, &members, "me", later);
+        assert_eq!(changes.lock().names.len(), STORE_CHANGES);
+        assert!(!changes.known(&name(0)) && changes.known(&name(STORE_CHANGES)));
+        changes.hear(2, &[], "me", later.saturating_add(KEPT));
+        assert!(!changes.are_open());
+    }
+}
