@@ -1,7 +1,8 @@
-//! Finds routes that can never be chosen, where that is easily seen.
+//! Reports routes that can never be chosen.
 //!
 //! Of two routes that match alike the earlier wins. So a route is dead when earlier ones with the same host, the same path but
-//! for the names of its parameters, and the same other conditions take all of its methods.
+//! for the names of its parameters, and the same other conditions take all of its methods. Where conditions differ,
+//! [`crate::route::dead_routes`] knows more.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,11 +11,11 @@ use http::{HeaderName, HeaderValue, Method};
 
 use super::report::{Place, Report};
 use super::rules::{
-    ClientCondition, HostMatch, PathCase, QueryCondition, RouteMatch, Segment, Tail,
+    ClientCondition, HostMatch, PathCase, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
 use super::tables::route::Route;
 use crate::bounds::PATH_REGEXES;
-use crate::route::PathRegex;
+use crate::route::{Criterion, Dead, PathRegex, dead_routes};
 
 /// What must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]
@@ -40,11 +41,8 @@ struct Earlier<'r> {
 
 /// Reports when more routes have a regular expression than an automaton has room for.
 pub(super) fn check_regexes(routes: &[Route], report: &Report<'_>) {
-    let is_regex = |route: &&Route| {
-        let rules = route.rules.as_ref();
-        rules.is_some_and(|rules| rules.matches.regex.is_some())
-    };
-    if let Some(route) = routes.iter().filter(is_regex).nth(PATH_REGEXES) {
+    let mut regexes = routes.iter().filter(|route| is_regex(route));
+    if let Some(route) = regexes.nth(PATH_REGEXES) {
         report.error(
             &route.place,
             format!("more than {PATH_REGEXES} routes have a regular expression as path"),
@@ -55,13 +53,57 @@ pub(super) fn check_regexes(routes: &[Route], report: &Report<'_>) {
 
 /// Reports every route that earlier ones leave nothing to.
 pub(super) fn check(routes: &[Route], report: &Report<'_>) {
+    let told = check_alike(routes, report);
+    let rules: Option<Vec<RouteRules>> = routes.iter().map(|route| route.rules.clone()).collect();
+    // Of a file with a route that cannot be read there are errors enough.
+    for (index, why) in rules.map(|rules| dead_routes(&rules)).unwrap_or_default() {
+        let Some(route) = routes.get(index).filter(|_| !told.contains(&index)) else {
+            continue;
+        };
+        let Dead::Covered { by, since } = why else {
+            let message = "no client is taken: its exceptions hold all of its blocks";
+            let advice =
+                "write the blocks of `client` that it is for, and narrower ones behind \"!\"";
+            report.warning(&route.place, message, advice);
+            continue;
+        };
+        let Some(other) = routes.get(by) else {
+            continue;
+        };
+        let (reason, advice) = match since {
+            Criterion::Path if is_regex(other) => (
+                "stands before it, since an expression does before a pattern",
+                "narrow the expression, or write this path as an expression too, before that one",
+            ),
+            Criterion::Client => (
+                "stands before it, since its blocks are narrower",
+                "write narrower blocks here, or leave this route out",
+            ),
+            _ => (
+                "stands before it",
+                "move this one before it, or leave one of the two out",
+            ),
+        };
+        let line = report.line_of(&other.place);
+        report.warning(
+            &route.place,
+            format!("no request reaches it: the route on line {line} takes all that it could, and {reason}"),
+            advice,
+        );
+    }
+}
+
+/// Reports routes that differ from earlier ones in nothing but methods; which they are.
+fn check_alike(routes: &[Route], report: &Report<'_>) -> Vec<usize> {
+    let mut told = Vec::new();
     let mut shapes: HashMap<Shape<'_>, Earlier<'_>> = HashMap::new();
-    for route in routes {
+    for (index, route) in routes.iter().enumerate() {
         let Some(rules) = &route.rules else { continue };
         let earlier = shapes.entry(shape(&rules.matches)).or_default();
         let methods = &rules.matches.methods[..];
         let same = earlier.routes.iter().find(|(taken, _)| *taken == methods);
         if let Some((_, first)) = same {
+            told.push(index);
             report.error(
                 &route.place,
                 format!(
@@ -76,6 +118,7 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
                 .iter()
                 .all(|method| earlier.methods.contains(&method))
         {
+            told.push(index);
             let takes = |(taken, _): &&(&[Method], &Place)| taken.contains(&methods[0]);
             let line = earlier
                 .routes
@@ -92,6 +135,12 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
             earlier.methods.extend(methods);
         }
     }
+    told
+}
+
+fn is_regex(route: &Route) -> bool {
+    let rules = route.rules.as_ref();
+    rules.is_some_and(|rules| rules.matches.regex.is_some())
 }
 
 fn shape(matches: &RouteMatch) -> Shape<'_> {

@@ -75,6 +75,14 @@ impl Entry {
         })
     }
 
+    pub(super) fn methods(&self) -> &MethodMatch {
+        &self.methods
+    }
+
+    pub(super) fn takes_client(&self, client: IpAddr) -> bool {
+        self.conditions.client.takes(client)
+    }
+
     pub(super) fn takes(&self, asked: &Asked<'_>) -> bool {
         self.objection(asked).is_none()
     }

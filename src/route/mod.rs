@@ -26,6 +26,7 @@
 //! endings are looked up as the longest `*.` has labels.
 
 mod client;
+mod dead;
 mod entry;
 mod groups;
 mod header;
@@ -47,6 +48,7 @@ use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
 
+pub use self::dead::{Dead, dead_routes};
 use self::entry::Entry;
 pub use self::entry::{Asked, Condition};
 pub use self::groups::PathGroups;

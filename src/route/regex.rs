@@ -113,6 +113,28 @@ impl PathRegex {
         String::from_utf8(path).ok()
     }
 
+    /// The text in lower case with which all begins that it takes, where it takes all that begins so: of `^/api/.*$` that is `/api/`.
+    /// `None` where that is not so, or not easily seen.
+    pub(super) fn takes_all_behind(&self) -> Option<String> {
+        let hir = parse(&self.text).ok()?;
+        let HirKind::Concat(parts) = hir.kind() else {
+            return None;
+        };
+        let literal = match &parts[..] {
+            [begin, text, rest, end] if is_look(begin, Look::Start) && is_look(end, Look::End) => {
+                is_anything(rest).then_some(text)?
+            }
+            _ => return None,
+        };
+        let HirKind::Literal(literal) = literal.kind() else {
+            return None;
+        };
+        let text = str::from_utf8(&literal.0).ok()?;
+        let folded = text.to_ascii_lowercase();
+        // Without regard to case it takes what stands in another, too.
+        (self.case == PathCase::Ignored || folded == *text && !has_letters(text)).then_some(folded)
+    }
+
     /// As written.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -191,6 +213,27 @@ fn parse(text: &str) -> Result<Hir, RegexError> {
                 other => other.to_string(),
             })
         })
+}
+
+fn has_letters(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+fn is_look(hir: &Hir, look: Look) -> bool {
+    *hir.kind() == HirKind::Look(look)
+}
+
+/// Whether it takes any text that a path in normal form may have, the empty one too.
+fn is_anything(hir: &Hir) -> bool {
+    let HirKind::Repetition(repeated) = hir.kind() else {
+        return false;
+    };
+    let HirKind::Class(Class::Bytes(class)) = repeated.sub.kind() else {
+        return false;
+    };
+    let mut ranges = class.ranges().iter();
+    (repeated.min, repeated.max) == (0, None)
+        && ranges.any(|range| range.start() <= b'!' && range.end() >= b'~')
 }
 
 /// Appends the shortest text that `hir` takes.

@@ -1,0 +1,407 @@
+//! Finds routes that no request can reach, because others that stand before them take whatever they could.
+//!
+//! Of the requests that a route takes, one with nothing but its own fields and parameters is the hardest for another route to take: every
+//! condition on those asks for something to be there. So a route is dead where such a request goes elsewhere with each of its methods, from
+//! each of the clients that differ, whatever the path. What holds for all paths is seen where two paths are the same pattern, or where
+//! an expression takes all that begins with some text (`^/api/.*$`); of other expressions nothing is said.
+//!
+//! # Limits
+//! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: beyond it nothing is said.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ahash::{HashMap, HashMapExt};
+use http::{HeaderMap, Method};
+use ipnet::IpNet;
+
+use super::entry::{Asked, Entry};
+use super::host;
+use super::method::MethodMatch;
+use super::pattern::{Pattern, Step};
+use super::regex::PathRegex;
+use super::summary::Criterion;
+use crate::config::rules::{HostMatch, PathCase, RouteMatch, RouteRules};
+
+/// Routes that are compared with one another.
+const MOST: usize = 256;
+/// A method that no route names.
+const UNNAMED: &str = "SLUICEGATE-NONE";
+
+/// Why no request reaches a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dead {
+    /// Its condition on the client takes nobody.
+    NoClient,
+    /// Others stand before it and take all its requests.
+    Covered {
+        /// The index of the first of them.
+        by: usize,
+        /// Why that one stands before it.
+        since: Criterion,
+    },
+}
+
+/// A route as it is compared with others.
+struct Candidate<'r> {
+    index: usize,
+    matches: &'r RouteMatch,
+    entries: Vec<Entry>,
+    path: Path<'r>,
+}
+
+/// Which paths a route takes.
+enum Path<'r> {
+    Pattern(Pattern),
+    Regex(&'r PathRegex),
+}
+
+/// Of routes with one host: which of them are compared.
+#[derive(Default)]
+struct OfHost<'r> {
+    /// By paths that are the same but for case.
+    alike: HashMap<String, Vec<Candidate<'r>>>,
+    /// Those that take all paths that begin with this text.
+    beginnings: Vec<(String, String)>,
+}
+
+/// Every route that no request reaches, by its index in `rules`.
+#[must_use]
+pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, Dead)> {
+    let mut hosts: HashMap<Option<HostMatch>, OfHost<'_>> = HashMap::new();
+    for (index, rules) in rules.iter().enumerate() {
+        let candidate = Candidate::of(index, &rules.matches);
+        let of_host = hosts.entry(host_key(&rules.matches)).or_default();
+        let key = candidate.key();
+        if let Path::Regex(regex) = candidate.path
+            && let Some(beginning) = regex.takes_all_behind()
+        {
+            let known = (beginning, key.clone());
+            if !of_host.beginnings.contains(&known) && of_host.beginnings.len() < MOST {
+                of_host.beginnings.push(known);
+            }
+        }
+        of_host.alike.entry(key).or_default().push(candidate);
+    }
+    let mut dead: Vec<_> = hosts.values().flat_map(OfHost::dead).collect();
+    dead.sort_by_key(|(index, _)| *index);
+    dead
+}
+
+fn host_key(matches: &RouteMatch) -> Option<HostMatch> {
+    Some(match matches.host.as_ref()? {
+        HostMatch::Exact(name) => HostMatch::Exact(host::literal(name).into()),
+        HostMatch::Under(parent) => HostMatch::Under(host::literal(parent).into()),
+    })
+}
+
+impl OfHost<'_> {
+    fn dead(&self) -> Vec<(usize, Dead)> {
+        let mut dead = Vec::new();
+        for (key, alike) in &self.alike {
+            for route in alike {
+                let of_beginnings = self.beginnings.iter();
+                let wider = of_beginnings
+                    .filter(|(beginning, other)| other != key && route.begins_with(beginning))
+                    .filter_map(|(_, other)| self.alike.get(other));
+                let mut others: Vec<&Candidate<'_>> = wider.flatten().collect();
+                others.extend(alike.iter().filter(|other| route.is_within(other)));
+                if others.len() <= MOST
+                    && let Some(why) = route.why_dead(&others)
+                {
+                    dead.push((route.index, why));
+                }
+            }
+        }
+        dead
+    }
+}
+
+impl<'r> Candidate<'r> {
+    fn of(index: usize, matches: &'r RouteMatch) -> Self {
+        Self {
+            index,
+            matches,
+            entries: Entry::compile(index, matches).collect(),
+            path: match &matches.regex {
+                Some(regex) => Path::Regex(regex),
+                None => Path::Pattern(Pattern::compile(&matches.path, matches.case)),
+            },
+        }
+    }
+
+    /// Equal for routes whose paths are the same but for case.
+    fn key(&self) -> String {
+        match &self.path {
+            Path::Regex(regex) => format!("~{}", regex.as_str()),
+            Path::Pattern(pattern) => format!("{pattern:?}").to_ascii_lowercase(),
+        }
+    }
+
+    /// Whether each of its paths is one of `other`'s, where both are the same but for case.
+    fn is_within(&self, other: &Self) -> bool {
+        other.matches.case == PathCase::Ignored
+            || match (&self.path, &other.path) {
+                // Without letters, or with the same ones, there is nothing to tell apart.
+                (Path::Pattern(own), Path::Pattern(theirs)) => {
+                    own == theirs && (self.matches.case == PathCase::Kept || !own.has_letters())
+                }
+                (Path::Regex(_), Path::Regex(_)) => self.matches.case == PathCase::Kept,
+                _ => false,
+            }
+    }
+
+    /// Whether each of its paths begins with this text in lower case, whatever its own case.
+    fn begins_with(&self, beginning: &str) -> bool {
+        match &self.path {
+            Path::Regex(regex) => regex
+                .takes_all_behind()
+                .is_some_and(|own| own.starts_with(beginning)),
+            Path::Pattern(pattern) => pattern
+                .beginning()
+                .to_ascii_lowercase()
+                .starts_with(beginning),
+        }
+    }
+
+    /// Why no request reaches it beside `others`, whose paths cover its own.
+    fn why_dead(&self, others: &[&Self]) -> Option<Dead> {
+        let clients = self.clients(others);
+        if clients.is_empty() {
+            return Some(Dead::NoClient);
+        }
+        let headers: HeaderMap = self.matches.headers.iter().cloned().collect();
+        let query: Vec<String> = self.matches.query.iter().map(spelled).collect();
+        let query = query.join("&");
+        let mut first = None;
+        for entry in &self.entries {
+            for method in methods(entry) {
+                for client in &clients {
+                    let asked = Asked {
+                        method: &method,
+                        headers: &headers,
+                        query: &query,
+                        client: *client,
+                    };
+                    let mut ways = others
+                        .iter()
+                        .flat_map(|other| &other.entries)
+                        .filter(|way| way.route != self.index && way.summary > entry.summary);
+                    let taken = ways.find(|way| way.takes(&asked))?;
+                    first.get_or_insert(Dead::Covered {
+                        by: taken.route,
+                        since: taken.summary.criterion_against(&entry.summary),
+                    });
+                }
+            }
+        }
+        first
+    }
+
+    /// One client of each set that some condition tells from the others, of those that this route takes: blocks lie within one another or
+    /// apart, so each set begins where a block does, or behind the end of one.
+    fn clients(&self, others: &[&Self]) -> Vec<IpAddr> {
+        let mut all: Vec<IpAddr> = vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let conditions = others.iter().map(|other| &other.matches.client);
+        for condition in conditions.chain([&self.matches.client]) {
+            for block in condition.of.iter().chain(&condition.except) {
+                all.push(block.network());
+                all.extend(behind(block));
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        let condition = self.entries.first();
+        all.retain(|client| condition.is_some_and(|entry| entry.takes_client(*client)));
+        all
+    }
+}
+
+/// The address behind the last one of a block.
+fn behind(block: &IpNet) -> Option<IpAddr> {
+    match block.broadcast() {
+        IpAddr::V4(last) => Some(Ipv4Addr::from_bits(last.to_bits().checked_add(1)?).into()),
+        IpAddr::V6(last) => Some(Ipv6Addr::from_bits(last.to_bits().checked_add(1)?).into()),
+    }
+}
+
+/// The methods that an entry takes: those that it names, or one that no route does.
+fn methods(entry: &Entry) -> Vec<Method> {
+    match entry.methods() {
+        MethodMatch::Any => Method::from_bytes(UNNAMED.as_bytes()).into_iter().collect(),
+        MethodMatch::HeadOfGet => vec![Method::HEAD],
+        MethodMatch::Named(methods) => methods.to_vec(),
+    }
+}
+
+/// A parameter that meets a condition and, where any value does, no other condition on it.
+fn spelled(condition: &crate::config::rules::QueryCondition) -> String {
+    let escaped = |text: &str| -> String {
+        let bytes = text.bytes().map(|byte| format!("%{byte:02X}"));
+        bytes.collect()
+    };
+    let value = condition.value.as_deref().unwrap_or("\u{1}no value");
+    format!("{}={}", escaped(&condition.name), escaped(value))
+}
+
+impl Pattern {
+    fn has_letters(&self) -> bool {
+        let mut literals = self.steps.iter().filter_map(|step| match step {
+            Step::Literal(text) => Some(text),
+            Step::Parameter => None,
+        });
+        literals.any(|text| text.bytes().any(|byte| byte.is_ascii_alphabetic()))
+    }
+
+    /// What each of its paths begins with.
+    fn beginning(&self) -> String {
+        let mut beginning = "/".to_owned();
+        for (at, step) in self.steps.iter().enumerate() {
+            let Step::Literal(text) = step else {
+                return beginning;
+            };
+            beginning.push_str(text);
+            // A slash follows another step.
+            if at + 1 < self.steps.len() {
+                beginning.push('/');
+            }
+        }
+        beginning
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    /// The lines of the routes that are dead, each with that of the route before it; 0 for none.
+    fn dead(routes: &[&str]) -> Vec<(usize, usize)> {
+        let mut text = "[[listener]]\naddress = \"127.0.0.1:80\"\n".to_owned();
+        for route in routes {
+            text += &format!("[[route]]\n{route}\nrespond = {{ status = 200 }}\n");
+        }
+        let rules = parse("gateway.toml", &text).expect("a configuration").rules;
+        let each = dead_routes(&rules.routes).into_iter();
+        each.map(|(index, why)| match why {
+            Dead::NoClient => (index, usize::MAX),
+            Dead::Covered { by, .. } => (index, by),
+        })
+        .collect()
+    }
+
+    /// Goal: a route that nothing reaches is found, whichever condition does it. Method: pairs and threes of routes.
+    #[test]
+    fn routes_that_nothing_reaches_are_found() {
+        let some = usize::MAX;
+        for (routes, expected) in [
+            // An expression stands before patterns, and one that is wider before one behind it.
+            (
+                &["path = \"/api/{id}\"", "path = \"~ ^/api/.*$\""][..],
+                (0, 1),
+            ),
+            (
+                &[
+                    "path = \"/API/x/*\"",
+                    "path = \"~ ^/api/.*$\"\nclient = [\"0.0.0.0/0\", \"::/0\"]",
+                ],
+                (0, 1),
+            ),
+            (
+                &[
+                    "path = \"~ ^/.*$\"",
+                    "path = \"~ ^/a/.*$\"\nmethods = [\"POST\"]\nignore_case = false",
+                ],
+                (some, some),
+            ),
+            (
+                &[
+                    "path = \"~ ^/.*$\"\nclient = [\"10.0.0.0/9\"]",
+                    "path = \"~ ^/a/.*$\"\nclient = [\"10.0.0.0/8\", \"!10.128.0.0/9\"]",
+                ],
+                (1, 0),
+            ),
+            // Of blocks that begin alike the widest says how specific a condition is.
+            (
+                &[
+                    "path = \"/a\"\nclient = [\"10.0.0.0/8\", \"192.0.2.0/24\"]",
+                    "path = \"/a\"\nclient = [\"10.0.0.0/8\"]",
+                ],
+                (1, 0),
+            ),
+            (
+                &[
+                    "path = \"/a\"\nclient = [\"10.0.0.0/8\"]\nheaders = { x = \"1\" }",
+                    "path = \"/a\"\nclient = [\"10.0.0.0/9\", \"10.128.0.0/9\"]",
+                ],
+                (0, 1),
+            ),
+            (
+                &["path = \"/a\"\nclient = [\"10.0.0.0/8\", \"!10.0.0.0/9\", \"!10.128.0.0/9\"]"],
+                (0, some),
+            ),
+            (
+                &[
+                    "path = \"/{a}/*\"\nmethods = [\"GET\"]",
+                    "path = \"/{b}/*\"\nignore_case = false",
+                ],
+                (0, 1),
+            ),
+            (
+                &[
+                    "path = \"/a\"\nquery = { q = \"*\" }\nmethods = [\"PUT\"]",
+                    "path = \"/a\"\nquery = { q = \"*\" }\nclient = [\"0.0.0.0/0\", \"::/0\"]",
+                ],
+                (0, 1),
+            ),
+        ] {
+            let expected: Vec<_> = Some(expected)
+                .filter(|(dead, _)| *dead != some)
+                .into_iter()
+                .collect();
+            assert_eq!(dead(routes), expected, "{routes:?}");
+        }
+    }
+
+    /// Goal: no route is called dead that some request reaches. Method: neighbours of those above.
+    #[test]
+    fn routes_that_something_reaches_are_left_alone() {
+        for routes in [
+            &["path = \"/api/{id}\"", "path = \"~ ^/api/.+$\""][..],
+            &["path = \"/api/{id}\"", "path = \"~ ^/api/[a-z]*$\""],
+            &[
+                "path = \"/api/{id}\"",
+                "path = \"~ ^/api/.*$\"\nmethods = [\"GET\", \"POST\"]",
+            ],
+            &[
+                "path = \"/api/{id}\"",
+                "path = \"~ ^/api/.*$\"\nhost = \"a.example\"",
+            ],
+            &[
+                "path = \"/Api/{id}\"",
+                "path = \"~ ^/api/.*$\"\nignore_case = false",
+            ],
+            &["path = \"/a/*\"", "path = \"~ ^/a/b.*$\""],
+            &["path = \"/api\"", "path = \"~ ^/.*$\""],
+            &[
+                "path = \"/*\"",
+                "path = \"/*\"\nheaders = { x = \"1\" }",
+                "path = \"/*\"\nmethods = [\"GET\"]",
+            ],
+            &["path = \"/a\"", "path = \"/a\"\nignore_case = false"],
+            &[
+                "path = \"/a\"\nclient = [\"10.0.0.0/8\"]",
+                "path = \"/a\"\nclient = [\"10.0.0.0/9\", \"10.129.0.0/16\"]",
+            ],
+            &[
+                "path = \"/a\"\nmethods = [\"GET\"]",
+                "path = \"/a\"\nmethods = [\"HEAD\"]",
+            ],
+            &[
+                "path = \"/a\"\nquery = { q = \"1\" }\nclient = [\"10.0.0.0/8\"]",
+                "path = \"/a\"\nquery = { q = \"*\" }\nclient = [\"10.0.0.0/8\"]",
+            ],
+        ] {
+            assert_eq!(dead(routes), [], "{routes:?}");
+        }
+    }
+}
