@@ -247,7 +247,10 @@ pub(super) mod tests {
     use super::*;
     use crate::config::rules::{CostRules, Counting, KeyPart, KeyTemplate};
     use crate::config::{Action, Share};
-    use sluicegate_limiter::{Ask, Capacity, Cost, Limit, Period, Policy, Seed, Timestamp};
+    use proptest::prelude::*;
+    use sluicegate_limiter::{
+        Algorithm, Alignment, Ask, Capacity, Cost, Limit, Period, Policy, Refill, Seed, Timestamp,
+    };
 
     pub(in crate::response) fn rules(numbers: &[(u32, u32)], headers: FieldStyle) -> LimitRules {
         let rates = Rates::new(numbers.iter().map(|(count, secs)| {
@@ -321,6 +324,50 @@ pub(super) mod tests {
             r#""otp";r=4;t=7"#
         );
         assert_eq!(rate_limit(&items[..1], &verdict), None);
+    }
+
+    proptest! {
+        /// Goal: a client never reads that more frees later than a window from now. Method: counts and windows under each algorithm, of
+        /// several units at a time, at moments within a millisecond, until it is refused and once more; `t` and `w` as they are written.
+        #[test]
+        fn no_standing_is_longer_than_its_window(
+            numbers in proptest::collection::btree_map(1u32..200, 1u32..40, 1..=3),
+            algorithm in 0usize..6,
+            units in 1u32..4,
+            start in 1_000_000_000_000_000_000u64..1_000_000_900_000_000_000,
+            pause in 0u64..3_000_000_000,
+        ) {
+            let numbers: Vec<_> = numbers.into_iter().map(|(secs, count)| (count, secs)).collect();
+            let rules = rules(&numbers, FieldStyle::Ietf);
+            let algorithm = [
+                Algorithm::Exact,
+                Algorithm::SlidingWindow,
+                Algorithm::FixedWindow(Alignment::Epoch),
+                Algorithm::FixedWindow(Alignment::FirstRequest),
+                Algorithm::TokenBucket { burst: None, refill: Refill::Greedy },
+                Algorithm::Gcra { burst: None },
+            ][algorithm].clone();
+            let Ok(policy) = Policy::new(algorithm, rules.policy.rates().clone()) else {
+                return Ok(());
+            };
+            let limit = Limit::new(policy, rules.capacity);
+            let items = PolicyItems::new("otp", &rules);
+            let ask = Ask {
+                limit: &limit,
+                key: Seed::from_bytes([1; 16]).hasher().part(b"client").finish(),
+                cost: Cost::new(units).expect("a cost"),
+                payer: None,
+            };
+            for turn in 0..50 {
+                let verdict = sluicegate_limiter::decide(&[ask], Timestamp::from_nanos(start + turn * pause));
+                let field = rate_limit([&items], &verdict).expect("a value");
+                let field = field.to_str().expect("ASCII").to_owned();
+                for (item, (_, window)) in field.split(", ").zip(&numbers) {
+                    let wait: u32 = item.rsplit_once(";t=").expect("a wait").1.parse().expect("seconds");
+                    prop_assert!(wait <= *window, "{field}");
+                }
+            }
+        }
     }
 
     /// Goal: never early. Method: the edges of a second.
