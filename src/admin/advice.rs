@@ -1,4 +1,4 @@
-//! Decides which capacity to advise for a limit whose table was too small (contract C3: honest at the bound).
+//! Decides what to advise for a limit whose table was too small, for all or for one client (contract C3: honest at the bound).
 
 use super::view::LimitView;
 
@@ -21,12 +21,37 @@ pub(super) fn capacity(limit: &LimitView) -> Option<u64> {
     (too_small && advised > configured).then_some(advised)
 }
 
+/// What to do about clients that were refused new keys beyond their share; `None` where there was none.
+///
+/// Behind the address may be one that invents keys or many that have one each: only the operator knows.
+pub(super) fn share(limit: &LimitView) -> Option<String> {
+    let share = limit.share.as_ref().filter(|share| share.refused > 0)?;
+    let who = match share.latest {
+        Some(latest) => latest.client.to_string(),
+        None => "one client".to_owned(),
+    };
+    let more = limit.capacity.keys().saturating_mul(2);
+    let capacity = match more.next_power_of_two().min(LARGEST) {
+        larger if larger > limit.capacity.keys() => {
+            format!(" If many users share that address, set capacity = {larger}.")
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "{who} sends ever new keys and has its share, {} of {} slots: block it, or limit its address too (key = \"client.ip\").{capacity}",
+        share.slots,
+        limit.capacity.keys()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::Capacity;
+    use sluicegate_limiter::{Capacity, Timestamp};
 
     use super::super::tests::limit_view;
+    use super::super::view::ShareView;
     use super::*;
+    use crate::admission::OverShare;
 
     /// Goal: advice appears with the first overflow and is always larger. Method: tables around the corner cases.
     #[test]
@@ -47,5 +72,41 @@ mod tests {
             };
             assert_eq!(capacity(&view), advised, "{configured} {keys} {decisions}");
         }
+    }
+
+    /// Goal: refusals by share come with who it was and what to do, and no others do. Method: no share, an idle one, a refusal with and
+    /// without a known client, the largest table.
+    #[test]
+    fn advice_names_who_takes_more_than_its_share() {
+        let advice = |configured, share| {
+            super::share(&LimitView {
+                capacity: Capacity::new(configured).expect("a capacity"),
+                share,
+                ..limit_view("session")
+            })
+        };
+        let share = |refused, latest| {
+            Some(ShareView {
+                slots: 4,
+                refused,
+                latest,
+            })
+        };
+        let latest = Some(OverShare {
+            client: [203, 0, 113, 9].into(),
+            at: Timestamp::from_secs(1),
+        });
+        assert_eq!(advice(1_000, None), None);
+        assert_eq!(advice(1_000, share(0, latest)), None);
+        let told = advice(1_000, share(1, latest)).expect("advice");
+        assert!(
+            told.starts_with("203.0.113.9 ") && told.ends_with("set capacity = 2048."),
+            "{told}"
+        );
+        let told = advice(1 << 30, share(1, None)).expect("advice");
+        assert!(
+            told.starts_with("one client ") && told.ends_with("\"client.ip\")."),
+            "{told}"
+        );
     }
 }

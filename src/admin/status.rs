@@ -148,6 +148,7 @@ struct Share {
     refused: u64,
     client: Option<String>,
     at: Option<String>,
+    advice: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -180,6 +181,8 @@ impl Limit {
         // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
         let load = view.keys as f64 / view.capacity.keys() as f64;
         let overflow = Overflow::of(&view);
+        let advice = advice::share(&view);
+        let share = view.share.as_ref().map(|share| Share::of(share, advice));
         let (survives, counters) = survival(&view.survival);
         Self {
             name: view.name.to_string(),
@@ -200,7 +203,7 @@ impl Limit {
             survives,
             counters,
             overflow,
-            share: view.share.as_ref().map(Share::of),
+            share,
             ban: view.bans.as_ref().map(Bans::of),
             concurrency: view.permits.as_ref().map(Concurrency::of),
             key: view.key,
@@ -262,12 +265,13 @@ impl Overflow {
 }
 
 impl Share {
-    fn of(view: &ShareView) -> Self {
+    fn of(view: &ShareView, advice: Option<String>) -> Self {
         Self {
             slots: view.slots,
             refused: view.refused,
             client: view.latest.map(|latest| latest.client.to_string()),
             at: view.latest.map(|latest| rfc3339::format(latest.at)),
+            advice,
         }
     }
 }

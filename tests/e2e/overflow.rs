@@ -239,6 +239,11 @@ async fn assert_room(name: &str, rules: &str) {
         "{name}"
     );
     assert_eq!(share["client"], INVENTOR, "{name}");
+    let advice = share["advice"].as_str().unwrap_or_default();
+    assert!(
+        advice.starts_with(&format!("{INVENTOR} sends ever new keys")),
+        "{name}: {share}"
+    );
     let told = format!("limit each: client {INVENTOR} has taken more than its share of 16 slots");
     assert_eq!(gateway.stderr().matches(&told).count(), 1, "{name}");
     let logged = eventually("the log has every request", async || {
