@@ -65,14 +65,15 @@ impl AdminView for Live {
     }
 
     fn written(&self) -> serde_json::Value {
-        self.snapshot().rules.written.as_json().clone()
+        self.snapshot().rules.written.for_readers()
     }
 
     fn routes_explained(&self) -> Vec<serde_json::Value> {
         let snapshot = self.snapshot();
         let rules = &snapshot.rules;
         let routes = rules.routes.iter();
-        let explained = routes.map(|route| serde_json::to_value(RouteExplained::of(route, rules)));
+        let explained =
+            routes.map(|route| serde_json::to_value(RouteExplained::without_secrets(route, rules)));
         explained.filter_map(Result::ok).collect()
     }
 
@@ -277,7 +278,7 @@ impl Live {
         {
             bans.lift(named.key, now);
         }
-        let set = active.set_key(named, change.used(), now);
+        let set = active.set_key(named, change.used(), told, now);
         wait_for(set)
             .ok_or_else(no_runtime)?
             .map(drop)

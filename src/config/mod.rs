@@ -67,4 +67,5 @@ pub(crate) use self::rows::counted_value;
 pub use self::schema::schema;
 pub use self::surroundings::{Nowhere, Surroundings, System, matching};
 pub(crate) use self::units::read_duration;
+pub(crate) use self::written::SECRET;
 pub use self::written::Written;

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 use toml::de::{DeInteger, DeTable, DeValue};
 
 /// What stands for a secret.
-const SECRET: &str = "(secret)";
+pub(crate) const SECRET: &str = "(secret)";
 
 /// Words in the names of keys and header fields whose values are secrets.
 const SECRET_WORDS: [&str; 9] = [
@@ -44,6 +44,21 @@ impl Written {
     #[must_use]
     pub fn as_json(&self) -> &Value {
         &self.0
+    }
+
+    /// As JSON, without the values of headers that routes ask for either: whatever the field, a proxy may add it to prove who it is.
+    #[must_use]
+    pub fn for_readers(&self) -> Value {
+        let mut shown = self.0.clone();
+        let routes = shown.get_mut("route").and_then(Value::as_array_mut);
+        for route in routes.into_iter().flatten() {
+            if let Some(headers) = route.get_mut("headers").and_then(Value::as_object_mut) {
+                headers
+                    .values_mut()
+                    .for_each(|value| *value = Value::from(SECRET));
+            }
+        }
+        shown
     }
 
     /// What is written otherwise than `before`, a sentence each; no more than a hundred, and then how many more.

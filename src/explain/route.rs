@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::shape;
 use super::text::{listed, span};
-use crate::config::Action;
 use crate::config::rules::{
     Cookies, Name, PathCase, RouteAction, RouteCacheRules, RouteRules, Rules,
 };
+use crate::config::{Action, SECRET};
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]
@@ -34,10 +34,27 @@ pub struct RouteExplained {
     pub shape: Vec<String>,
 }
 
+/// Whether the values of conditions on headers are told: they may be secrets that a proxy before the gateway adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeaderValues {
+    Shown,
+    Hidden,
+}
+
 impl RouteExplained {
     /// Explains `route` among the other `rules`.
     #[must_use]
     pub fn of(route: &RouteRules, rules: &Rules) -> Self {
+        Self::telling(route, rules, HeaderValues::Shown)
+    }
+
+    /// As [`Self::of`], for readers who may not know the values of headers.
+    #[must_use]
+    pub fn without_secrets(route: &RouteRules, rules: &Rules) -> Self {
+        Self::telling(route, rules, HeaderValues::Hidden)
+    }
+
+    fn telling(route: &RouteRules, rules: &Rules, values: HeaderValues) -> Self {
         let of_all = &rules.client.lists;
         let is_in_shadow = |name: &&Name| {
             let limit = rules.limits.get(*name);
@@ -49,7 +66,7 @@ impl RouteExplained {
         };
         Self {
             name: route.name.to_string(),
-            takes: conditions(route),
+            takes: conditions(route, values),
             allow: both(&of_all.allow, &route.lists.allow),
             block: both(&of_all.block, &route.lists.block),
             limits: route.limits.iter().map(ToString::to_string).collect(),
@@ -142,7 +159,7 @@ fn stores(cache: &RouteCacheRules) -> String {
     text
 }
 
-fn conditions(route: &RouteRules) -> Vec<String> {
+fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
     let matches = &route.matches;
     let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
     let mut all = vec![if methods.is_empty() {
@@ -162,10 +179,10 @@ fn conditions(route: &RouteRules) -> Vec<String> {
         all.push(format!("clients in {}", matches.client));
     }
     let headers = matches.headers.iter();
-    all.extend(
-        headers
-            .map(|(name, value)| format!("the header {name}: {}", value.as_bytes().escape_ascii())),
-    );
+    all.extend(headers.map(|(name, value)| match values {
+        HeaderValues::Shown => format!("the header {name}: {}", value.as_bytes().escape_ascii()),
+        HeaderValues::Hidden => format!("the header {name}: {SECRET}"),
+    }));
     all.extend(
         matches
             .query

@@ -157,14 +157,12 @@ headers = { X-Support = "help@example.com", set-cookie = "seen=1" }
 #[tokio::test]
 async fn a_refusal_is_worded_as_the_limit_says() {
     // Goal: status, type, body and fields are the operator's, values are filled in and escaped, and the log has the status. Method:
-    // refused twice on one connection, since two places write it, by HEAD, and over HTTP/2. The route is called by its header
+    // refused twice on one connection, since two places write it, by HEAD, and over HTTP/2. The route is called by its query
     // condition, which holds quotes.
-    let rules = one_per_hour(WORDED).replace(
-        "path = \"/\"",
-        "path = \"/\"\nheaders = { x-plan = 'a\"b' }",
-    );
+    let rules =
+        one_per_hour(WORDED).replace("path = \"/\"", "path = \"/\"\nquery = { q = 'a\"b' }");
     let gateway = Gateway::start(&rules).await;
-    let ask = || get("/").header("x-plan", "a\"b");
+    let ask = || get("/?q=a%22b");
     let mut client = gateway.client().await;
     assert_eq!(client.send(ask()).await.status, 200);
     let first = client.send(ask()).await;
@@ -180,12 +178,12 @@ async fn a_refusal_is_worded_as_the_limit_says() {
         let body = refused.json();
         assert_eq!(
             (&body["by"], &body["on"]),
-            (&"otp".into(), &"/ x-plan=a\\\"b".into())
+            (&"otp".into(), &"/ ?q=a\"b".into())
         );
         assert_eq!(body["wait"], refused.retry_after());
         assert_eq!(body["id"], refused.header("x-request-id").unwrap());
     }
-    let head = client.send(head("/").header("x-plan", "a\"b")).await;
+    let head = client.send(head("/?q=a%22b")).await;
     assert_eq!((head.status, &*head.body), (503, &b""[..]));
     for line in gateway.lines_of(&[first, second]).await {
         assert_eq!(

@@ -6,6 +6,7 @@ use crate::harness::*;
 
 const RULES: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 10s\"]\nalgorithm = \"exact\"\n\
     [request_headers]\nset = { X-Api-Key = \"hunter2\", X-Plain = \"shown\" }\n\
+    [[route]]\npath = \"/verified\"\nheaders = { X-Origin-Verify = \"swordfish\" }\norigin = \"app\"\n\
     [[route]]\nname = \"send\"\npath = \"/send\"\nlimits = [\"otp\"]\norigin = \"app\"\n\
     [[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -39,7 +40,7 @@ async fn the_start_says_what_is_served() {
         format!("admin on {}", gateway.admin_address()),
         "limit otp: Allows each value of client.ip/32,/64 5 in 10s".to_owned(),
         format!("origin app at {}", origin.address()),
-        "2 routes, 1 limits, 1 origins".to_owned(),
+        "3 routes, 1 limits, 1 origins".to_owned(),
         "memory: at most".to_owned(),
     ] {
         assert!(log.contains(&said), "{said} is not in\n{log}");
@@ -112,7 +113,8 @@ async fn a_reload_that_fails_in_the_gateway_fails_in_the_shell() {
 
 #[tokio::test]
 async fn the_admin_listener_shows_the_configuration_without_secrets() {
-    // Goal: what is in force can be looked up. Method: /config and /routes, without and with the token; a secret in a header field.
+    // Goal: what is in force can be looked up. Method: /config and /routes, without and with the token; a secret in a header field,
+    // and one that a route asks for, which neither page and no metric has.
     let origin = Origin::echo();
     let gateway = Setup::new()
         .file("token", "0123456789abcdef")
@@ -143,6 +145,17 @@ async fn the_admin_listener_shows_the_configuration_without_secrets() {
         "{text}"
     );
     let page: Value = serde_json::from_str(ask("/routes", token).await.text()).unwrap();
-    assert_eq!(page["routes"][0]["name"], "send");
-    assert_eq!(page["routes"][0]["limits"][0], "otp");
+    assert_eq!(page["routes"][1]["name"], "send");
+    assert_eq!(page["routes"][1]["limits"][0], "otp");
+    let takes = page["routes"][0]["takes"].to_string();
+    assert!(
+        takes.contains("the header x-origin-verify: (secret)"),
+        "{takes}"
+    );
+    let verified = get("/verified").header("x-origin-verify", "swordfish");
+    assert_eq!(gateway.send(verified).await.status, 200);
+    for path in ["/config", "/routes", "/status", "/metrics"] {
+        let text = ask(path, token).await.text().to_owned();
+        assert!(!text.contains("swordfish"), "{path}: {text}");
+    }
 }
