@@ -136,19 +136,24 @@ pub(super) fn merged<'a>(
     }
     match (reading(headers), body) {
         (Ok(BodyKind::Json), KnownBody::Whole(text)) => value_at(text, &[Arc::from(name)]),
-        (Ok(BodyKind::Json), _) => Err(Why::Absent),
+        // Its beginning alone says nothing of its members.
+        (Ok(BodyKind::Json), _) => Err(Why::TooLarge),
         (Ok(_), _) => form(body, headers, name),
-        // A type that is not plain, and a form to some: of another charset, compressed, one of two.
-        (Err(why), _) if may_be_form(headers) => Err(why),
+        // A type that is not plain, and a form or JSON to some: of another charset, compressed, one of two, `text/json`.
+        (Err(why), _) if may_be_merged(headers) => Err(why),
         (Err(_), _) => Err(Why::Absent),
     }
 }
 
-fn may_be_form(headers: &HeaderMap) -> bool {
+/// Whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails knows
+/// `text/x-json` and `application/jsonrequest`.
+fn may_be_merged(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).into_iter();
     types.any(|field| {
         let lower = field.as_bytes().to_ascii_lowercase();
-        lower.windows(4).any(|window| window == b"form")
+        lower
+            .windows(4)
+            .any(|window| matches!(window, b"form" | b"json"))
     })
 }
 

@@ -418,3 +418,53 @@ async fn a_refusal_takes_nothing_from_limits_by_the_body() {
     let alone = gateway.send(alone).await;
     assert_eq!((alone.remaining("number"), alone.remaining("each")), (6, 6));
 }
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
+    // Goal: a framework that merges query and body (Rails, Laravel) reads no number that the key does not see. Method: one number in the
+    // query, another in a body that is too long to be read, compressed, in another charset or of a type that only some take for JSON;
+    // and bodies that no framework reads parameters from.
+    let origin = Origin::echo();
+    let rules = KEYED.replace("body.json.phone | e164 DE", "query.phone");
+    let rules = format!("[server]\nbody_key_bytes = \"2KiB\"\n{rules}");
+    let gateway = Gateway::before(&origin, &rules).await;
+    let mut client = gateway.client().await;
+    let hidden = "{\"phone\":\"2\"}";
+    let long = format!("{{\"x\":\"{}\",\"phone\":\"2\"}}", "x".repeat(3_000));
+    let typed = |kind: &str, body: &str| {
+        post("/otp?phone=1")
+            .header("content-type", kind)
+            .body(body.to_owned())
+    };
+    let json = "application/json";
+    for (name, request) in [
+        ("longer than is read", typed(json, &long)),
+        (
+            "compressed",
+            typed(json, hidden).header("content-encoding", "gzip"),
+        ),
+        (
+            "another charset",
+            typed("application/json; charset=utf-16", hidden),
+        ),
+        ("text/json", typed("text/json", hidden)),
+        ("text/x-json", typed("text/x-json", hidden)),
+        (
+            "of two types",
+            typed("text/plain", hidden).header("content-type", json),
+        ),
+        ("no JSON", typed(json, "{\"phone\":")),
+    ] {
+        let answer = client.send(request).await;
+        assert_eq!(answer.status, 400, "{name}");
+        let line = gateway.lines_of(&[answer]).await.remove(0);
+        assert_eq!(line["missing_why"], "repeated", "{name}: {line}");
+    }
+    for body in [
+        typed("application/octet-stream", &long),
+        typed(json, "{\"other\":1}"),
+    ] {
+        assert_eq!(client.send(body).await.status, 200);
+    }
+    assert_eq!(client.send(typed("text/plain", hidden)).await.status, 429);
+}
