@@ -49,6 +49,38 @@ async fn a_start_with_a_name_that_does_not_resolve_serves_the_rest() {
     assert_only_dead_fails(&gateway).await;
 }
 
+#[tokio::test]
+async fn an_origin_whose_name_resolves_later_is_served() {
+    // Goal: a name that nobody knows at the start, such as that of a container which starts last, needs no reload. Method: a hosts file of
+    // the gateway's own, into which the name is written while requests get 503.
+    let origin = Origin::echo();
+    let name = format!("late.sluicegate.invalid:{}", origin.address().port());
+    let local = "127.0.0.1 localhost\n";
+    let setup = Setup::new()
+        .file("hosts", local)
+        .rules(&beside(&origin, &name, "only"))
+        .with_hosts("hosts");
+    let Some(setup) = setup else {
+        eprintln!("not tried: this system gives no mount namespaces (unshare -rm)");
+        return;
+    };
+    let gateway = setup.start().await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    assert_eq!(gateway.get("/dead").await.status, 503);
+    let known = format!("{local}127.0.0.1 late.sluicegate.invalid\n");
+    fs::write(gateway.directory().join("hosts"), known).unwrap();
+    eventually("the name is found", async || {
+        (gateway.get("/dead").await.status == 200).then_some(())
+    })
+    .await;
+    let metrics = gateway.metrics().await;
+    let unresolved = [("origin", "dead")];
+    assert_eq!(
+        metrics.sum("sluicegate_origin_names_unresolved", &unresolved),
+        0.0
+    );
+}
+
 /// Everything about the one client of a test: a list that blocks it, and one that names a partner.
 fn listed() -> &'static str {
     "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\nblock = [\"bad\"]\n[list.bad]\nfile = \"../bad.txt\"\n\

@@ -21,7 +21,7 @@ use super::metrics::Metrics;
 use super::origin::Origin;
 use super::ports::free_address;
 use super::raw::RawConnection;
-use super::setup::{Layout, Place, Setup, Writing, command};
+use super::setup::{Layout, Place, Setup, Writing};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sluicegate");
 
@@ -69,7 +69,8 @@ impl Process {
 
     fn run_in(directory: &Path, setup: &Setup, arguments: &[&str]) -> Self {
         let stderr = directory.join("stderr.log");
-        let child = command(BINARY, setup.open_files())
+        let child = setup
+            .command(BINARY)
             .args(arguments)
             .current_dir(directory)
             .envs(setup.variables().iter().cloned())

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::gateway::Gateway;
 use super::origin::Origin;
@@ -11,6 +11,7 @@ use super::origin::Origin;
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     files_open: Option<u64>,
+    hosts: Option<String>,
     listener: String,
     admin: String,
     log: String,
@@ -147,13 +148,31 @@ impl Setup {
         self
     }
 
+    /// The gateway looks names up in this file of its directory instead of `/etc/hosts`. Such a start needs a namespace of its own:
+    /// `None` where the system gives none.
+    pub fn with_hosts(mut self, file: &str) -> Option<Self> {
+        let mut unshare = Command::new("unshare");
+        let is_given = unshare.args(["-rm", "true"]).stderr(Stdio::null()).status();
+        self.hosts = Some(file.to_owned());
+        is_given
+            .is_ok_and(|status| status.success())
+            .then_some(self)
+    }
+
     /// Starts the gateway and waits until it is ready.
     pub async fn start(self) -> Gateway {
         Gateway::start_with(self).await
     }
 
-    pub(super) fn open_files(&self) -> Option<u64> {
-        self.files_open
+    /// The gateway's program, to be run in its directory; under the process id that it is started with.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let Some(hosts) = &self.hosts else {
+            return command(program, self.files_open);
+        };
+        let mut command = Command::new("unshare");
+        let script = format!("mount --bind {hosts} /etc/hosts && exec \"$0\" \"$@\"");
+        command.args(["-rm", "sh", "-c", &script, program]);
+        command
     }
 
     pub(super) fn variables(&self) -> &[(String, String)] {
@@ -202,7 +221,7 @@ impl Setup {
 }
 
 /// The program, with so many open files at most; under the process id that it is started with.
-pub(super) fn command(program: &str, files: Option<u64>) -> Command {
+fn command(program: &str, files: Option<u64>) -> Command {
     let Some(files) = files else {
         return Command::new(program);
     };
