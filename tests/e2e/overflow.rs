@@ -87,6 +87,44 @@ async fn every_refusal_by_a_shared_counter_is_counted() {
 }
 
 #[tokio::test]
+async fn newcomers_are_served_again_when_status_says_so() {
+    // Goal: by `until` of an overflow new keys pass, and then /status has none. Method: a full table at 1 per 3s; what /status says, and
+    // what it says behind that moment.
+    let origin = Origin::echo();
+    let rules = crowded("", "").replace("LIMITS", "\"each\"");
+    let gateway = Gateway::before(&origin, &rules.replace("1 per 1h", "1 per 3s")).await;
+    let report = Flood::of(CLIENTS, forwarded).run(gateway.address()).await;
+    assert!(report.count(429) > 0);
+    let overflow = async || each(&gateway).await["overflow"].clone();
+    // Times of one form compare as text.
+    let now = async || {
+        let top = gateway.admin(get("/limits/each/top")).await.json();
+        top["at"].as_str().unwrap().to_owned()
+    };
+    let before = overflow().await;
+    assert_eq!(before["active"], true, "{before}");
+    let (since, until) = (
+        before["since"].as_str().unwrap(),
+        before["until"].as_str().unwrap(),
+    );
+    let asked = now().await;
+    assert!(since <= &*asked && &*asked < until, "{asked}: {before}");
+    let after = eventually("the overflow is over", async || {
+        let overflow = overflow().await;
+        overflow["until"].is_null().then_some(overflow)
+    })
+    .await;
+    let asked = now().await;
+    assert!(&*asked >= until, "{asked}: {before} {after}");
+    assert_eq!(after["active"], false, "{after}");
+    assert!(after["since"].is_null(), "{after}");
+    for client in 0..50 {
+        let newcomer = get("/").forwarded_for(&format!("198.51.100.{client}"));
+        assert_eq!(gateway.send(newcomer).await.status, 200, "{client}");
+    }
+}
+
+#[tokio::test]
 async fn refusals_of_replicated_limits_by_a_shared_counter_are_counted() {
     // Goal: as above where counts are exchanged through a store. Method: the same with a Redis.
     let redis = Redis::start().await;
