@@ -193,3 +193,36 @@ async fn a_config_map_is_swapped_without_a_warning() {
     }
     assert_eq!(complaints(&gateway), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn lines_that_are_left_out_are_counted() {
+    // Goal: a flood of strangers is not forgotten where few lines are written. Method: 25 of them in one minute, and one a second until the
+    // next minute begins: its first line says how many had none.
+    let gateway = Setup::new()
+        .listener_line("proxy_protocol = \"required\"\nproxy_protocol_from = [\"127.0.0.0/8\"]")
+        .rules(RESPOND)
+        .start()
+        .await;
+    let mut thrown = 0;
+    let said = loop {
+        throw(&gateway, b"no header of the PROXY protocol\r\n\r\n").await;
+        thrown += 1;
+        let log = gateway.stderr();
+        if let Some(line) = log.lines().find(|line| line.contains("were left out")) {
+            break line.to_owned();
+        }
+        assert!(thrown < 150, "{log}");
+        if thrown >= 25 {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    };
+    // The line stands before that of the stranger who began the minute: the last one, or the one before whose line came late.
+    let left_out = said
+        .split_once(" more lines about clients")
+        .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok());
+    assert!(
+        [thrown - 11, thrown - 12].map(Some).contains(&left_out),
+        "{thrown}: {said}"
+    );
+    assert!((11..=12).contains(&notices(&gateway)));
+}
