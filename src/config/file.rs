@@ -297,6 +297,9 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     cache::check(cache.as_ref(), &routes, report);
     let operator = admin.as_ref().and_then(|admin| admin.value.address);
     cycle::check(&origins, &defined.origins, &listeners, operator, report);
+    if let Some(log) = &log {
+        log::check_routes(log, &routes, report);
+    }
     overlap::check(&routes, report);
     loopholes::check(&routes, report);
     overlap::check_regexes(&routes, report);
@@ -322,7 +325,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
             .collect(),
         client: client?.rules,
         admin: admin?.value,
-        log: log?,
+        log: log?.rules,
         jwt: match jwt {
             Some(jwt) => Some(jwt?),
             None => None,

@@ -102,6 +102,16 @@ impl LineFilter {
         let mut groups = self.groups.iter();
         groups.any(|group| group.iter().all(|one| one.holds(facts)))
     }
+
+    /// The routes that it names.
+    pub(super) fn routes(&self) -> impl Iterator<Item = &str> {
+        let comparisons = self.groups.iter().flatten();
+        let names = comparisons.filter_map(|one| match one {
+            Comparison::Name(Subject::Route, _, names) => Some(names),
+            _ => None,
+        });
+        names.flatten().map(|name| &**name)
+    }
 }
 
 impl fmt::Display for LineFilter {

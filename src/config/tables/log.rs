@@ -8,11 +8,21 @@ use crate::bounds;
 use crate::config::field::{Field, quoted};
 use crate::config::line_filter::line_filter;
 use crate::config::problem::Mistake;
+use crate::config::report::{Place, Report};
 use crate::config::rules::{AccessLogTarget, LogFormat, LogRules, LoggedKeys, RefusedLines};
 use crate::config::section::Section;
+use crate::config::suggest;
+
+use super::route::Route;
+
+/// The table, with the place of what is judged once the routes are known.
+pub(in crate::config) struct Log {
+    pub(in crate::config) rules: LogRules,
+    place_of_only: Option<Place>,
+}
 
 /// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<LogRules> {
+pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Log> {
     let access = section.or("access", "\"stdout\"", AccessLogTarget::Stdout, |field| {
         match field.text()? {
             "stdout" => Some(AccessLogTarget::Stdout),
@@ -56,17 +66,45 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<LogRu
         }
         Some(names)
     });
-    let only = section.optional("only", "\"status >= 400\"", line_filter);
+    let mut place_of_only = None;
+    let only = section.optional("only", "\"status >= 400\"", |field| {
+        place_of_only = Some(field.place.clone());
+        line_filter(field)
+    });
     let refused = section.or("refused", "\"1%\"", RefusedLines::All, refused_lines);
     section.finish();
-    Some(LogRules {
+    let rules = LogRules {
         access: access?,
         keys: keys?,
         format: format?,
         fields: fields?,
         only: only?,
         refused: refused?,
+    };
+    Some(Log {
+        rules,
+        place_of_only,
     })
+}
+
+/// Warns of routes that `only` names and the file has not: `==` keeps none of their lines, and `!=` drops none.
+pub(in crate::config) fn check_routes(log: &Log, routes: &[Route], report: &Report<'_>) {
+    let (Some(only), Some(place)) = (&log.rules.only, &log.place_of_only) else {
+        return;
+    };
+    let rules = routes.iter().filter_map(|route| route.rules.as_ref());
+    let known: Vec<&str> = rules.map(|rules| &*rules.name).collect();
+    for name in only.routes().filter(|name| !known.contains(name)) {
+        let advice = match suggest::nearest(name, known.iter().copied()) {
+            Some(meant) => format!("did you mean {}?", quoted(meant)),
+            None => "write the name of a route; one without `name` is called by its match, as in \"POST /auth/sendOTP\"".to_owned(),
+        };
+        report.warning(
+            place,
+            format!("no route is called {}", quoted(name)),
+            advice,
+        );
+    }
 }
 
 /// Fields that prove who somebody is. A log is read by more people than may act for every client, and kept for longer than a password.
