@@ -101,13 +101,22 @@ fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
 fn warn_of_shell(variable: &str, place: &Place, report: &Report<'_>) {
     let name = variable.strip_prefix("${");
     let name = name.and_then(|name| name.strip_suffix('}'));
+    // `${RATE:-5 per 1s}`
+    let name = name.map(|name| name.split([':', '-', '=', '?', '+']).next().unwrap_or(name));
     let shell_like =
         |name: &&str| is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase());
-    if let Some(name) = name.filter(shell_like) {
+    if let Some(shell_name) = name.filter(shell_like) {
+        let no_default = if variable.len() > shell_name.len() + "${}".len() {
+            ", which has no default here"
+        } else {
+            ""
+        };
         report.warning(
             place,
             format!("{} is left as it is", quoted(variable)),
-            format!("write \"${{env.{name}}}\" for the variable of the environment"),
+            format!(
+                "write \"${{env.{shell_name}}}\" for the variable of the environment{no_default}"
+            ),
         );
     }
 }
