@@ -428,6 +428,12 @@ pub const CLIENT_STREAM_WINDOW: u32 = 256 * 1024;
 /// and nobody else's.
 pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
 
+/// Bytes of answers that wait unsent in the kernel for one connection of a client, up to one write of 64 KiB more.
+///
+/// What is sent and not yet acknowledged is not counted, so a long way is filled as before. A gigabit a second takes a millisecond for
+/// these.
+pub const CLIENT_UNSENT: u32 = 128 * 1024;
+
 /// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
 /// `client_write_timeout`.
 pub const CLIENT_SEND_BUFFER: usize = 64 * 1024;

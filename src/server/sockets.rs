@@ -3,6 +3,9 @@
 //! Pingora would bind by itself, and try an address that is taken for half a minute. Bound here, a start fails early and clearly, and
 //! there is something to hand to a successor. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait
 //! in its queue, until the last duplicate in any process is closed.
+//!
+//! What is set on a listening socket holds for every connection that it accepts, so the bound on bytes that wait in the kernel for a client
+//! ([`CLIENT_UNSENT`]) is set here, once.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -12,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pingora::server::ListenFds;
 
 use super::StartError;
+use crate::bounds::CLIENT_UNSENT;
 
 /// Listening sockets by the address that the configuration gives them.
 pub(super) type Listening = BTreeMap<SocketAddr, TcpListener>;
@@ -35,6 +39,7 @@ impl Sockets {
                     TcpListener::bind(address).map_err(|cause| StartError::Bind(address, cause))?
                 }
             };
+            bound_unsent(&socket);
             Ok((address, socket))
         };
         let sockets: Result<Listening, StartError> = addresses.into_iter().map(open).collect();
@@ -72,6 +77,19 @@ impl Sockets {
         // Every change of the map is one call of its own, so a poisoned lock still holds a whole one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bounds what the kernel keeps of an answer that is not sent, on each connection of this listener. Without the bound it keeps as much as
+/// its send buffer may grow to, 4 MiB on Linux, of every answer that is not read.
+#[cfg(target_os = "linux")]
+fn bound_unsent(socket: &TcpListener) {
+    // A kernel without the option keeps more, and is otherwise the same.
+    let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(CLIENT_UNSENT);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bound_unsent(_: &TcpListener) {
+    let _ = CLIENT_UNSENT;
 }
 
 #[cfg(test)]

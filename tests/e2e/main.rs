@@ -75,6 +75,7 @@ mod tiers;
 mod tls;
 mod tokens;
 mod told;
+mod unread;
 mod upgrade;
 mod watching;
 mod wire;

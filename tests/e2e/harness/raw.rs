@@ -62,6 +62,18 @@ impl RawConnection {
         }
     }
 
+    /// Connects with little room for what it does not read.
+    pub async fn connect_unread(to: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        let stream = socket.connect(to).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream,
+            ahead: Vec::new(),
+        }
+    }
+
     /// Sends bytes as they are.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_write(bytes).await.unwrap();

@@ -12,6 +12,19 @@ impl Gateway {
         pages * 4096
     }
 
+    /// Bytes that the kernel keeps for clients who have not taken them.
+    pub fn unsent_bytes(&self) -> u64 {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let port = format!(":{:04X}", self.address().port());
+        let queues = table.lines().filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (local, queues) = (fields.get(1)?, fields.get(4)?);
+            let unsent = local.ends_with(&port).then(|| queues.split(':').next());
+            u64::from_str_radix(unsent??, 16).ok()
+        });
+        queues.sum()
+    }
+
     /// How often its threads have called `write`, those apart that write the log: sockets take `send`, so these are threads that wake
     /// one another, or themselves.
     pub fn wakes(&self) -> u64 {
