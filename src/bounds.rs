@@ -436,7 +436,9 @@ pub const CLIENT_UNSENT: u32 = 128 * 1024;
 
 /// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
 /// `client_write_timeout`.
-pub const CLIENT_SEND_BUFFER: usize = 64 * 1024;
+///
+/// One frame's worth. What is in the buffer is held for the client after its request is over, and counts as no request any more.
+pub const CLIENT_SEND_BUFFER: usize = 16 * 1024;
 
 /// Streams of one connection that were reset and are remembered, by either side; with more by the client that were not yet looked at,
 /// the connection ends.

@@ -113,7 +113,11 @@ pub(super) fn set_patience(session: &mut Session, server: &ServerRules) {
         session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
     }
     session.set_read_timeout(Some(server.client_read_timeout));
-    session.set_write_timeout(Some(server.client_write_timeout));
+    // Pingora's timeout is one for a whole piece of an answer, which is up to 256 KiB over HTTP/1: a slow client would meet it that reads
+    // all the time. There the connection itself bounds the wait. Over HTTP/2 a piece has 64 KiB, and nobody else knows how long its
+    // stream waits.
+    let patience = session.as_http2().map(|_| server.client_write_timeout);
+    session.set_write_timeout(patience);
 }
 
 /// Notes that a piece of the body came, and lets the next take as long as the client's pace allows.

@@ -28,6 +28,9 @@ const FIRST_LINE: usize = 60;
 const SELF_SIGNED_AUTHORITY: &str = "the server shows the certificate of an authority; make it with \
      -addext basicConstraints=critical,CA:FALSE, and name it in ca_file";
 
+/// Why an answer over HTTP/2 ends that its client does not read, or too slowly.
+const UNTAKEN: &str = "the client did not read a piece of the answer within client_write_timeout";
+
 /// Why a request got no proper answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause {
@@ -71,7 +74,11 @@ impl Cause {
 
     /// Returns the cause of an error that is not the origin's.
     pub(super) fn of_error(error: &Error) -> Option<Self> {
-        let text = text(error);
+        let text = match error.etype() {
+            // Pingora's words speak of a timeout alone.
+            ErrorType::WriteTimedout => UNTAKEN.to_owned(),
+            _ => text(error),
+        };
         (!text.is_empty()).then(|| Self {
             failure: None,
             reason: bounded(&text).into(),

@@ -256,7 +256,7 @@ fn words(read: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// What the rules ask of a client that reads an answer.
-fn read_pace(rules: &ServerRules) -> ReadPace {
+pub(super) fn read_pace(rules: &ServerRules) -> ReadPace {
     ReadPace {
         patience: rules.client_write_timeout,
         rate: rules.defence.client_min_read_rate,

@@ -6,7 +6,9 @@
 //! origin and given up (CVE-2023-44487, "rapid reset"): that is counted here, by what became of the requests.
 //!
 //! # Limits
-//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]).
+//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer that fits
+//! into the send buffer is over for all other accounts before it is read, so the buffer is small, and the connection ends when the client
+//! reads nothing of it, or too slowly ([`super::watched`]).
 //!
 //! # Concurrency
 //! Each stream is a task of its own. Its request finds the tally of its connection in a local of that task.
@@ -26,6 +28,7 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use tokio::sync::Notify;
 
+use super::connection::read_pace;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::watched::Watched;
 use crate::bounds;
@@ -49,7 +52,10 @@ pub(super) async fn serve(
     stream: Stream,
     shutdown: &ShutdownWatch,
 ) {
-    let patience = live.snapshot().rules.server.client_read_timeout;
+    let (patience, pace) = {
+        let rules = &live.snapshot().rules.server;
+        (rules.client_read_timeout, read_pace(rules))
+    };
     let tally = Arc::new(Tally::default());
     let account = Arc::new(Account {
         live: Arc::clone(live),
@@ -58,7 +64,7 @@ pub(super) async fn serve(
         is_told: AtomicBool::new(false),
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
-    let stream: Stream = Watched::with_frames(stream, frames);
+    let stream: Stream = Watched::with_frames(stream, frames, pace);
     let connection = Arc::new(Connection {
         live: Arc::clone(live),
         proxy: Arc::clone(proxy),

@@ -7,9 +7,13 @@
 //!
 //! Patience with a client that reads is a bucket, as it is with one that sends (`crate::gateway::pace`): waiting empties it, and every byte
 //! that the client takes fills in what it takes at the least rate that is asked for. So a client that reads a little now and then does not
-//! hold an answer, and the buffers of it, for ever.
+//! hold an answer, and the buffers of it, for ever. Of HTTP/2 this holds for the connection, which all of its streams wait for; each stream
+//! has a timeout besides (`crate::gateway::body`).
 //!
-//! A wait costs nothing until there is one: the timer is made at the first write that the kernel does not take at once.
+//! What a client takes is what it acknowledges. The kernel wakes a writer when there is room for many bytes, so one that reads slowly would
+//! seem to read nothing; when the patience is over, the kernel is asked how much was acknowledged since.
+//!
+//! A wait costs little until there is one: the timer is made at the first write that the kernel does not take at once.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -23,7 +27,7 @@ use pingora::prelude::timeout;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
 use pingora::protocols::{
-    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -59,6 +63,10 @@ struct Stalled {
     /// The patience that is left.
     left: Duration,
     since: Option<Instant>,
+    /// Bytes that were acknowledged by then.
+    acknowledged: u64,
+    /// Bytes acknowledged since that filled the patience, and will be told as written.
+    credited: usize,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -77,9 +85,10 @@ impl Watched {
     }
 
     /// A stream for HTTP/2, whose h2 crate bounds what it reads.
-    pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames) -> Box<Self> {
+    pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames, pace: ReadPace) -> Box<Self> {
         let mut watched = Self::new(inner);
         watched.frames = Some(Box::new(frames));
+        watched.begin(None, pace);
         watched
     }
 
@@ -89,13 +98,11 @@ impl Watched {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        match &mut self.frames {
+        let written = match &mut self.frames {
             Some(frames) => frames.poll_write(&mut self.inner, context, pieces),
-            None => {
-                let written = Pin::new(&mut *self.inner).poll_write_vectored(context, pieces);
-                self.unless_stalled(written, |bytes| *bytes, context)
-            }
-        }
+            None => Pin::new(&mut *self.inner).poll_write_vectored(context, pieces),
+        };
+        self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     /// Begins a request: what is known of its chunks, and how its answer waits for the client.
@@ -128,13 +135,10 @@ impl Watched {
         bytes: impl Fn(&T) -> usize,
         context: &mut Context<'_>,
     ) -> Poll<Result<T>> {
-        if self.frames.is_some() {
-            // HTTP/2 bounds each stream.
-            return result;
-        }
+        let inner = &self.inner;
         match &result {
-            Poll::Pending if self.stalled.is_over(context) => {
-                return Poll::Ready(Err(ErrorKind::TimedOut.into()));
+            Poll::Pending if self.stalled.is_over(context, || acknowledged(&**inner)) => {
+                return Poll::Ready(Err(self.stalled.error()));
             }
             Poll::Ready(Ok(written)) => self.stalled.went_on(bytes(written)),
             Poll::Pending | Poll::Ready(Err(_)) => {}
@@ -149,6 +153,8 @@ impl Stalled {
             pace,
             left: pace.patience,
             since: None,
+            acknowledged: 0,
+            credited: 0,
             timer: None,
         }
     }
@@ -159,28 +165,79 @@ impl Stalled {
         if self.pace.rate == 0 {
             return;
         }
-        if let Some(since) = since {
-            let waited = clock::deadline(Duration::ZERO).saturating_duration_since(since);
-            self.left = self.left.saturating_sub(waited);
-        }
-        if self.left < self.pace.patience {
-            let filled = self.left.saturating_add(worth(bytes, self.pace.rate));
-            self.left = filled.min(self.pace.patience);
-        }
+        let known = bytes.min(self.credited);
+        self.credited -= known;
+        self.weigh(bytes - known, since);
     }
 
-    fn is_over(&mut self, context: &mut Context<'_>) -> bool {
-        let left = self.left;
-        let timer = match &mut self.timer {
+    /// Sets what the client took against the time that it was waited for.
+    fn weigh(&mut self, bytes: usize, since: Option<Instant>) {
+        if since.is_none() && self.left == self.pace.patience {
+            return;
+        }
+        let now = clock::deadline(Duration::ZERO);
+        let waited = since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let filled = self.left.saturating_add(worth(bytes, self.pace.rate));
+        self.left = filled.saturating_sub(waited).min(self.pace.patience);
+    }
+
+    /// What is told of a wait that is over.
+    fn error(&self) -> Error {
+        let ReadPace { patience, rate } = self.pace;
+        let told = if self.left < patience {
+            format!("the client reads less than {rate} bytes a second")
+        } else {
+            format!("the client read nothing for {patience:?}")
+        };
+        Error::new(ErrorKind::TimedOut, told)
+    }
+
+    /// Whether the patience is over; `acknowledged` is how many bytes were since the connection began.
+    fn is_over(&mut self, context: &mut Context<'_>, acknowledged: impl Fn() -> u64) -> bool {
+        let begin = self.left;
+        let mut timer = match self.timer.take() {
             Some(timer) => timer,
-            none => none.insert(Box::pin(tokio::time::sleep_until(clock::deadline(left)))),
+            None => Box::pin(tokio::time::sleep_until(clock::deadline(begin))),
         };
         if self.since.is_none() {
             self.since = Some(clock::deadline(Duration::ZERO));
-            timer.as_mut().reset(clock::deadline(left));
+            self.acknowledged = acknowledged();
+            timer.as_mut().reset(clock::deadline(begin));
         }
-        timer.as_mut().poll(context).is_ready()
+        let mut is_over = false;
+        while !is_over && timer.as_mut().poll(context).is_ready() {
+            is_over = self.took_nothing(acknowledged());
+            timer.as_mut().reset(clock::deadline(self.left));
+        }
+        self.timer = Some(timer);
+        is_over
     }
+
+    /// The patience is over, and so many bytes are acknowledged. Whether none of them fills it again.
+    fn took_nothing(&mut self, acknowledged: u64) -> bool {
+        let taken = acknowledged.saturating_sub(self.acknowledged);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
+        if taken == 0 {
+            return true;
+        }
+        self.acknowledged = acknowledged;
+        self.credited = self.credited.saturating_add(taken);
+        let since = self.since.replace(clock::deadline(Duration::ZERO));
+        if self.pace.rate == 0 {
+            self.left = self.pace.patience;
+        } else {
+            self.weigh(taken, since);
+        }
+        self.left.is_zero()
+    }
+}
+
+/// Bytes that the other end has acknowledged; 0 where the system does not say.
+fn acknowledged(stream: &dyn IO) -> u64 {
+    let info = stream
+        .get_socket_digest()
+        .and_then(|digest| digest.tcp_info());
+    info.map_or(0, |info| info.tcpi_bytes_acked)
 }
 
 impl AsyncRead for Watched {
@@ -318,33 +375,41 @@ mod tests {
 
     use super::*;
 
-    /// For how many seconds, up to an hour, an answer waits for a client that takes `bytes` a second, after a wait of a second each.
-    async fn endured(bytes: usize, rate: u64) -> u64 {
+    /// For how many seconds, up to an hour, an answer waits for a client that takes `bytes` a second. A write goes on every `wakes`
+    /// seconds.
+    async fn endured(bytes: usize, rate: u64, wakes: u64) -> u64 {
         let mut context = Context::from_waker(Waker::noop());
         let mut stalled = Stalled::new(ReadPace {
             patience: Duration::from_secs(10),
             rate,
         });
         for second in 0..3600 {
-            if stalled.is_over(&mut context) {
+            let acknowledged = || second * bytes as u64;
+            if stalled.is_over(&mut context, acknowledged) {
                 return second;
             }
             tokio::time::advance(Duration::from_secs(1)).await;
-            if stalled.is_over(&mut context) {
+            if stalled.is_over(&mut context, || acknowledged() + bytes as u64) {
                 return second;
             }
-            stalled.went_on(bytes);
+            if second % wakes == wakes - 1 {
+                stalled.went_on(bytes * wakes as usize);
+            }
         }
         3600
     }
 
-    /// Goal: an answer that is taken a little at a time ends after about one patience, one that is taken fast enough never. Method: a
-    /// byte a second, a little less than the rate, the rate; and where no rate is asked.
+    /// Goal: an answer that is taken a little at a time ends after about one patience, one that is taken fast enough never, also where the
+    /// kernel lets nothing be written for longer than the patience. Method: a byte a second, a little less than the rate, the rate; and
+    /// where no rate is asked; a write that goes on every second, and every half minute.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_drips_ends() {
-        assert!(endured(1, 240).await <= 11);
-        assert!(endured(200, 240).await <= 70);
-        assert_eq!(endured(240, 240).await, 3600);
-        assert_eq!(endured(1, 0).await, 3600);
+        for wakes in [1, 30] {
+            assert!(endured(1, 240, wakes).await <= 12, "{wakes}");
+            assert!(endured(200, 240, wakes).await <= 80, "{wakes}");
+            assert_eq!(endured(240, 240, wakes).await, 3600, "{wakes}");
+            assert_eq!(endured(1, 0, wakes).await, 3600, "{wakes}");
+            assert!(endured(0, 0, wakes).await <= 11 || wakes == 1, "{wakes}");
+        }
     }
 }

@@ -125,6 +125,13 @@ impl RawConnection {
         rest
     }
 
+    /// Reads some bytes and forgets them; how many, 0 at the end.
+    pub async fn read_at_most(&mut self, most: usize) -> usize {
+        let mut scrap = vec![0; most];
+        let read = timeout(PATIENCE, self.stream.read(&mut scrap)).await;
+        read.expect("bytes or the end").unwrap_or(0)
+    }
+
     async fn read(&mut self, method: &str) -> Result<Response, String> {
         timeout(PATIENCE, self.read_unhurried(method))
             .await
