@@ -158,9 +158,26 @@ pub const FEWEST_FILES: u64 = 64;
 /// Requests of one client on their way to origins where `max_origin_requests_per_client` is not set, as far as a quarter of all is more.
 ///
 /// Each may take a port towards an origin, of which there are some 28,000 for each address of a server: so one client takes a sixteenth of
-/// what one server gets at most ([`SERVER_REQUESTS`]). And each holds up to 440 KiB of an answer that its client does not read, 440 MiB in
-/// all.
+/// what one server gets at most ([`SERVER_REQUESTS`]). What they hold of answers that the client does not read has a bound of its own,
+/// `max_unread_bytes`.
 pub const REQUESTS_OF_CLIENT: u32 = 1024;
+
+/// Bytes of an answer that the framework may hold while its client does not read: pieces of 64 KiB, four in a batch that is being written,
+/// as many in the pipe behind it, one that waits for the pipe and one that is read into. Measured: 540 to 570 KiB over HTTP/2, 780 to
+/// 910 KiB over HTTP/1, of which the overhead is a part.
+pub const ANSWER_PIPE: u64 = 832 * 1024;
+
+/// Bytes that an answer holds whatever its length: the buffer for what its origin sends, and what the request takes.
+pub const ANSWER_OVERHEAD: u64 = 96 * 1024;
+
+/// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
+pub const SMALL_ANSWER: u64 = 16 * 1024;
+
+/// Bytes of an answer of unknown length that wait for its client; with so many it takes room among unread answers.
+pub const WAITING_PIECE: u64 = 32 * 1024;
+
+/// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
+pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 
 /// Requests that one server gets at the same time where its origin has no `circuit`: with connections that idle, or that were just closed,
 /// they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503. Over HTTP/2,

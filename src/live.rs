@@ -22,9 +22,9 @@ use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
-use crate::config::{self, Loaded, MemoryPlan, Problems};
+use crate::config::{self, AvailableMemory, Loaded, MemoryPlan, Problems};
 use crate::gateway::Waiting;
-use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests};
+use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests, UnreadAnswers};
 use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::{Snapshot, keep_addresses};
@@ -56,6 +56,8 @@ pub struct Live {
     pub admittance: Admittance,
     /// Requests on their way to origins.
     pub origin_requests: Arc<OriginRequests>,
+    /// Bytes of answers that wait for clients.
+    pub unread_answers: Arc<UnreadAnswers>,
     /// Requests that are held back.
     pub waiting: Waiting,
     /// What ordered certificates have to do with requests.
@@ -145,6 +147,9 @@ impl Live {
             file: file.to_owned(),
             admittance,
             origin_requests: Arc::new(origin_requests),
+            unread_answers: Arc::new(UnreadAnswers::new(
+                AvailableMemory::of_the_process().as_ref(),
+            )),
             waiting: Waiting::default(),
             acme: Acme::default(),
             snapshot: ArcSwap::from_pointee(snapshot),

@@ -237,6 +237,7 @@ fn every_key_occurs_in_the_reference() {
         "hash_key",
         "max_connections",
         "max_origin_requests",
+        "max_unread_bytes",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))

@@ -1,7 +1,8 @@
 //! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
 
 use crate::listener::{
-    ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies,
+    ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies, UnreadCap,
+    UnreadTallies,
 };
 use crate::record::exposition::Family;
 
@@ -16,6 +17,10 @@ pub struct ConnectionsView {
     pub requests: RequestTallies,
     /// How many of those there may be.
     pub request_caps: RequestCaps,
+    /// What was counted of answers that wait for clients.
+    pub unread: UnreadTallies,
+    /// How many bytes of them there may be.
+    pub most_unread: u64,
 }
 
 /// Nothing where nobody can connect.
@@ -25,6 +30,8 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
         caps,
         requests,
         request_caps,
+        unread,
+        most_unread,
     }) = view
     else {
         return Vec::new();
@@ -58,6 +65,13 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
     for (cap, most) in RequestCap::ALL.iter().zip(caps) {
         most_requests.push(&[("cap", cap.as_str())], most);
     }
+    let mut unread_refused = Family::counter(
+        "sluicegate_unread_refused_total",
+        "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
+    );
+    for (cap, count) in UnreadCap::ALL.iter().zip(unread.refused) {
+        unread_refused.push(&[("cap", cap.as_str())], count);
+    }
     vec![
         Family::gauge(
             "sluicegate_connections",
@@ -73,5 +87,16 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
         .series(&[], requests.open),
         most_requests,
         requests_refused,
+        Family::gauge(
+            "sluicegate_unread_bytes",
+            "Bytes of memory that answers under way may come to hold for their clients.",
+        )
+        .series(&[], unread.held),
+        Family::gauge(
+            "sluicegate_unread_max_bytes",
+            "Bytes of memory that they may hold.",
+        )
+        .series(&[], most_unread),
+        unread_refused,
     ]
 }

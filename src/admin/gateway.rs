@@ -94,6 +94,8 @@ impl AdminView for Live {
             caps: self.admittance.caps(&rules.server.defence),
             requests: self.origin_requests.tallies(),
             request_caps: self.origin_requests.caps(rules),
+            unread: self.unread_answers.tallies(),
+            most_unread: self.unread_answers.most(rules),
         })
     }
 

@@ -39,7 +39,7 @@ impl MemoryPlan {
     /// Adds up what `rules` may take on this machine.
     #[must_use]
     pub fn of(rules: &Rules) -> Self {
-        Self::within(rules, AvailableMemory::of(Path::new("/")))
+        Self::within(rules, AvailableMemory::of_the_process())
     }
 
     fn within(rules: &Rules, available: Option<AvailableMemory>) -> Self {
@@ -94,6 +94,12 @@ impl fmt::Display for MemoryPlan {
 }
 
 impl AvailableMemory {
+    /// What this process may use.
+    #[must_use]
+    pub fn of_the_process() -> Option<Self> {
+        Self::of(Path::new("/"))
+    }
+
     /// The least bound that the files under `root` name.
     fn of(root: &Path) -> Option<Self> {
         let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();

@@ -13,7 +13,7 @@ use pingora::{Error, ErrorType};
 
 use crate::bounds::FAILURE_REASON;
 use crate::config::rules::OriginTimeouts;
-use crate::listener::{RequestCap, RequestCaps};
+use crate::listener::{RequestCap, RequestCaps, UnreadCap};
 use crate::origin::FailureKind;
 use crate::response::Problem;
 
@@ -69,6 +69,19 @@ impl Cause {
         Self {
             failure: Some("origin-requests-full"),
             reason: format!("{} = {most}", cap.as_str()).into(),
+        }
+    }
+
+    /// Returns the cause of an answer for which there was no room among those that wait for clients.
+    pub(super) fn of_unread(cap: UnreadCap, most: u64) -> Self {
+        let whose = match cap {
+            UnreadCap::All => "all clients",
+            UnreadCap::Client => "this client",
+        };
+        Self {
+            failure: Some("unread-full"),
+            reason: format!("answers wait for {whose} to read them; max_unread_bytes = {most}")
+                .into(),
         }
     }
 

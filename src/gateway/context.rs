@@ -17,7 +17,7 @@ use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
 use crate::client::{Scheme, Secured, Source};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
-use crate::listener::RequestPermit;
+use crate::listener::{RequestPermit, UnreadPermit};
 use crate::origin::{Held, Tried, TryWait, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::Compressor;
@@ -89,6 +89,10 @@ pub struct Context {
     pub(super) try_wait: Option<Box<TryWait>>,
     /// Its right to be on its way to an origin, from its first try to its end.
     pub(super) on_its_way: Option<RequestPermit>,
+    /// Its answer's room among those that wait for clients; small ones need none.
+    pub(super) unread: Option<UnreadPermit>,
+    /// Bytes of its answer that went to the client's side, of one whose length nobody announced.
+    pub(super) passed: u64,
     /// Servers that failed it.
     pub(super) tried: Tried,
     /// Tries made.
@@ -152,6 +156,8 @@ impl Context {
             tunnel: None,
             try_wait: None,
             on_its_way: None,
+            unread: None,
+            passed: 0,
             tried: Tried::new(),
             tries: 0,
             tried_at: arrived,

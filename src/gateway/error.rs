@@ -27,6 +27,9 @@ pub(super) const OVERFULL: &str = "the origin has all the requests that it may";
 /// The cause of the error for [`Problem::Overloaded`].
 pub(super) const OVERLOADED: &str = "as many requests are on their way to origins as may be";
 
+/// The cause of the error for [`Problem::Unread`].
+pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
+
 /// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
 pub(super) fn error_for(problem: Problem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
@@ -51,6 +54,7 @@ impl Fault {
             (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(Problem::OriginFull),
             // Of the client, or of all clients together.
             (_, E::Custom(OVERLOADED)) => Self::Client(Problem::Overloaded),
+            (_, E::Custom(UNREAD)) => Self::Client(Problem::Unread),
             (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest(Rule::Other)),
             // The listener has judged the head; what is left to the proxy is what `Connection` names.

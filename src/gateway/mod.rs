@@ -24,6 +24,7 @@ mod spoken;
 mod strip;
 mod switch;
 mod tries;
+mod unread;
 mod wait;
 
 use std::any::Any;
@@ -317,6 +318,7 @@ impl ProxyHttp for Gateway {
             context.origin_status = Some(response.status);
             context.origin_length = cause::announced(response);
             tries::judge(session, context, response.status)?;
+            unread::announce(&self.0, session, response, context)?;
         }
         if context.wait.is_none() {
             context.wait = Some(clock::since(context.tried_at));
@@ -412,6 +414,7 @@ impl ProxyHttp for Gateway {
         };
         intercept::drop_piece(session, body, context)?;
         shape::compress(body, end, context)?;
+        unread::pass(&self.0, session, body.as_ref(), context)?;
         if end_of_stream {
             context.land();
         }
@@ -461,7 +464,8 @@ impl ProxyHttp for Gateway {
         }
         context.disposition = Some(fault.disposition());
         match fault {
-            Fault::Origin(_) | Fault::Client(Problem::Overloaded) if context.cause.is_some() => {}
+            Fault::Origin(_) | Fault::Client(Problem::Overloaded | Problem::Unread)
+                if context.cause.is_some() => {}
             Fault::Origin(_) => tries::note_failed(context, error, context.stage()),
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }

@@ -17,6 +17,7 @@ mod repeat;
 mod respell;
 mod target;
 mod tls;
+mod unread;
 mod vigil;
 mod watched;
 
@@ -44,6 +45,7 @@ pub use tls::{
     Certificate, CertificateError, CertificateTexts, Certificates, ClientTrust, Termination,
     Validity, served,
 };
+pub use unread::{UnreadAnswers, UnreadCap, UnreadPermit, UnreadTallies};
 
 /// The other end of a connection, IPv4-mapped addresses folded.
 fn peer_address(stream: &dyn IO) -> Option<IpAddr> {

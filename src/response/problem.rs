@@ -56,6 +56,8 @@ pub enum Problem {
     Crowded,
     /// As many requests are on their way to origins as may be, in all or of the client.
     Overloaded,
+    /// As many bytes of answers wait for clients as may, in all or for the client.
+    Unread,
     /// The gateway failed.
     Internal,
 }
@@ -78,7 +80,7 @@ impl Problem {
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             // RFC 9111 §5.2.1.7 names the status.
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoServer | Self::OriginFull | Self::Crowded | Self::Overloaded => {
+            Self::NoServer | Self::OriginFull | Self::Crowded | Self::Overloaded | Self::Unread => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             // RFC 8586 leaves the status open; RFC 5842 §7.2 names this one.
@@ -92,7 +94,7 @@ impl Problem {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             // Requests end all the time.
-            Self::OriginFull | Self::Overloaded => Some(1),
+            Self::OriginFull | Self::Overloaded | Self::Unread => Some(1),
             _ => None,
         }
     }
@@ -143,6 +145,7 @@ impl Problem {
             }
             Self::Crowded => "too many requests wait for their turn already",
             Self::Overloaded => "too many requests are on their way to origins; try again soon",
+            Self::Unread => "too many answers wait to be read; try again soon",
             Self::Internal => "the gateway failed",
         }
     }

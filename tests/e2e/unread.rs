@@ -161,3 +161,96 @@ async fn a_connection_whose_requests_are_over_is_not_left_unread() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn one_client_holds_no_more_than_its_share_of_memory() {
+    // Goal: however many answers a client leaves unread, what they hold has a bound, and others are served. Method: room for 32 MiB, of
+    // which one client has half; 200 connections that read nothing, to an origin that announces its length. Most get 503 instead.
+    let origin = origin(8 << 20);
+    let rules = format!("[server]\nmax_unread_bytes = \"32MiB\"\n{PASS}");
+    let gateway = Gateway::before(&origin, &rules).await;
+    let mut other = gateway.client_from("127.0.0.9").await;
+    assert_eq!(other.get("/").await.status, 200);
+    let before = gateway.resident_bytes();
+    let mut unread = Vec::new();
+    for _ in 0..200 {
+        let mut raw = RawConnection::connect_unread(gateway.address()).await;
+        raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+        unread.push(raw);
+    }
+    let of_client = [("cap", "client")];
+    eventually("most are refused", async || {
+        let metrics = gateway.metrics().await;
+        let refused = metrics.sum("sluicegate_unread_refused_total", &of_client);
+        (refused >= 180.0).then_some(())
+    })
+    .await;
+    settled(|| gateway.unsent_bytes()).await;
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    assert!(grown < 40 << 20, "{grown} bytes more");
+    for _ in 0..5 {
+        assert_eq!(other.get("/").await.status, 200);
+    }
+    let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+    assert!((8e6..17e6).contains(&held), "{held}");
+    let lines = gateway.access_log();
+    let refused = lines.iter().find(|line| line["status"] == 503).unwrap();
+    assert_eq!(refused["failure"], "unread-full");
+    assert_eq!(
+        refused["reason"],
+        "answers wait for this client to read them; max_unread_bytes = 33554432"
+    );
+    drop(unread);
+    eventually("all is given back", async || {
+        let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+        (held == 0.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_takes_room_only_while_it_waits() {
+    // Goal: an answer of unknown length needs room while its client lags behind, and a stream of small events never. Method: 20 streams of
+    // events and 30 answers in chunks that nobody reads, with room for 4 of those; the rest is cut off.
+    let large = [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400000\r\n".to_vec(),
+        vec![b'x'; 4 << 20],
+    ]
+    .concat();
+    let origin = Origin::answering(move |received| match received.target.as_str() {
+        "/events" => Reply::Drip {
+            piece: "data: something\n\n",
+            every: Duration::from_millis(100),
+            pieces: 1000,
+        },
+        _ => Reply::Raw(large.clone()),
+    });
+    let rules = format!("[server]\nmax_unread_bytes = \"8MiB\"\n{PASS}");
+    let gateway = Gateway::before(&origin, &rules).await;
+    let mut events = Vec::new();
+    for _ in 0..20 {
+        let mut raw = gateway.raw().await;
+        raw.write("GET /events HTTP/1.1\r\nHost: a.test\r\n\r\n")
+            .await;
+        assert_eq!(raw.read_response_to_head().await.status, 200);
+        raw.read_chunk().await;
+        events.push(raw);
+    }
+    let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+    assert_eq!(held, 0.0);
+    let mut unread = Vec::new();
+    for _ in 0..30 {
+        let mut raw = RawConnection::connect_unread(gateway.address()).await;
+        raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+        unread.push(raw);
+    }
+    eventually("most are cut off", async || {
+        let metrics = gateway.metrics().await;
+        let in_flight = metrics.sum("sluicegate_requests_in_flight", &[]);
+        (in_flight <= 20.0 + 4.0).then_some(())
+    })
+    .await;
+    for raw in &mut events {
+        raw.read_chunk().await;
+    }
+}

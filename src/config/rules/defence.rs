@@ -16,6 +16,8 @@ pub struct DefenceRules {
     pub max_origin_requests: Option<Concurrency>,
     /// Those of one client; default a quarter of all, at most 1024.
     pub max_origin_requests_per_client: Option<Concurrency>,
+    /// Bytes of answers that may wait for clients to read them, in all; default a quarter of the memory that the process may use.
+    pub max_unread_bytes: Option<u64>,
     /// How long the head of a request may take from its first byte to its last; default 10 s.
     pub client_header_timeout: Duration,
     /// Bytes a second below which a client that sends a body is not waited for; 0 asks for none; default 240.

@@ -14,6 +14,9 @@ const LONGEST_HEAD: Duration = Duration::from_secs(3600);
 /// Largest rate that can be asked for: 1 MiB a second. More would cut honest uploads from most homes.
 const LARGEST_RATE: u64 = 1 << 20;
 
+/// Most bytes that may wait for clients: 1 TiB, more than machines have.
+const MOST_UNREAD: u64 = 1 << 40;
+
 /// Reads them.
 pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
     let max_connections = section.optional("max_connections", "100000", connections);
@@ -22,6 +25,9 @@ pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
     let max_origin_requests = section.optional("max_origin_requests", "100000", connections);
     let max_origin_requests_per_client =
         section.optional("max_origin_requests_per_client", "1000", connections);
+    let max_unread_bytes = section.optional("max_unread_bytes", "\"1GiB\"", |field| {
+        field.size(0..=MOST_UNREAD)
+    });
     let ten = Duration::from_secs(10);
     let client_header_timeout = section.or("client_header_timeout", "\"10s\"", ten, |field| {
         field.duration(Duration::from_millis(1)..=LONGEST_HEAD)
@@ -57,6 +63,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
         max_connections_per_client: max_connections_per_client?,
         max_origin_requests: max_origin_requests?,
         max_origin_requests_per_client: max_origin_requests_per_client?,
+        max_unread_bytes: max_unread_bytes?,
         client_header_timeout: client_header_timeout?,
         client_min_rate: client_min_rate?,
         client_min_read_rate: client_min_read_rate?,
