@@ -7,11 +7,19 @@ const LARGEST: u64 = 1 << 30;
 
 /// The `capacity` to set instead; `None` while the table was large enough, or when nothing larger can be set.
 ///
+/// What happened before the capacity of now was set says nothing of it. Keys that were in overflow then are still refused by what they
+/// shared; so a table that was made larger counts as too small only while it is nearly full, too.
+///
 /// How many keys share an overflow cannot be known, since they are not told apart. So: twice what is configured or counted,
 /// whichever is more, rounded up to a power of two; an operator who follows it again arrives in a few steps.
 pub(super) fn capacity(limit: &LimitView) -> Option<u64> {
-    let too_small = limit.overflow_active || limit.overflow_decisions > 0;
+    let before = limit.overflow_decisions_before;
     let configured = limit.capacity.keys();
+    let too_small = if before == 0 {
+        limit.overflow_active || limit.overflow_decisions > 0
+    } else {
+        limit.overflow_decisions > before && limit.keys > configured / 10 * 9
+    };
     let advised = limit
         .keys
         .max(configured)
@@ -56,18 +64,23 @@ mod tests {
     /// Goal: advice appears with the first overflow and is always larger. Method: tables around the corner cases.
     #[test]
     fn advice_is_given_once_a_table_was_too_small() {
-        for (configured, keys, decisions, advised) in [
-            (1_000, 900, 0, None),
-            (1_000, 900, 1, Some(2_048)),
-            (1_000, 5_000, 1, Some(16_384)),
-            (1 << 29, 1, 1, Some(1 << 30)),
-            (1 << 30, 1 << 30, 1, None),
+        for (configured, keys, (before, decisions), is_active, advised) in [
+            (1_000, 900, (0, 0), false, None),
+            (1_000, 900, (0, 1), false, Some(2_048)),
+            (1_000, 5_000, (0, 1), false, Some(16_384)),
+            (1_000, 900, (0, 0), true, Some(2_048)),
+            (2_048, 900, (7, 8), true, None),
+            (2_048, 2_000, (7, 7), true, None),
+            (2_048, 2_000, (7, 8), false, Some(4_096)),
+            (1 << 29, 1, (0, 1), false, Some(1 << 30)),
+            (1 << 30, 1 << 30, (0, 1), true, None),
         ] {
             let view = LimitView {
                 capacity: Capacity::new(configured).expect("a capacity"),
                 keys,
                 overflow_decisions: decisions,
-                overflow_active: false,
+                overflow_decisions_before: before,
+                overflow_active: is_active,
                 ..limit_view("ip")
             };
             assert_eq!(capacity(&view), advised, "{configured} {keys} {decisions}");

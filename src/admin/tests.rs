@@ -174,6 +174,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         }),
         overflow_affected: 30,
         overflow_decisions: 9,
+        overflow_decisions_before: 0,
         overflow_refused: 4,
         share: None,
         slots_reused: 77,

@@ -203,6 +203,8 @@ pub struct LimitView {
     pub overflow_affected: u64,
     /// Decisions made over keys that were counted together, since the limit exists.
     pub overflow_decisions: u64,
+    /// Those of them that were made before the capacity of now was set.
+    pub overflow_decisions_before: u64,
     /// Those of them that refused.
     pub overflow_refused: u64,
     /// What one client may take of its slots; `None` where nobody can invent keys.
@@ -318,9 +320,8 @@ impl LimitView {
             overflow_active: occupancy.in_overflow > 0,
             overflow: limit.overflow(now),
             overflow_affected: limit.overflow_false_positives(now),
-            overflow_decisions: tallies
-                .admitted_in_overflow
-                .saturating_add(tallies.refused_in_overflow),
+            overflow_decisions: tallies.in_overflow(),
+            overflow_decisions_before: tallies.in_overflow_before,
             overflow_refused: tallies.refused_in_overflow,
             share: limit.share().map(|slots| ShareView {
                 slots,

@@ -186,6 +186,10 @@ async fn a_larger_capacity_relieves_newcomers_at_once() {
         let before = passed(&gateway).await;
         assert!((40..300).contains(&before), "{name}: {before}");
         assert_eq!(passed(&gateway).await, 0, "{name}: the table is full");
+        assert!(
+            each(&gateway).await["overflow"]["advice"].is_u64(),
+            "{name}"
+        );
         if name == "restart" {
             drop(gateway);
             gateway = Gateway::before(&origin, &rules).await;
@@ -196,6 +200,10 @@ async fn a_larger_capacity_relieves_newcomers_at_once() {
             .await;
         assert_eq!(passed(&gateway).await, CLIENTS as usize - before, "{name}");
         assert_eq!(passed(&gateway).await, 0, "{name}: each has passed once");
+        assert!(
+            each(&gateway).await["overflow"]["advice"].is_null(),
+            "{name}"
+        );
         let affected = each(&gateway).await["overflow"]["affected"].as_f64();
         assert!(
             affected.is_some_and(|affected| affected < 0.01),

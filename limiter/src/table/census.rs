@@ -41,6 +41,8 @@ pub struct Tallies {
     /// Refusals by what new keys share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal): only the caller knows
     /// whether a refusal that it has peeked at is enforced.
     pub refused_in_overflow: u64,
+    /// Those of both kinds that were counted before the table of now was made, by an edit of the capacity or the periods.
+    pub in_overflow_before: u64,
     /// Refusals of new keys whose payer had taken its share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal).
     pub refused_over_share: u64,
     /// Slots taken over from a key that owed nothing any more.
@@ -51,11 +53,21 @@ pub struct Tallies {
     pub overflow: Option<Overflow>,
 }
 
+impl Tallies {
+    /// Decisions over keys that were counted together.
+    #[must_use]
+    pub fn in_overflow(&self) -> u64 {
+        self.admitted_in_overflow
+            .saturating_add(self.refused_in_overflow)
+    }
+}
+
 /// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
 #[repr(align(128))]
 pub(crate) struct Counts {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
+    in_overflow_before: u64,
     refused_over_share: AtomicU64,
     slots_reused: AtomicU64,
     dropped: u64,
@@ -67,6 +79,7 @@ impl Counts {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
+            in_overflow_before: before.in_overflow(),
             refused_over_share: AtomicU64::new(before.refused_over_share),
             slots_reused: AtomicU64::new(before.slots_reused),
             dropped: before.dropped,
@@ -101,6 +114,7 @@ impl Counts {
         Tallies {
             admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
             refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
+            in_overflow_before: self.in_overflow_before,
             refused_over_share: self.refused_over_share.load(Ordering::Relaxed),
             slots_reused: self.slots_reused.load(Ordering::Relaxed),
             dropped: self.dropped,
