@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::gap::Why;
@@ -77,6 +77,21 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
     }
 }
 
+/// Whether keys look at a body with this head: one of a kind, or one without a type that some origins take for a form.
+#[must_use]
+pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
+    match reading(headers) {
+        Ok(_) => true,
+        Err(why) => why == Why::OtherType && is_untyped_form(method, headers),
+    }
+}
+
+/// Whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because nothing says what it is.
+fn is_untyped_form(method: &Method, headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
+    method == Method::POST && types.all(|field| field.as_bytes().trim_ascii().is_empty())
+}
+
 fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Why> {
     let mut fields = headers.get_all(name).into_iter();
     let (first, second) = (fields.next(), fields.next());
@@ -128,6 +143,7 @@ pub(super) fn form<'a>(
 /// [`Why::Absent`] where it finds nothing, anything else where it may find something.
 pub(super) fn merged<'a>(
     body: KnownBody<'a>,
+    method: &Method,
     headers: &HeaderMap,
     name: &str,
 ) -> Result<Value<'a>, Why> {
@@ -139,8 +155,12 @@ pub(super) fn merged<'a>(
         // Its beginning alone says nothing of its members.
         (Ok(BodyKind::Json), _) => Err(Why::TooLarge),
         (Ok(_), _) => form(body, headers, name),
-        // A type that is not plain, and a form or JSON to some: of another charset, compressed, one of two, `text/json`.
-        (Err(why), _) if may_be_merged(headers) => Err(why),
+        (Err(Why::OtherType), KnownBody::Whole(text)) if is_untyped_form(method, headers) => {
+            value::parameters(text, name)
+        }
+        // A type that is not plain, and a form or JSON to some: of another charset, compressed, one of two, `text/json`. Rack reads
+        // forms in multipart/mixed and multipart/related too.
+        (Err(why), _) if may_be_merged(headers) || is_untyped_form(method, headers) => Err(why),
         (Err(_), _) => Err(Why::Absent),
     }
 }
@@ -154,6 +174,7 @@ fn may_be_merged(headers: &HeaderMap) -> bool {
         lower
             .windows(4)
             .any(|window| matches!(window, b"form" | b"json"))
+            || lower.windows(10).any(|window| window == b"multipart/")
     })
 }
 

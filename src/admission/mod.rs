@@ -43,7 +43,7 @@ use futures_util::FutureExt;
 use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp};
 
 pub use barrier::{Bar, Barred};
-pub use body::{BodyKind, KnownBody, reading as body_kind};
+pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
 pub use gap::{Gap, Gaps, Why};
 pub use inspect::{KeyState, NamedKey};
 pub use judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};

@@ -35,7 +35,7 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
         ValueSource::Cookie(name) => cookie::find(facts.headers, name),
         ValueSource::Query(name) => {
             let found = beside(query(facts.query, name), || {
-                body::merged(facts.body, facts.headers, name)
+                body::merged(facts.body, facts.method, facts.headers, name)
             });
             beside(found, || cookie::merged(facts.headers, name))
         }

@@ -17,7 +17,7 @@ use super::answer;
 use super::context::Context;
 use super::error::error_for;
 use super::pace::Asked;
-use crate::admission::{KnownBody, body_kind};
+use crate::admission::{KnownBody, body_is_read};
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::response::Problem;
@@ -51,7 +51,8 @@ pub(super) async fn read(
     if session.is_body_empty() {
         return Ok(Ok(Prefix::Whole(Bytes::new())));
     }
-    if body_kind(&session.req_header().headers).is_err() {
+    let head = session.req_header();
+    if !body_is_read(&head.method, &head.headers) {
         return Ok(Ok(Prefix::OfOtherKind));
     }
     let server = &context.snapshot.rules.server;

@@ -301,6 +301,8 @@ mod sources {
                 "application/json",
                 "{\"user_id\":\"R\"}",
             ),
+            ("/query?user_id=F16", "", "user_id=R"),
+            ("/query?user_id=F17", "multipart/mixed; boundary=b", part),
             (
                 "/query?user_id=F7",
                 "application/x-www-form-urlencoded; charset=utf-16",

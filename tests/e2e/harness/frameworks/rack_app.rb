@@ -42,7 +42,8 @@ APP = lambda do |env|
     read: read.transform_values { |one| text(one) },
     method: request.request_method,
     form: values(attempt { request.POST }),
-    query: values(attempt { request.GET }),
+    # What Rails and Sinatra merge.
+    query: values(attempt { request.params }),
     cookie: values(attempt { request.cookies }),
     header: values(headers)
   )
