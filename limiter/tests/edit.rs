@@ -111,7 +111,7 @@ fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
         for (number, used) in (0..400).zip(&used) {
             assert_eq!(used + passed(&larger, number), 3, "{algorithm:?}: {number}");
         }
-        let smaller = larger.edited(policy.clone(), capacity(1), START);
+        let smaller = larger.edited(policy.clone(), capacity(2), START);
         assert!((0..400).all(|number| !admits(&smaller, number, START)));
         let largest = smaller.edited(policy, capacity(200_000), START);
         assert!((0..400).all(|number| !admits(&largest, number, START)));

@@ -55,8 +55,8 @@ const HEADER_WORDS: usize = 2;
 /// Marks of a word.
 const MARKS: usize = 48;
 const MARKS_MASK: u64 = (1 << MARKS) - 1;
-/// Words of the smallest filter, 128 KiB, since small tables meet large floods too, and of the largest with half a word a key, 896 KiB:
-/// with it a table of a million keys takes no more than 32 bytes a key.
+/// Words of the smallest filter for more than one key, 128 KiB, since small tables meet large floods too, and of the largest with half a
+/// word a key, 896 KiB: with it a table of a million keys takes no more than 32 bytes a key.
 #[cfg(not(any(loom, miri)))]
 const HALF_A_WORD_A_KEY: std::ops::RangeInclusive<u64> = 16_384..=114_688;
 /// Loom's time grows with every word, Miri's too.
@@ -69,9 +69,13 @@ const MOST_AHEAD: u16 = 1000;
 /// Shortest generation, in seconds.
 const LEAST_SECONDS: u64 = 60;
 
-/// Words of the filter of a table for this capacity; at least the smallest.
+/// Words of the filter of a table for this capacity; for none, as many as for the least of several keys.
 pub(crate) fn words_for(capacity: Option<Capacity>) -> usize {
     let keys = capacity.map_or(0, Capacity::keys);
+    if keys == 1 {
+        // One key, as of a limit on all requests together: it has a slot.
+        return HEADER_WORDS + 2;
+    }
     let half = (keys / 2).clamp(*HALF_A_WORD_A_KEY.start(), *HALF_A_WORD_A_KEY.end());
     // Whole pairs. A capacity has at most 2^30 keys.
     let words = half.max(keys / KEYS_A_WORD).next_multiple_of(2);
