@@ -50,7 +50,7 @@ pub struct LimitExplained {
     /// How many requests of a key may be in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
-    /// What it takes, in bytes, from the start.
+    /// What it takes at most, in bytes.
     pub memory_bytes: u64,
     /// Keys that it is made for.
     pub capacity: u64,
@@ -119,7 +119,7 @@ impl LimitExplained {
         lines.extend(self.ban.clone());
         lines.extend(self.shadow_rates.clone());
         lines.push(format!(
-            "It takes {} from the start, for {}.",
+            "It takes up to {}, for {}.",
             bytes(self.memory_bytes),
             match self.capacity {
                 1 => "one key".to_owned(),
