@@ -181,7 +181,7 @@ fn held_by(body: Option<u64>) -> u64 {
 
 /// The client's number in each row.
 fn places(hash: u64) -> [usize; 2] {
-    let place = |half: u64| usize::try_from(half % COUNTED_CLIENTS as u64).unwrap_or(0);
+    let place = |half: u64| usize::try_from(half % COUNTED_CLIENTS).unwrap_or(0);
     [place(hash >> 32), place(hash & 0xffff_ffff)]
 }
 
