@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::Response;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::*;
 
@@ -120,20 +121,30 @@ async fn requests_are_served_in_the_order_in_which_they_came() {
     assert_eq!(origin.asked(), order);
 }
 
+/// A request that the origin holds, which takes its only stream, and what sends another.
+async fn held(
+    origin: &OnDemand,
+    gateway: &Gateway,
+) -> (impl Fn() -> JoinHandle<u16>, JoinHandle<u16>) {
+    let client = gateway.h2c().await;
+    let ask = move || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(get("/")).await.status })
+    };
+    // With an answer the gateway has heard how many streams there may be.
+    origin.answer(1);
+    assert_eq!(ask().await.unwrap(), 200);
+    let first = ask();
+    origin.has(2).await;
+    (ask, first)
+}
+
 #[tokio::test]
 async fn a_request_waits_for_a_connection_as_long_as_it_may() {
     // Goal: a connection that comes late, but before `pending_timeout`, is early enough. Method: the only stream is taken for six seconds.
     let origin = OnDemand::start().await;
     let gateway = behind(&origin, "max_connections = 1").await;
-    origin.answer(1);
-    assert_eq!(gateway.get("/").await.status, 200);
-    let client = gateway.h2c().await;
-    let ask = || {
-        let client = client.clone();
-        tokio::spawn(async move { client.send(get("/")).await.status })
-    };
-    let first = ask();
-    origin.has(2).await;
+    let (ask, first) = held(&origin, &gateway).await;
     let mut second = ask();
     pending(&gateway, 1).await;
     let early = tokio::time::timeout(Duration::from_secs(6), &mut second).await;
@@ -148,16 +159,7 @@ async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
     // connection with one stream, taken by a request that the origin holds; another waits until the first is answered.
     let origin = OnDemand::start().await;
     let gateway = behind(&origin, "max_connections = 1").await;
-    let client = gateway.h2c().await;
-    let ask = || {
-        let client = client.clone();
-        tokio::spawn(async move { client.send(get("/")).await.status })
-    };
-    // With an answer the gateway has heard how many streams there may be.
-    origin.answer(1);
-    assert_eq!(ask().await.unwrap(), 200);
-    let first = ask();
-    origin.has(2).await;
+    let (ask, first) = held(&origin, &gateway).await;
     let second = ask();
     eventually("it waits, and not at the server", async || {
         let status = gateway.status().await;
@@ -188,16 +190,7 @@ async fn no_more_wait_than_may_though_their_server_has_no_connection() {
         .rules(PASS)
         .start()
         .await;
-    let client = gateway.h2c().await;
-    let ask = || {
-        let client = client.clone();
-        tokio::spawn(async move { client.send(get("/")).await.status })
-    };
-    // With an answer the gateway has heard how many streams there may be.
-    origin.answer(1);
-    assert_eq!(ask().await.unwrap(), 200);
-    let first = ask();
-    origin.has(2).await;
+    let (ask, first) = held(&origin, &gateway).await;
     let mut others: Vec<_> = (0..20).map(|_| ask()).collect();
     eventually("all but two are refused", async || {
         let status = gateway.status().await;
