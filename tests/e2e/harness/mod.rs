@@ -32,6 +32,7 @@ pub use flood::Flood;
 pub use frameworks::{Framework, LIMITED, Reading};
 pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
+pub use metrics::Metrics;
 pub use mishap::{Mishap, Way};
 pub use nginx::Nginx;
 pub use origin::{Answer, Origin, Received, Reply};
