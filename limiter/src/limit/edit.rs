@@ -121,8 +121,8 @@ impl Limit {
         }
     }
 
-    /// Keeps the keys in the overflow filter for as long as what they share counts by these rates: a debt that drains more
-    /// slowly than when it was made counts longer. Of other algorithms that depends on no count.
+    /// Keeps the keys in the overflow filter for as long as what they share counts by these rates: a bucket that is refilled at intervals
+    /// may need more of them than when it was charged. With other algorithms that depends on no count.
     fn prolong_overflow(&self, now: Timestamp) {
         with_table!(&self.counters.table, table => table.prolong_overflow(&self.judges(now)), _logs => {});
     }
