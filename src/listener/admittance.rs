@@ -20,10 +20,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
+use super::client_key;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
-use crate::client::{Hop, PrefixBits, hop, prefix};
+use crate::client::{Hop, hop};
 use crate::config::rules::{DefenceRules, Rules};
 
 /// The connections that are open, and how many may be.
@@ -172,8 +173,7 @@ impl Place<'_> {
         }
         let max = admittance.caps(&rules.server.defence).of_client;
         let of_client = &admittance.of_client;
-        let network = prefix(address, PrefixBits::default());
-        let key = seed.hash_parts([&b"connections"[..], network.as_bytes()].into_iter());
+        let key = client_key(b"connections", address, seed);
         // An edit of the number alone keeps the table and costs a lock, which a connection can bear.
         let taken = if of_client.max() == max {
             of_client.take(key)

@@ -27,8 +27,10 @@ use std::sync::Arc;
 use http::HeaderValue;
 use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
+use sluicegate_limiter::KeyHash;
 
-use crate::client::Secured;
+use crate::admission::KeySeed;
+use crate::client::{PrefixBits, Secured, prefix};
 
 pub use active::{ActiveListener, Listeners, compile};
 pub use admin::AdminDesk;
@@ -52,6 +54,12 @@ fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
     let digest = stream.get_socket_digest()?;
     let address = digest.peer_addr()?.as_inet()?.ip();
     Some(address.to_canonical())
+}
+
+/// The key by which this `kind` of thing is counted of the client at `address`: an address of IPv4, a /64 of IPv6.
+fn client_key(kind: &[u8], address: IpAddr, seed: &KeySeed) -> KeyHash {
+    let network = prefix(address, PrefixBits::default());
+    seed.hash_parts([kind, network.as_bytes()].into_iter())
 }
 
 /// What the handshake of a connection said; `None` in clear text.

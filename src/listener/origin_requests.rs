@@ -21,12 +21,13 @@ use arc_swap::ArcSwap;
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
 use super::admittance::at_least_one;
+use super::client_key;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{
     COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
 };
-use crate::client::{Hop, PrefixBits, hop, prefix};
+use crate::client::{Hop, hop};
 use crate::config::rules::Rules;
 
 /// The files that are for connections to origins, by use.
@@ -196,8 +197,7 @@ impl OriginRequests {
         if hop(address, &rules.client) == Hop::Trusted {
             return Ok(permit);
         }
-        let network = prefix(address, PrefixBits::default());
-        let key = seed.hash_parts([&b"origin requests"[..], network.as_bytes()].into_iter());
+        let key = client_key(b"origin requests", address, seed);
         let mut of_client = self.of_client.load();
         if of_client.max() != caps.of_client {
             let edited = of_client.edited(caps.of_client, of_client.capacity());

@@ -20,11 +20,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::client_key;
 use crate::admission::KeySeed;
 use crate::bounds::{
     ANSWER_OVERHEAD, ANSWER_PIPE, COUNTED_CLIENTS, SMALL_ANSWER, UNREAD_WITHOUT_MEMORY,
 };
-use crate::client::{Hop, PrefixBits, hop, prefix};
+use crate::client::{Hop, hop};
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 
@@ -130,8 +131,7 @@ impl UnreadAnswers {
         if hop(address, &rules.client) == Hop::Trusted {
             return Ok(Some(permit));
         }
-        let network = prefix(address, PrefixBits::default());
-        let key = seed.hash_parts([&b"unread answers"[..], network.as_bytes()].into_iter());
+        let key = client_key(b"unread answers", address, seed);
         let places = places(key.bits());
         permit.of_client = Some(places);
         let numbers = self.of_clients.iter().zip(places);
