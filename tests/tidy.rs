@@ -25,7 +25,7 @@ const PURE_STAGES: &[&str] = &[
     "src/route",
     "src/admission",
     "src/response",
-    "limiter/src",
+    "crates/limiter/src",
 ];
 /// The only file that reads a clock.
 const CLOCK: &str = "src/clock.rs";
@@ -50,7 +50,8 @@ struct Source {
 impl Source {
     /// Whether it is part of the product, as opposed to tests and benches.
     fn is_shipped(&self) -> bool {
-        let in_product = self.path.starts_with("src/") || self.path.starts_with("limiter/src/");
+        let in_product = self.path.starts_with("src/")
+            || (self.path.starts_with("crates/") && self.path.contains("/src/"));
         in_product && !self.path.ends_with("tests.rs") && !self.path.contains("/tests/")
     }
 
@@ -122,7 +123,7 @@ fn files(folders: &[&str], ending: &str) -> Vec<Source> {
 }
 
 fn rust_files() -> Vec<Source> {
-    let found = files(&["src", "limiter", "tests", "benches", "fuzz"], ".rs");
+    let found = files(&["src", "crates", "tests", "benches", "fuzz"], ".rs");
     assert!(
         found.len() > 5,
         "the walk found too little: {}",
@@ -133,7 +134,7 @@ fn rust_files() -> Vec<Source> {
 
 /// Markdown at the root and in the folders that hold documents.
 fn documents() -> Vec<Source> {
-    let mut found = files(&["docs", "limiter", "benches", "conf", "fuzz"], ".md");
+    let mut found = files(&["docs", "crates", "benches", "conf", "fuzz"], ".md");
     for entry in fs::read_dir(root()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {
@@ -520,11 +521,11 @@ fn links_between_documents_lead_somewhere() {
 
 #[test]
 fn files_that_the_architecture_names_exist() {
-    // Goal: the map fits the land. Method: every `src/…` or `limiter/…` in backticks.
+    // Goal: the map fits the land. Method: every `src/…` or `crates/…` in backticks.
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let in_path = |c: char| c.is_ascii_alphanumeric() || "/_-.".contains(c);
     let mut complaints = Complaints::new();
-    for start in ["src/", "limiter/", "tests/", "benches/", "conf/", "docs/"] {
+    for start in ["src/", "crates/", "tests/", "benches/", "conf/", "docs/"] {
         for rest in tokens(&text, &format!("`{start}"), in_path) {
             if !root().join(start).join(rest).exists() {
                 complaints.push(format!(

@@ -3,7 +3,7 @@
 -- One call names one or more keys of one slot and is all or nothing: first everything is read and judged, then everything is
 -- written. A script runs alone, so nothing comes between. Time is the store's own, read once; whatever a call writes, Redis 5
 -- and later and Valkey replicate as effects, not as a script that would be run again. What is judged, and why it is right, is
--- argued beside the algorithms in limiter/src/algorithm and limiter/src/exact; here stands only what is different. The tests
+-- argued beside the algorithms in crates/limiter/src/algorithm and crates/limiter/src/exact; here stands only what is different. The tests
 -- run both beside each other (tests/e2e/store).
 --
 -- Keys

@@ -1,6 +1,6 @@
-//! The vectors through the script; the local core passes the same (`limiter/tests/vectors`).
+//! The vectors through the script; the local core passes the same (`crates/limiter/tests/vectors`).
 
-#[path = "../../../limiter/tests/vectors/reading.rs"]
+#[path = "../../../crates/limiter/tests/vectors/reading.rs"]
 mod reading;
 
 use sluicegate::store::script::Ask;

@@ -36,7 +36,7 @@ pub(crate) fn publish(
     if target == Target::Print {
         return Ok(());
     }
-    let docs = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"));
+    let docs = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
     fs::create_dir_all(docs.join("limiter"))?;
     for Picture { name, svg } in pictures {
         fs::write(docs.join("limiter").join(name), svg)?;
