@@ -27,6 +27,7 @@ pub mod cache;
 
 pub mod config;
 pub mod explain;
+mod in_force;
 pub mod live;
 mod retry_after;
 pub mod snapshot;

@@ -24,6 +24,7 @@ use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::watch::Version;
 use crate::config::{self, AvailableMemory, Loaded, MemoryPlan, Problems};
 use crate::gateway::Waiting;
+use crate::in_force::InForce;
 use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests, UnreadAnswers};
 use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
@@ -38,7 +39,7 @@ pub struct Live {
     /// The secret of the limits' keys.
     pub seed: KeySeed,
     /// Where their counters live.
-    pub home: Home,
+    pub home: Arc<Home>,
     /// What it calls itself to origins.
     pub hop: HopName,
     /// Access log and metrics.
@@ -61,7 +62,7 @@ pub struct Live {
     /// Requests that are held back.
     pub waiting: Waiting,
     /// What ordered certificates have to do with requests.
-    pub acme: Acme,
+    pub acme: Arc<Acme>,
     snapshot: ArcSwap<Snapshot>,
     bound: Bound,
     last_reload: Mutex<Option<ReloadReport>>,
@@ -138,7 +139,7 @@ impl Live {
         Self {
             hop: HopName::new(seed.tag([&b"CDN-Loop"[..]])),
             seed,
-            home,
+            home: Arc::new(home),
             recorder,
             certificates: Arc::clone(&snapshot.certificates),
             started: now,
@@ -151,7 +152,7 @@ impl Live {
                 AvailableMemory::of_the_process().as_ref(),
             )),
             waiting: Waiting::default(),
-            acme: Acme::default(),
+            acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,
             last_reload: Mutex::new(None),
@@ -185,6 +186,16 @@ impl Live {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// Returns what reads a part of the snapshot in force, for a task in the background.
+    #[must_use]
+    pub fn in_force<T>(
+        self: &Arc<Self>,
+        read: impl Fn(&Snapshot) -> T + Send + Sync + 'static,
+    ) -> InForce<T> {
+        let live = Arc::clone(self);
+        InForce::new(move || read(&live.snapshot.load()))
     }
 
     /// The file that the configuration comes from.

@@ -7,6 +7,7 @@ mod opening;
 mod room;
 mod signals;
 mod sockets;
+mod tasks;
 pub mod upgrade;
 
 use std::convert::Infallible;
@@ -20,7 +21,6 @@ use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
-use pingora::services::background::background_service;
 use pingora::services::listening::Service;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
@@ -33,22 +33,16 @@ pub use self::room::shortage;
 use self::signals::{Asked, Signals, Successors};
 use self::sockets::Sockets;
 use self::upgrade::{Claim, Inherited, Succession, Takeover};
-use crate::acme::Renewals;
 use crate::admission::KeySeed;
 use crate::bounds;
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
-use crate::config::watch::Reloads;
 use crate::gateway::Gateway;
 use crate::listener::{AdminDesk, FileShares, Intake, OpenFiles, OwnFiles};
 use crate::live::{Live, Phase};
-use crate::origin::HealthChecks;
-#[cfg(feature = "otlp")]
-use crate::record::otlp::Exports;
 use crate::record::{AccessLog, Metrics, Recorder};
-use crate::state::{Home, HomeError, Keeper, Lasting, Legacy};
-use crate::store::Syncs;
-use crate::supervisor::{self, Watchdog};
+use crate::state::{Home, HomeError, Lasting, Legacy};
+use crate::supervisor;
 
 /// Why the gateway could not start.
 #[derive(Debug)]
@@ -239,21 +233,7 @@ pub fn serve(
         let desk = AdminDesk::service(&live, address);
         server.add_service(opening.add(desk, Closes::When(retired)));
     }
-    server.add_service(background_service(
-        "reload",
-        Reloads::new(Arc::clone(&live), Arc::clone(&reload)),
-    ));
-    server.add_service(background_service(
-        "health",
-        HealthChecks(Arc::clone(&live)),
-    ));
-    server.add_service(background_service("state", Keeper(Arc::clone(&live))));
-    server.add_service(background_service("sync", Syncs(Arc::clone(&live))));
-    #[cfg(feature = "otlp")]
-    server.add_service(background_service("otlp", Exports(Arc::clone(&live))));
-    server.add_service(background_service("watchdog", Watchdog));
-    server.add_service(background_service("acme", Renewals::new(Arc::clone(&live))));
-
+    tasks::add(&mut server, &live, &reload);
     (extras.add_services)(&mut server);
 
     let succession = Succession::of(&sockets, &live);

@@ -23,7 +23,7 @@ use crate::config::rules::NameSet;
 use crate::listener::Validity;
 
 pub use challenge::Answers;
-pub use service::Renewals;
+pub use service::{Orders, Renewals};
 
 /// What the service shares with requests and with the operator.
 #[derive(Debug, Default)]

@@ -22,12 +22,12 @@ use super::order::Wanted;
 use super::renewal::{self, Asked, Chance};
 use super::storage::Storage;
 use super::trouble::{Kind, Trouble};
-use super::{Outcome, Standing, account, order};
+use super::{Acme, Outcome, Standing, account, order};
 use crate::bounds;
 use crate::clock;
-use crate::config::rules::{AcmeRules, Name, NameSet, Proof, Rules};
-use crate::listener::Validity;
-use crate::live::Live;
+use crate::config::rules::{AcmeRules, Name, NameSet, Proof};
+use crate::in_force::InForce;
+use crate::listener::{Certificates, Validity};
 use crate::record::rfc3339;
 
 /// How often the service looks whether something is due, or a reload asks for other names.
@@ -36,9 +36,21 @@ const TICK: Duration = Duration::from_millis(250);
 /// The background service.
 pub struct Renewals(Mutex<Desk>);
 
+/// The certificates that a configuration asks for.
+pub struct Orders {
+    /// The number of the configuration.
+    pub generation: u64,
+    /// `[acme]`, where there is one.
+    pub rules: Option<AcmeRules>,
+    /// The names of each certificate.
+    pub names: Vec<NameSet>,
+}
+
 /// What is known of every certificate.
 struct Desk {
-    live: Arc<Live>,
+    in_force: InForce<Orders>,
+    certificates: Arc<Certificates>,
+    acme: Arc<Acme>,
     /// The configuration that the entries are of.
     generation: u64,
     rules: Option<AcmeRules>,
@@ -59,9 +71,15 @@ struct Entry {
 impl Renewals {
     /// The service of this process. Reads what the disk has, and serves it from now on.
     #[must_use]
-    pub fn new(live: Arc<Live>) -> Self {
+    pub fn new(
+        in_force: InForce<Orders>,
+        certificates: Arc<Certificates>,
+        acme: Arc<Acme>,
+    ) -> Self {
         let mut desk = Desk {
-            live,
+            in_force,
+            certificates,
+            acme,
             generation: 0,
             rules: None,
             entries: BTreeMap::new(),
@@ -93,17 +111,15 @@ impl BackgroundService for Renewals {
 impl Desk {
     /// Takes over what the configuration in force asks for.
     fn follow(&mut self) {
-        let live = Arc::clone(&self.live);
-        let snapshot = live.snapshot();
-        if snapshot.generation != self.generation {
-            self.generation = snapshot.generation;
-            self.adopt(&snapshot.rules);
+        let orders = self.in_force.load();
+        if orders.generation != self.generation {
+            self.generation = orders.generation;
+            self.adopt(orders);
         }
     }
 
-    fn adopt(&mut self, rules: &Rules) {
-        let asked = rules.ordered_names();
-        let before = std::mem::replace(&mut self.rules, rules.acme.clone());
+    fn adopt(&mut self, orders: Orders) {
+        let before = std::mem::replace(&mut self.rules, orders.rules);
         let edited = before != self.rules;
         let now = clock::wall();
         let mut old = std::mem::take(&mut self.entries);
@@ -113,7 +129,7 @@ impl Desk {
                 // Another server, or another directory: what is known is of the one before.
                 old.clear();
             }
-            for names in asked {
+            for names in orders.names {
                 let entry = match old.remove(&names) {
                     Some(entry) if edited => entry.after_edit(&rules, now),
                     Some(entry) => entry,
@@ -198,7 +214,7 @@ impl Desk {
         };
         match obtained.unwrap_or_else(|_| late()) {
             Ok(issued) => {
-                self.live.acme.count(Outcome::Issued);
+                self.acme.count(Outcome::Issued);
                 let entry = self.install(rules, names, &issued);
                 info!(
                     "acme: {names}: certificate until {}, the next is ordered at {}",
@@ -248,7 +264,7 @@ impl Desk {
             (Kind::Failed, pause) => (Outcome::Failed, pause.map_or(Asked::Nothing, Asked::Wait)),
             (_, pause) => (Outcome::Refused, pause.map_or(Asked::Nothing, Asked::Wait)),
         };
-        self.live.acme.count(outcome);
+        self.acme.count(outcome);
         if trouble.kind == Kind::AccountUnknown
             && let Err(failure) = Storage::of(rules).set_account_aside()
         {
@@ -282,7 +298,7 @@ impl Desk {
     fn install(&self, rules: &AcmeRules, names: &NameSet, issued: &Issued) -> Entry {
         for name in names.names().iter().filter(|name| issued.is_for(name)) {
             let certified = Arc::clone(issued.certified());
-            self.live.certificates.install(Name::clone(name), certified);
+            self.certificates.install(Name::clone(name), certified);
         }
         let now = clock::wall();
         let due = renewal::due(issued.validity(), rules.renew_before, chance());
@@ -305,9 +321,9 @@ impl Desk {
             .flat_map(NameSet::names)
             .map(|name| &**name)
             .collect();
-        for (name, _) in self.live.certificates.installed() {
+        for (name, _) in self.certificates.installed() {
             if !asked.contains(&*name) {
-                self.live.certificates.remove(&name);
+                self.certificates.remove(&name);
             }
         }
     }
@@ -317,7 +333,6 @@ impl Desk {
         match proof {
             Proof::Http01 => {
                 let shown = self
-                    .live
                     .acme
                     .answers
                     .show(wanted.token, wanted.key_authorization);
@@ -328,7 +343,7 @@ impl Desk {
             Proof::TlsAlpn01 => {
                 let certified = challenge::certificate(wanted.domain, wanted.digest)
                     .map_err(Trouble::failed)?;
-                let certificates = Arc::clone(&self.live.certificates);
+                let certificates = Arc::clone(&self.certificates);
                 certificates.answer_challenge(wanted.domain, Arc::new(certified));
                 let domain = wanted.domain.to_owned();
                 Ok(Shown::until(move || certificates.forget_challenge(&domain)))
@@ -344,8 +359,7 @@ impl Desk {
             failures: entry.failures,
             error: entry.error.clone(),
         };
-        self.live
-            .acme
+        self.acme
             .publish(self.entries.iter().map(standing).collect());
     }
 }

@@ -20,7 +20,7 @@ use super::server::Server;
 use super::standing::Health;
 use crate::clock;
 use crate::config::rules::HealthRules;
-use crate::live::Live;
+use crate::in_force::InForce;
 
 /// How often the loop looks for pools that are due: the finest interval that a pool can keep.
 const TICK: Duration = Duration::from_millis(50);
@@ -28,8 +28,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// How often the budgets of retries are renewed.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The background service.
-pub struct HealthChecks(pub Arc<Live>);
+/// The background service, for the pools in force.
+pub struct HealthChecks(pub InForce<Vec<Arc<Pool>>>);
 
 #[async_trait]
 impl BackgroundService for HealthChecks {
@@ -41,8 +41,8 @@ impl BackgroundService for HealthChecks {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            for pool in self.0.snapshot().pools.values() {
-                look_after(pool);
+            for pool in self.0.load() {
+                look_after(&pool);
             }
         }
     }

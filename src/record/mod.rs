@@ -54,7 +54,7 @@ pub struct Recorder {
     pub notices: Notices,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
-    pub spans: otlp::Spans,
+    pub spans: Arc<otlp::Spans>,
 }
 
 impl Recorder {
@@ -66,7 +66,7 @@ impl Recorder {
             log,
             notices: Notices::default(),
             #[cfg(feature = "otlp")]
-            spans: otlp::Spans::default(),
+            spans: Arc::default(),
         }
     }
 

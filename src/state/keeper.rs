@@ -13,8 +13,9 @@ use sluicegate_limiter::Drift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
+use super::{Home, Survival};
 use crate::clock;
-use crate::live::Live;
+use crate::in_force::InForce;
 
 /// How often time is kept. After a restart on the same boot any mark is exact; after a reboot this is what may be missing.
 const TICK: Duration = Duration::from_secs(1);
@@ -23,7 +24,12 @@ const TICK: Duration = Duration::from_secs(1);
 const SWEEP: u64 = 24 * 60 * 60;
 
 /// The background service.
-pub struct Keeper(pub Arc<Live>);
+pub struct Keeper {
+    /// Where counters live.
+    pub home: Arc<Home>,
+    /// The files of the limits in force.
+    pub survivals: InForce<Vec<Survival>>,
+}
 
 #[async_trait]
 impl BackgroundService for Keeper {
@@ -41,15 +47,13 @@ impl BackgroundService for Keeper {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            let live = Arc::clone(&self.0);
+            let (home, survivals) = (Arc::clone(&self.home), self.survivals.clone());
             let sweep = ticks.is_multiple_of(SWEEP);
             let kept = tokio::task::spawn_blocking(move || {
                 if sweep {
-                    let snapshot = live.snapshot();
-                    let limits = snapshot.limits.values();
-                    live.home.sweep(limits.flat_map(|limit| limit.survivals()));
+                    home.sweep(survivals.load().iter());
                 }
-                live.home.keep_time()
+                home.keep_time()
             });
             let drift = kept.await.ok().flatten();
             announce(drift, &mut far);

@@ -29,7 +29,7 @@ use super::link::{NewEpoch, Recovery, Stage, random};
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::Name;
-use crate::live::Live;
+use crate::in_force::InForce;
 
 /// The least pause between two syncs, however many keys wait.
 pub(super) const HURRY: Duration = Duration::from_millis(10);
@@ -40,8 +40,8 @@ const RECOVER_AGAIN: Duration = Duration::from_millis(50);
 /// How often somebody looks whether another store is in force.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The background service.
-pub struct Syncs(pub Arc<Live>);
+/// The background service, for the store in force.
+pub struct Syncs(pub InForce<Option<Arc<Store>>>);
 
 /// How the exchange with a store goes, for an operator.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,7 +76,7 @@ impl Syncs {
         let mut met: Option<Arc<Store>> = None;
         // Until the process ends: who drains is still asked.
         loop {
-            let store = self.0.snapshot().store.clone();
+            let store = self.0.load();
             if let Some(old) = std::mem::replace(&mut met, store.clone())
                 && !store.as_ref().is_some_and(|store| store.follows(&old))
             {
@@ -105,7 +105,7 @@ impl Syncs {
     /// Takes in what operators change at other gateways.
     async fn read_changes(&self) {
         loop {
-            let store = self.0.snapshot().store.clone();
+            let store = self.0.load();
             if let Some(store) = store {
                 store.read_changes(clock::now()).await;
             }
@@ -116,9 +116,8 @@ impl Syncs {
     /// Returns when another store is in force, or none.
     async fn replaced(&self, store: &Arc<Store>) {
         let in_force = || {
-            let snapshot = self.0.snapshot();
-            let now = snapshot.store.as_ref();
-            now.is_some_and(|now| Arc::ptr_eq(now, store))
+            let now = self.0.load();
+            now.is_some_and(|now| Arc::ptr_eq(&now, store))
         };
         while in_force() {
             tokio::time::sleep(LOOK).await;

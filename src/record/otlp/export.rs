@@ -19,7 +19,7 @@ use super::wire::Fields;
 use super::{Called, Fate, Spans};
 use crate::bounds;
 use crate::config::rules::OtlpRules;
-use crate::live::Live;
+use crate::in_force::InForce;
 use crate::record::request_id::draw;
 
 /// How often somebody looks whether there is a collector to tell.
@@ -32,17 +32,22 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// The background service.
-pub struct Exports(pub Arc<Live>);
+pub struct Exports {
+    /// The spans of all requests.
+    pub spans: Arc<Spans>,
+    /// The collector in force; `None` where there is none.
+    pub collector: InForce<Option<Arc<OtlpRules>>>,
+}
 
 #[async_trait]
 impl BackgroundService for Exports {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let spans = &self.0.recorder.spans;
+        let spans = &*self.spans;
         let mut exporter = Exporter::default();
         let mut draining = false;
         // Until the process ends: who drains still serves requests.
         loop {
-            let Some(rules) = in_force(&self.0) else {
+            let Some(rules) = self.collector.load() else {
                 exporter.forget(spans);
                 tokio::time::sleep(WITHOUT_COLLECTOR).await;
                 continue;
@@ -54,14 +59,9 @@ impl BackgroundService for Exports {
                 () = spans.crowded.notified(), if exporter.pause.is_none() => {}
                 _ = shutdown.changed(), if !draining => draining = true,
             }
-            exporter.round(&self.0).await;
+            exporter.round(spans, &self.collector).await;
         }
     }
-}
-
-/// Which collector is to be told; `None` where nobody is.
-fn in_force(live: &Live) -> Option<Arc<OtlpRules>> {
-    live.snapshot().rules.tracing.as_ref()?.otlp.clone()
 }
 
 /// The task's own part.
@@ -92,11 +92,12 @@ enum Trouble {
 impl Exporter {
     /// Brings what waits, what is left from the last round first. Whom to is asked behind each taking: a reload may come at any moment,
     /// and a request that it lets in is told to whom the reload names.
-    async fn round(&mut self, live: &Live) {
-        let spans = &live.recorder.spans;
+    async fn round(&mut self, spans: &Spans, collector: &InForce<Option<Arc<OtlpRules>>>) {
         self.pause = None;
         for shard in 0..=spans.shards.len() {
-            let Some(rules) = in_force(live) else { return };
+            let Some(rules) = collector.load() else {
+                return;
+            };
             self.bring(spans, &rules).await;
             if self.pause.is_some() || shard == spans.shards.len() {
                 return;

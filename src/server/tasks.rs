@@ -1,0 +1,60 @@
+//! Starts every task in the background, and gives each the part of the process that it works on.
+
+use std::sync::Arc;
+
+use pingora::server::Server;
+use pingora::services::background::background_service;
+use tokio::sync::Notify;
+
+use crate::acme::{Orders, Renewals};
+use crate::config::watch::Reloads;
+use crate::live::Live;
+use crate::origin::HealthChecks;
+#[cfg(feature = "otlp")]
+use crate::record::otlp::Exports;
+use crate::state::Keeper;
+use crate::store::Syncs;
+use crate::supervisor::Watchdog;
+
+/// Adds the tasks to `server`. `hangup` says that SIGHUP came.
+pub(super) fn add(server: &mut Server, live: &Arc<Live>, hangup: &Arc<Notify>) {
+    let reloads = Reloads::new(Arc::clone(live), Arc::clone(hangup));
+    server.add_service(background_service("reload", reloads));
+
+    let pools = live.in_force(|snapshot| snapshot.pools.values().cloned().collect());
+    server.add_service(background_service("health", HealthChecks(pools)));
+
+    let keeper = Keeper {
+        home: Arc::clone(&live.home),
+        survivals: live.in_force(|snapshot| {
+            let limits = snapshot.limits.values();
+            limits
+                .flat_map(|limit| limit.survivals().cloned())
+                .collect()
+        }),
+    };
+    server.add_service(background_service("state", keeper));
+
+    let store = live.in_force(|snapshot| snapshot.store.clone());
+    server.add_service(background_service("sync", Syncs(store)));
+
+    #[cfg(feature = "otlp")]
+    server.add_service(background_service(
+        "otlp",
+        Exports {
+            spans: Arc::clone(&live.recorder.spans),
+            collector: live.in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
+        },
+    ));
+
+    server.add_service(background_service("watchdog", Watchdog));
+
+    let orders = live.in_force(|snapshot| Orders {
+        generation: snapshot.generation,
+        rules: snapshot.rules.acme.clone(),
+        names: snapshot.rules.ordered_names(),
+    });
+    let (certificates, acme) = (Arc::clone(&live.certificates), Arc::clone(&live.acme));
+    let renewals = Renewals::new(orders, certificates, acme);
+    server.add_service(background_service("acme", renewals));
+}
