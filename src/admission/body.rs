@@ -16,7 +16,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::gap::Why;
+use super::missing_key::Why;
 use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;

@@ -11,7 +11,7 @@ use http::header::COOKIE;
 use serde_json::Value as Json;
 
 use super::alias::{Likeness, Wanted};
-use super::gap::Why;
+use super::missing_key::Why;
 use super::value::{Plus, Value, agreed, cut_at, decode};
 
 /// The value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.

@@ -9,11 +9,11 @@ use sluicegate_limiter::{
     Ask, Decision, Due, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict, peek, reserve,
 };
 
-use super::barrier::Barred;
-use super::judged::{Finding, Note};
+use super::limit_check::Seat;
 use super::pending::{Pending, Voice};
-use super::seat::Seat;
-use super::together::{Seats, Taken};
+use super::precheck::Barred;
+use super::report::{Finding, Note};
+use super::transaction::{Seats, Taken};
 use crate::store::{Answers, SyncAsk, SyncCharge, SyncRuling, reserve_synced};
 
 /// What limits said that this node decides.

@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
-use super::gap::Why;
+use super::missing_key::Why;
 use super::{normal, value};
 use crate::client::token::Presented;
 use crate::client::{Hop, PrefixBits, Secured, prefix};

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
 
 use super::Keyed;
-use super::gap::Gaps;
 use super::key::{KeySeed, RequestFacts, Substitute};
+use super::missing_key::Gaps;
 use super::overrides::{ActiveTier, Found, Overrides};
 use super::payer;
+use super::settlement::Terms;
 use super::share_news::ShareNews;
-use super::terms::Terms;
 use crate::client::PrefixBits;
 use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,

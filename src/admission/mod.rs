@@ -4,37 +4,37 @@
 //! [`Admitted`], which the origin stage asks for; nothing else makes one, so no request reaches an origin undecided. Where a limit
 //! counts by the answer, `Admitted` also owes: it is settled when the answer is known, or by being dropped.
 //!
-//! A route whose limits are all plain is decided straight; `weighed` judges the others, and `barrier` has what stands before them:
+//! A route whose limits are all plain is decided straight; `evaluate` judges the others, and `precheck` has what stands before them:
 //! bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding takes a wait.
 
 mod alias;
-mod barrier;
 mod body;
 mod cookie;
+mod evaluate;
 mod fold;
-mod gap;
 mod here;
 mod inspect;
-mod judged;
 mod key;
 mod key_values;
 mod limit;
+mod limit_check;
+mod missing_key;
 mod multipart;
 mod normal;
 mod overrides;
 mod payer;
 mod pending;
+mod precheck;
+mod report;
 mod route;
-mod seat;
+mod settlement;
 mod share_news;
 mod strict;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod tier;
-mod together;
+mod transaction;
 mod value;
-mod weighed;
 
 use std::sync::Arc;
 
@@ -42,24 +42,24 @@ use arrayvec::ArrayVec;
 use futures_util::FutureExt;
 use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp};
 
-pub use barrier::{Bar, Barred};
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
-pub use gap::{Gap, Gaps, Why};
+pub use evaluate::Plan;
 pub use inspect::{KeyState, NamedKey};
-pub use judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
+pub use missing_key::{Gap, Gaps, Why};
 pub use overrides::Found;
 pub use pending::Admitted;
+pub use precheck::{Bar, Barred};
+pub use report::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 pub use route::RouteLimits;
+pub use settlement::{Answer, AnsweredBy, Terms};
 pub use share_news::OverShare;
-pub use terms::{Answer, AnsweredBy, Terms};
-pub use weighed::Plan;
 
-use barrier::Facing;
 use key::Substitute;
+use precheck::Facing;
 
 /// What admission says of a request.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ pub fn foresee_refusal(
             active,
             ask: *ask,
         });
-        if let Some(barred) = barrier::foresee(faced, now) {
+        if let Some(barred) = precheck::foresee(faced, now) {
             return Some(Refused::Barred(barred));
         }
     }

@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use memchr::memmem;
 
 use super::alias::{Likeness, Wanted};
-use super::gap::Why;
+use super::missing_key::Why;
 use super::value::{Plus, Value, agreed, cut_at, decode};
 
 /// Longest boundary, RFC 2046 §5.1.1.

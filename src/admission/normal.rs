@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::fold::fold;
-use super::gap::Why;
+use super::missing_key::Why;
 use super::value::Value;
 use crate::config::rules::Normaliser;
 use crate::telephony;

@@ -13,9 +13,9 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Due, MAX_ASKS, Permit, Reservation, Timestamp};
 
-use super::judged::{Finding, Note};
 use super::limit::ActiveLimit;
-use super::terms::Answer;
+use super::report::{Finding, Note};
+use super::settlement::Answer;
 use crate::clock;
 use crate::store::{StrictCharge, SyncCharge};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use http::HeaderName;
 
 use super::limit::{ActiveLimit, Counts};
-use super::terms::Terms;
+use super::settlement::Terms;
 
 /// The limits of a route: those written, in their order, then those that only stand in for others.
 #[derive(Debug)]

@@ -10,14 +10,14 @@
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Timestamp, Verdict};
 
-use super::barrier::Barred;
 use super::here::{self, TakenHere};
-use super::judged::{Beside, Finding, Judged, Note};
 use super::limit::Counts;
+use super::limit_check::Seat;
 use super::pending::{Pending, Voice};
+use super::precheck::Barred;
+use super::report::{Beside, Finding, Judged, Note};
 use super::route::RouteLimits;
-use super::seat::Seat;
-use super::together::{Said, Seats, Taken};
+use super::transaction::{Said, Seats, Taken};
 use crate::clock;
 use crate::store::{self, Answers, Decider, KeyName, Ruling, StrictAsk};
 

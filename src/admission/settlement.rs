@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, StatusCode};
 use sluicegate_limiter::{Cost, Due};
 
-use super::judged::Finding;
+use super::report::Finding;
 use crate::config::Condition;
 use crate::config::rules::{CostRules, Counting, LimitRules};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict};
 
-use super::barrier::Facing;
-use super::judged::{Finding, Mark, Note};
 use super::key::RequestFacts;
 use super::limit::{ActiveLimit, Counts};
 use super::overrides::{ActiveTier, Found};
 use super::pending::{Pending, Voice};
+use super::precheck::Facing;
+use super::report::{Finding, Mark, Note};
 use super::{here, strict};
 use crate::config::Action;
 use crate::config::rules::TierIndex;

@@ -12,11 +12,11 @@ use sluicegate_limiter::{
     Ask, Counted, Judgement, MAX_ASKS, Permit, Reservation, Timestamp, Verdict,
 };
 
-use super::barrier::{self, Barred};
 use super::here::{self, Here, TakenHere};
-use super::judged::{Finding, Mark, Note};
+use super::limit_check::Seat;
 use super::pending::{Pending, Voice};
-use super::seat::Seat;
+use super::precheck::{self, Barred};
+use super::report::{Finding, Mark, Note};
 use super::strict;
 use crate::store::{Decider, StrictCharge, SyncCharge};
 
@@ -97,10 +97,10 @@ impl<'a> Together<'a> {
                 let _ = seats.try_push(seat);
             }
         }
-        if let Some(barred) = barrier::ban(seats.iter().map(Seat::facing), now) {
+        if let Some(barred) = precheck::ban(seats.iter().map(Seat::facing), now) {
             return Err(barred);
         }
-        let mut permits = barrier::permits(seats.iter().map(Seat::facing))?;
+        let mut permits = precheck::permits(seats.iter().map(Seat::facing))?;
         let said = if seats.iter().any(Seat::is_strict) {
             // Boxed: whoever is decided here should not carry the room that a question to a store needs.
             Box::pin(strict::judge(&seats, now)).await?

@@ -5,7 +5,7 @@
 //! is judged after them and each by itself, so that it neither refuses nor takes anything from the others: a request that is
 //! refused would not have come so far.
 //!
-//! What bars a request from its limits (`barrier`) comes before each time that they are judged together. A limit in shadow bars nobody:
+//! What bars a request from its limits (`precheck`) comes before each time that they are judged together. A limit in shadow bars nobody:
 //! a request that finds no permit there is reported as refused, and none of its refusals begins a ban.
 //!
 //! A [`Plan`] is made of the request at once, and then decided: only where a limit is decided in a store does that take a wait, and what
@@ -19,13 +19,13 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Cost, Decision, Judgement, MAX_ASKS, Rate, Timestamp, Verdict};
 
-use super::gap::Gaps;
-use super::judged::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 use super::key::{KeySeed, RequestFacts};
+use super::limit_check::Seat;
+use super::missing_key::Gaps;
 use super::pending::{Admitted, Pending, Voice};
+use super::report::{Beside, Finding, Judged, Mark, Note, QueuePlace};
 use super::route::RouteLimits;
-use super::seat::Seat;
-use super::together::{Seats, Together};
+use super::transaction::{Seats, Together};
 use super::{Admission, Refused, keyed};
 use crate::config::rules::Name;
 
