@@ -17,7 +17,7 @@ use sluicegate_limiter::{Counted, Timestamp};
 use tracing::{error, info, warn};
 
 use crate::acme::Acme;
-use crate::admission::{ActiveLimit, Judged, KeySeed, OverflowNews};
+use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, OverflowNews};
 use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
@@ -213,7 +213,12 @@ impl Live {
     /// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
     /// in metric and status as long as it lasts. The same of new keys of a client that has taken its share, once a minute. To be called
     /// once for each request that limits were asked about.
-    pub fn notice_overflow(&self, limits: &[Arc<ActiveLimit>], judged: &Judged, client: IpAddr) {
+    pub fn notice_overflow(
+        &self,
+        limits: &[Arc<ActiveLimit>],
+        judged: &AdmissionReport,
+        client: IpAddr,
+    ) {
         let asked = judged.asked(limits);
         let in_verdict = asked
             .zip(judged.verdict.decisions())
@@ -224,7 +229,7 @@ impl Live {
         let beside = notes
             .filter_map(|note| {
                 let active = limits.get(usize::from(note.limit))?;
-                Some((&**active, note.finding.counted()?))
+                Some((&**active, note.event.counted()?))
             })
             .inspect(|(active, counted)| active.limit.count_refusal_as(*counted));
         for (active, counted) in in_verdict.chain(beside) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::admission::{ActiveLimit, Judged, KeySeed, Refused, RouteLimits};
+use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, Refused, RouteLimits};
 use crate::client::{Effect, FieldPolicy, Lists};
 use crate::config::Action;
 use crate::config::rules::{
@@ -109,7 +109,7 @@ pub enum ActiveAction {
 impl ActiveRoute {
     /// `RateLimit-Policy` of what was judged: on most routes the same for every request.
     #[must_use]
-    pub fn policy(&self, judged: &Judged) -> Option<HeaderValue> {
+    pub fn policy(&self, judged: &AdmissionReport) -> Option<HeaderValue> {
         if self.limits.are_together() {
             self.policy.clone()
         } else {

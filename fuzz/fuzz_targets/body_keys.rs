@@ -14,7 +14,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
-use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, Why, body_kind, normal_value};
+use sluicegate::admission::{
+    BodyKind, KnownBody, MissingReason, RequestFacts, body_kind, normal_value,
+};
 use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::Hop;
 use sluicegate::client::token::Presented;
@@ -53,14 +55,15 @@ fn run(bytes: &[u8]) -> Option<()> {
         );
     }
     if body.is_empty() {
-        assert_eq!(found, Err(Why::Absent));
+        assert_eq!(found, Err(MissingReason::Absent));
     } else if wanted == BodyKind::Form && body_kind(&headers) == Ok(BodyKind::Multipart) {
         if let Ok(value) = &found {
-            let is_there = value.is_empty() || body.windows(value.len()).any(|window| window == value);
+            let is_there =
+                value.is_empty() || body.windows(value.len()).any(|window| window == value);
             assert!(is_there, "{value:?} is not in the form");
         }
     } else if body_kind(&headers) != Ok(wanted) {
-        assert_eq!(found, Err(Why::OtherType));
+        assert_eq!(found, Err(MissingReason::OtherType));
     } else if body.len() <= BODY_KEY_BYTES {
         match wanted {
             BodyKind::Json => json(&found, body, name, &steps),
@@ -70,7 +73,7 @@ fn run(bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-type Found = Result<Vec<u8>, Why>;
+type Found = Result<Vec<u8>, MissingReason>;
 
 fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found {
     let part = ValuePart {
@@ -109,17 +112,17 @@ fn json(found: &Found, body: &[u8], pointer: &str, steps: &[&str]) {
                 .expect("what is found is a scalar that is there");
             assert_eq!(value, &text.as_bytes()[..text.len().min(KEY_VALUE_BYTES)]);
         }
-        Err(Why::Absent) => assert!(
+        Err(MissingReason::Absent) => assert!(
             matches!(there, None | Some(Json::Null)),
             "{there:?} is absent"
         ),
-        Err(Why::Malformed) => {
+        Err(MissingReason::Malformed) => {
             assert!(
                 matches!(there, Some(Json::Array(_) | Json::Object(_))),
                 "{there:?} is malformed"
             );
         }
-        Err(Why::Repeated) => assert!(
+        Err(MissingReason::Repeated) => assert!(
             members(&tree) < colons(body) || has_alike(&tree, steps),
             "nothing stands twice in {tree}"
         ),
@@ -173,7 +176,10 @@ fn has_alike(value: &Json, steps: &[&str]) -> bool {
 
 /// What the URL standard has under the name.
 fn form(found: &Found, body: &[u8], name: &str) {
-    if body.windows(2).any(|window| window.eq_ignore_ascii_case(b"%u")) {
+    if body
+        .windows(2)
+        .any(|window| window.eq_ignore_ascii_case(b"%u"))
+    {
         // The gateway reads `%u0061` as ASP.NET does, and the standard does not.
         return;
     }
@@ -190,11 +196,11 @@ fn form(found: &Found, body: &[u8], name: &str) {
                 assert_eq!(value, &other.as_bytes()[..other.len().min(KEY_VALUE_BYTES)]);
             }
         }
-        Err(Why::Absent) => assert!(
+        Err(MissingReason::Absent) => assert!(
             values.is_empty() || name.contains('\u{fffd}'),
             "{values:?} are absent"
         ),
-        Err(Why::Repeated) => {
+        Err(MissingReason::Repeated) => {
             let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
             // A name that is the name with more or with other characters.
             let has_alias = form_urlencoded::parse(body).any(|(found, _)| is_near(&found, name));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::admission::{Admission, Gaps, KeySeed, KnownBody, Refused, RouteLimits, admit};
+use sluicegate::admission::{
+    Admission, KeySeed, KnownBody, MissingKeys, Refused, RouteLimits, admit,
+};
 use sluicegate::client::Peer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
@@ -76,7 +78,7 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
     for limit in one.limits().iter() {
         let alone = RouteLimits::new(vec![Arc::clone(limit)], |_| None);
         let asked = |located: &Located<'_>| {
-            let mut gaps = Gaps::default();
+            let mut gaps = MissingKeys::default();
             let facts = located.facts(KnownBody::Unread, NOW);
             (admit(&alone, &facts, &seed, NOW, &mut gaps), gaps)
         };
@@ -85,7 +87,7 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
             Admission::Admitted(..) => matches!(second, Admission::Refused(Refused::ByLimit(..))),
             Admission::Incomplete => gaps == other_gaps,
             // No limit here bans, bounds what is in flight, names keys of its own or asks a store.
-            Admission::Refused(_) | Admission::Blocked(_) | Admission::Unasked => false,
+            Admission::Refused(_) | Admission::Blocked(_) | Admission::NeedsStore => false,
         };
         assert!(
             sound,

@@ -16,7 +16,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;
@@ -49,13 +49,13 @@ pub enum BodyKind {
 ///
 /// # Errors
 /// Why nothing is read from it.
-pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
+pub fn reading(headers: &HeaderMap) -> Result<BodyKind, MissingReason> {
     match only(headers, CONTENT_ENCODING)? {
         None => {}
         Some(coding) if coding.eq_ignore_ascii_case("identity") => {}
-        Some(_) => return Err(Why::Encoded),
+        Some(_) => return Err(MissingReason::Encoded),
     }
-    let text = only(headers, CONTENT_TYPE)?.ok_or(Why::OtherType)?;
+    let text = only(headers, CONTENT_TYPE)?.ok_or(MissingReason::OtherType)?;
     let mut pieces = text.split(';').map(str::trim);
     let essence = pieces.next().unwrap_or_default().to_ascii_lowercase();
     // Another charset gives the same bytes another meaning.
@@ -66,14 +66,14 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
         _ => true,
     });
     match &*essence {
-        _ if !in_utf8 => Err(Why::OtherType),
+        _ if !in_utf8 => Err(MissingReason::OtherType),
         "application/x-www-form-urlencoded" => Ok(BodyKind::Form),
         "multipart/form-data" => Ok(BodyKind::Multipart),
         "application/json" => Ok(BodyKind::Json),
         other if other.starts_with("application/") && other.ends_with("+json") => {
             Ok(BodyKind::Json)
         }
-        _ => Err(Why::OtherType),
+        _ => Err(MissingReason::OtherType),
     }
 }
 
@@ -82,7 +82,7 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, Why> {
 pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
     match reading(headers) {
         Ok(_) => true,
-        Err(why) => why == Why::OtherType && is_untyped_form(method, headers),
+        Err(why) => why == MissingReason::OtherType && is_untyped_form(method, headers),
     }
 }
 
@@ -92,13 +92,13 @@ fn is_untyped_form(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::POST && types.all(|field| field.as_bytes().trim_ascii().is_empty())
 }
 
-fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Why> {
+fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, MissingReason> {
     let mut fields = headers.get_all(name).into_iter();
     let (first, second) = (fields.next(), fields.next());
     match (first.map(|field| field.to_str()), second) {
         (None, _) => Ok(None),
         (Some(Ok(text)), None) => Ok(Some(text)),
-        _ => Err(Why::OtherType),
+        _ => Err(MissingReason::OtherType),
     }
 }
 
@@ -107,21 +107,21 @@ fn bytes<'a>(
     body: KnownBody<'a>,
     kinds: &[BodyKind],
     headers: &HeaderMap,
-) -> Result<(&'a [u8], BodyKind), Why> {
+) -> Result<(&'a [u8], BodyKind), MissingReason> {
     match body {
-        KnownBody::Whole([]) => return Err(Why::Absent),
+        KnownBody::Whole([]) => return Err(MissingReason::Absent),
         // The gateway reads the body wherever a key of the route asks for it.
-        KnownBody::Unread => return Err(Why::Malformed),
+        KnownBody::Unread => return Err(MissingReason::Malformed),
         _ => {}
     }
     let kind = reading(headers)?;
     if !kinds.contains(&kind) {
-        return Err(Why::OtherType);
+        return Err(MissingReason::OtherType);
     }
     match body {
         KnownBody::Whole(bytes) => Ok((bytes, kind)),
-        KnownBody::TooLarge => Err(Why::TooLarge),
-        KnownBody::OfOtherKind | KnownBody::Unread => Err(Why::OtherType),
+        KnownBody::TooLarge => Err(MissingReason::TooLarge),
+        KnownBody::OfOtherKind | KnownBody::Unread => Err(MissingReason::OtherType),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn form<'a>(
     body: KnownBody<'a>,
     headers: &HeaderMap,
     name: &str,
-) -> Result<Value<'a>, Why> {
+) -> Result<Value<'a>, MissingReason> {
     match bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)? {
         (bytes, BodyKind::Multipart) => multipart::find(bytes, headers, name),
         (bytes, _) => value::parameters(bytes, name),
@@ -140,28 +140,30 @@ pub(super) fn form<'a>(
 /// What a framework finds under `name` that looks into the body beside the query.
 ///
 /// # Errors
-/// [`Why::Absent`] where it finds nothing, anything else where it may find something.
+/// [`MissingReason::Absent`] where it finds nothing, anything else where it may find something.
 pub(super) fn merged<'a>(
     body: KnownBody<'a>,
     method: &Method,
     headers: &HeaderMap,
     name: &str,
-) -> Result<Value<'a>, Why> {
+) -> Result<Value<'a>, MissingReason> {
     if matches!(body, KnownBody::Unread | KnownBody::Whole([])) {
-        return Err(Why::Absent);
+        return Err(MissingReason::Absent);
     }
     match (reading(headers), body) {
         (Ok(BodyKind::Json), KnownBody::Whole(text)) => value_at(text, &[Arc::from(name)]),
         // Its beginning alone says nothing of its members.
-        (Ok(BodyKind::Json), _) => Err(Why::TooLarge),
+        (Ok(BodyKind::Json), _) => Err(MissingReason::TooLarge),
         (Ok(_), _) => form(body, headers, name),
-        (Err(Why::OtherType), KnownBody::Whole(text)) if is_untyped_form(method, headers) => {
+        (Err(MissingReason::OtherType), KnownBody::Whole(text))
+            if is_untyped_form(method, headers) =>
+        {
             value::parameters(text, name)
         }
         // A type that is not plain, and a form or JSON to some: of another charset, compressed, one of two, `text/json`. Rack reads
         // forms in multipart/mixed and multipart/related too.
         (Err(why), _) if may_be_merged(headers) || is_untyped_form(method, headers) => Err(why),
-        (Err(_), _) => Err(Why::Absent),
+        (Err(_), _) => Err(MissingReason::Absent),
     }
 }
 
@@ -183,17 +185,17 @@ pub(super) fn json<'a>(
     body: KnownBody<'a>,
     headers: &HeaderMap,
     pointer: &Pointer,
-) -> Result<Value<'a>, Why> {
+) -> Result<Value<'a>, MissingReason> {
     let (bytes, _) = bytes(body, &[BodyKind::Json], headers)?;
     value_at(bytes, &pointer.0)
 }
 
-fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, Why> {
+fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let found = Follow(steps)
         .deserialize(&mut deserializer)
         .and_then(|found| deserializer.end().map(|()| found))
-        .map_err(|_| Why::Malformed)?;
+        .map_err(|_| MissingReason::Malformed)?;
     found.map(|text| Cow::Owned(text.into_bytes()))
 }
 
@@ -201,14 +203,14 @@ fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, Why> {
 struct Follow<'p>(&'p [Arc<str>]);
 
 /// A scalar's text. The outer error of a walk is that the text is no JSON.
-type Found = Result<String, Why>;
+type Found = Result<String, MissingReason>;
 
 impl Follow<'_> {
     fn scalar<E>(self, text: impl FnOnce() -> String) -> Result<Found, E> {
         Ok(if self.0.is_empty() {
             Ok(text())
         } else {
-            Err(Why::Absent)
+            Err(MissingReason::Absent)
         })
     }
 }
@@ -249,15 +251,15 @@ impl<'de> Visitor<'de> for Follow<'_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<Found, E> {
-        Ok(Err(Why::Absent))
+        Ok(Err(MissingReason::Absent))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {
         let step = self.0.split_first();
         let mut found = Err(if step.is_some() {
-            Why::Absent
+            MissingReason::Absent
         } else {
-            Why::Malformed
+            MissingReason::Malformed
         });
         let mut met = false;
         while let Some(name) = members.next_key::<Cow<'_, str>>()? {
@@ -267,9 +269,13 @@ impl<'de> Visitor<'de> for Follow<'_> {
                         members.next_value_seed(Follow(rest))?
                     } else {
                         members.next_value::<IgnoredAny>()?;
-                        Err(Why::Repeated)
+                        Err(MissingReason::Repeated)
                     };
-                    found = if met { Err(Why::Repeated) } else { here };
+                    found = if met {
+                        Err(MissingReason::Repeated)
+                    } else {
+                        here
+                    };
                     met = true;
                 }
                 _ => {
@@ -283,9 +289,9 @@ impl<'de> Visitor<'de> for Follow<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Found, A::Error> {
         let step = self.0.split_first();
         let mut found = Err(if step.is_some() {
-            Why::Absent
+            MissingReason::Absent
         } else {
-            Why::Malformed
+            MissingReason::Malformed
         });
         if let Some((step, rest)) = step
             && let Some(index) = index(step)
@@ -329,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    fn at(steps: &[&str], text: &[u8]) -> Result<String, Why> {
+    fn at(steps: &[&str], text: &[u8]) -> Result<String, MissingReason> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let pointer = Pointer(steps.iter().map(|step| Arc::from(*step)).collect());
@@ -360,9 +366,9 @@ mod tests {
             &["b", "", "01"],
             &["b", "", "-"],
         ] {
-            assert_eq!(at(steps, text), Err(Why::Absent), "{steps:?}");
+            assert_eq!(at(steps, text), Err(MissingReason::Absent), "{steps:?}");
         }
-        assert_eq!(at(&["b"], text), Err(Why::Malformed));
+        assert_eq!(at(&["b"], text), Err(MissingReason::Malformed));
     }
 
     /// Goal: what decoders read in different ways is no value. Method: members that stand twice, at each depth, and that differ in case
@@ -377,12 +383,16 @@ mod tests {
             "{\"\u{212a}\":2,\"k\":1}",
             r#"{"k":{},"k":1}"#,
         ] {
-            assert_eq!(at(&["k"], text.as_bytes()), Err(Why::Repeated), "{text}");
+            assert_eq!(
+                at(&["k"], text.as_bytes()),
+                Err(MissingReason::Repeated),
+                "{text}"
+            );
         }
         let nested = br#"{"k":{"s":1},"x":{"s":2,"s":3}}"#;
         assert_eq!(at(&["k", "s"], nested).as_deref(), Ok("1"));
-        assert_eq!(at(&["x", "s"], nested), Err(Why::Repeated));
-        assert_eq!(at(&["k", "\u{17f}"], nested), Err(Why::Repeated));
+        assert_eq!(at(&["x", "s"], nested), Err(MissingReason::Repeated));
+        assert_eq!(at(&["k", "\u{17f}"], nested), Err(MissingReason::Repeated));
     }
 
     proptest! {

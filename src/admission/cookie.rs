@@ -11,31 +11,31 @@ use http::header::COOKIE;
 use serde_json::Value as Json;
 
 use super::alias::{Likeness, Wanted};
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use super::value::{Plus, Value, agreed, cut_at, decode};
 
 /// The value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
-pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, Why> {
+pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
-    let mut found = Err(Why::Absent);
+    let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
             let Some((before, behind)) = cut_at(pair, b'=') else {
                 if likeness(&wanted, pair) != Likeness::Other {
                     // An empty value for some, none for others.
-                    return Err(Why::Repeated);
+                    return Err(MissingReason::Repeated);
                 }
                 continue;
             };
             if hides(&wanted, pair) {
-                return Err(Why::Repeated);
+                return Err(MissingReason::Repeated);
             }
             if before.trim_ascii() == name.as_bytes() {
                 found = agreed(found, value(behind)?);
             } else if likeness(&wanted, before) != Likeness::Other {
-                return Err(Why::Repeated);
+                return Err(MissingReason::Repeated);
             }
-            if found == Err(Why::Repeated) {
+            if found == Err(MissingReason::Repeated) {
                 return found;
             }
         }
@@ -44,15 +44,15 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
 }
 
 /// The value that an origin finds which looks for a parameter among the cookies too. Such origins split at `;` alone.
-pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, Why> {
+pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
-    let mut found = Err(Why::Absent);
+    let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
             let (before, behind) = cut_at(pair, b'=').unwrap_or((pair, b""));
             match likeness(&wanted, before) {
                 Likeness::Other => {}
-                Likeness::Alias => return Err(Why::Repeated),
+                Likeness::Alias => return Err(MissingReason::Repeated),
                 Likeness::Same => found = Ok(agreed(found, value(behind)?)?),
             }
         }
@@ -111,7 +111,7 @@ fn trimmed_end(mut bytes: &[u8]) -> &[u8] {
 }
 
 /// A value as it is written: up to where the first parser would end it, decoded, without the quotes around it.
-fn value(written: &[u8]) -> Result<Value<'_>, Why> {
+fn value(written: &[u8]) -> Result<Value<'_>, MissingReason> {
     let written = trimmed(written);
     let plain = match written {
         [b'"', inner @ .., b'"'] => inner,
@@ -120,11 +120,11 @@ fn value(written: &[u8]) -> Result<Value<'_>, Why> {
     let is_odd = |at: usize| plain.get(at) == Some(&b'"');
     let is_json = plain.starts_with(b"j:");
     if !is_json && (is_odd(0) || (!plain.is_empty() && is_odd(plain.len() - 1))) {
-        return Err(Why::Malformed);
+        return Err(MissingReason::Malformed);
     }
     if plain.len() < written.len() && plain.iter().any(|byte| matches!(byte, b'"' | b'\\')) {
         // Python reads `\106` as `F` in a quoted text, others do not.
-        return Err(Why::Malformed);
+        return Err(MissingReason::Malformed);
     }
     // A merged value makes a limit stricter, so the shortest reading counts for all.
     let end = plain
@@ -144,13 +144,13 @@ fn value(written: &[u8]) -> Result<Value<'_>, Why> {
 }
 
 /// Express reads what follows `j:` as JSON, in which one text has many spellings.
-fn in_json(value: Value<'_>) -> Result<Value<'_>, Why> {
+fn in_json(value: Value<'_>) -> Result<Value<'_>, MissingReason> {
     let Some(text) = value.strip_prefix(b"j:") else {
         return Ok(value);
     };
     match serde_json::from_slice(text) {
         Ok(Json::String(text)) => Ok(Cow::Owned(text.into_bytes())),
-        Ok(_) => Err(Why::Malformed),
+        Ok(_) => Err(MissingReason::Malformed),
         Err(_) => Ok(value),
     }
 }
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    fn cookie(fields: &[&[u8]]) -> Result<String, Why> {
+    fn cookie(fields: &[&[u8]]) -> Result<String, MissingReason> {
         let mut headers = HeaderMap::new();
         for field in fields {
             let field = HeaderValue::from_bytes(field).expect("a field");
@@ -235,12 +235,12 @@ mod tests {
             let beside = [b"sid=x; ", &trick[..]].concat();
             for field in [&trick, &beside] {
                 let shown = String::from_utf8_lossy(field).into_owned();
-                assert_eq!(cookie(&[field]), Err(Why::Repeated), "{shown}");
+                assert_eq!(cookie(&[field]), Err(MissingReason::Repeated), "{shown}");
             }
-            assert_eq!(cookie(&[b"sid=x", &trick]), Err(Why::Repeated));
+            assert_eq!(cookie(&[b"sid=x", &trick]), Err(MissingReason::Repeated));
         }
-        assert_eq!(cookie(&[b"sid=x; sid=y"]), Err(Why::Repeated));
-        assert_eq!(cookie(&[b"sid=x", b"sid=y"]), Err(Why::Repeated));
+        assert_eq!(cookie(&[b"sid=x; sid=y"]), Err(MissingReason::Repeated));
+        assert_eq!(cookie(&[b"sid=x", b"sid=y"]), Err(MissingReason::Repeated));
         for text in [
             "sid=\"x",
             "sid=x\"",
@@ -250,11 +250,19 @@ mod tests {
             "sid=j:{}",
             "sid=\"x;y\"",
         ] {
-            assert_eq!(cookie(&[text.as_bytes()]), Err(Why::Malformed), "{text}");
+            assert_eq!(
+                cookie(&[text.as_bytes()]),
+                Err(MissingReason::Malformed),
+                "{text}"
+            );
         }
         for text in ["", ";", "a=1", "sids=1; b=sid", "a=sid=1", "a=b&sid=1"] {
-            assert_eq!(cookie(&[text.as_bytes()]), Err(Why::Absent), "{text}");
+            assert_eq!(
+                cookie(&[text.as_bytes()]),
+                Err(MissingReason::Absent),
+                "{text}"
+            );
         }
-        assert_eq!(cookie(&[]), Err(Why::Absent));
+        assert_eq!(cookie(&[]), Err(MissingReason::Absent));
     }
 }

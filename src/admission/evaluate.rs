@@ -20,24 +20,24 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::{Cost, Decision, Judgement, MAX_ASKS, Rate, Timestamp, Verdict};
 
 use super::key::{KeySeed, RequestFacts};
-use super::limit_check::Seat;
-use super::missing_key::Gaps;
+use super::limit_check::LimitCheck;
+use super::missing_key::MissingKeys;
 use super::pending::{Admitted, Pending, Voice};
-use super::report::{Beside, Finding, Judged, Mark, Note, QueuePlace};
+use super::report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
 use super::route::RouteLimits;
-use super::transaction::{Seats, Together};
+use super::transaction::{LimitChecks, Together};
 use super::{Admission, Refused, keyed};
 use crate::config::rules::Name;
 
 /// The limits of the route, and those that stand in for some of them.
-type Faced<'a> = ArrayVec<Seat<'a>, { 2 * MAX_ASKS }>;
+type Faced<'a> = ArrayVec<LimitCheck<'a>, { 2 * MAX_ASKS }>;
 
 /// What a request asks of the limits of its route, before any of them is asked.
 pub struct Plan<'a> {
     limits: &'a RouteLimits,
     /// By index on the route; `None` for those that it does not face.
-    all: ArrayVec<Option<Seat<'a>>, { 2 * MAX_ASKS }>,
-    notes: Vec<Note>,
+    all: ArrayVec<Option<LimitCheck<'a>>, { 2 * MAX_ASKS }>,
+    notes: Vec<LimitNote>,
     /// The tiers that the request names, by index on the route.
     named: Vec<(u8, Name)>,
 }
@@ -48,7 +48,7 @@ impl<'a> Plan<'a> {
         limits: &'a RouteLimits,
         facts: &RequestFacts<'_>,
         seed: &KeySeed,
-        gaps: &mut Gaps,
+        gaps: &mut MissingKeys,
     ) -> Result<Self, Box<Admission>> {
         // The limits that stand in for others are looked at too: whether one of them is asked is known later.
         let mut notes = Vec::new();
@@ -57,9 +57,9 @@ impl<'a> Plan<'a> {
             .zip(limits.iter())
             .map(|(limit, active)| {
                 let keyed = keyed(usize::from(limit), active, facts, seed, gaps)?;
-                let abroad = active.key_abroad(facts, keyed.by);
+                let abroad = active.remote_key(facts, keyed.by);
                 active.catch_up_with(keyed.key, abroad, facts.now);
-                let seat = Seat {
+                let seat = LimitCheck {
                     limit,
                     active,
                     ask: active.ask(&keyed, facts),
@@ -74,7 +74,7 @@ impl<'a> Plan<'a> {
         if gaps.refusing().is_some() {
             return Err(Box::new(Admission::Incomplete));
         }
-        if notes.iter().any(|note| note.finding == Finding::Blocked) {
+        if notes.iter().any(|note| note.event == LimitEvent::Blocked) {
             return Err(Box::new(Admission::Blocked(nothing_asked(notes, named))));
         }
         Ok(Self {
@@ -95,8 +95,8 @@ impl<'a> Plan<'a> {
             named,
         } = self;
         let seat = |limit: u8| *all.get(usize::from(limit))?;
-        let written: Seats<'_> = limits.written().filter_map(seat).collect();
-        let real: Seats<'_> = written
+        let written: LimitChecks<'_> = limits.written().filter_map(seat).collect();
+        let real: LimitChecks<'_> = written
             .iter()
             .copied()
             .filter(|seat| !seat.is_in_shadow())
@@ -122,7 +122,7 @@ impl<'a> Plan<'a> {
             said,
             mut permits,
         } = together;
-        let beside = Box::new(Beside {
+        let beside = Box::new(ReportDetails {
             asked: seats.iter().map(|seat| seat.limit).collect(),
             tiers: seats.iter().map(|seat| seat.tier).collect(),
             named,
@@ -130,7 +130,7 @@ impl<'a> Plan<'a> {
             queues: queues(&seats, &said.verdict),
             marks: Vec::new(),
         });
-        let mut judged = Judged {
+        let mut judged = AdmissionReport {
             verdict: said.verdict,
             beside: Some(beside),
             refused_key: None,
@@ -164,14 +164,14 @@ impl<'a> Plan<'a> {
 }
 
 /// Whether the limit at `limit`, and no other, refuses.
-fn only_refusal(verdict: &Verdict, seats: &Seats<'_>, limit: u8) -> bool {
+fn only_refusal(verdict: &Verdict, seats: &LimitChecks<'_>, limit: u8) -> bool {
     let judged = seats.iter().zip(verdict.decisions());
     let mut refusing = judged.filter(|(_, decision)| decision.outcome() != Judgement::Admitted);
     refusing.next().is_some_and(|(seat, _)| seat.limit == limit) && refusing.next().is_none()
 }
 
 /// The queues in which limits hold an admitted request back.
-fn queues(seats: &Seats<'_>, verdict: &Verdict) -> Vec<QueuePlace> {
+fn queues(seats: &LimitChecks<'_>, verdict: &Verdict) -> Vec<QueuePlace> {
     if verdict.delay().is_zero() {
         return Vec::new();
     }
@@ -204,13 +204,13 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
 
 /// Nothing was asked, and the notes say why.
 #[cold]
-fn nothing_asked(notes: Vec<Note>, named: Vec<(u8, Name)>) -> Judged {
-    let beside = Beside {
+fn nothing_asked(notes: Vec<LimitNote>, named: Vec<(u8, Name)>) -> AdmissionReport {
+    let beside = ReportDetails {
         notes,
         named,
-        ..Beside::default()
+        ..ReportDetails::default()
     };
-    Judged {
+    AdmissionReport {
         verdict: sluicegate_limiter::peek(&[], Timestamp::default()),
         beside: Some(Box::new(beside)),
         refused_key: None,

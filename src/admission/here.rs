@@ -6,15 +6,17 @@
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Decision, Due, MAX_ASKS, Outcome, Reservation, Timestamp, Verdict, peek, reserve,
+    Ask, Decision, MAX_ASKS, Outcome, Reservation, Settle, Timestamp, Verdict, peek, reserve,
 };
 
-use super::limit_check::Seat;
+use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
 use super::precheck::Barred;
-use super::report::{Finding, Note};
-use super::transaction::{Seats, Taken};
-use crate::store::{Answers, SyncAsk, SyncCharge, SyncRuling, reserve_synced};
+use super::report::{LimitEvent, LimitNote};
+use super::transaction::{LimitChecks, Taken};
+use crate::store::{
+    BackendDecisions, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
+};
 
 /// What limits said that this node decides.
 pub(super) struct Here {
@@ -23,7 +25,7 @@ pub(super) struct Here {
     /// What was charged; `None` where some limit refuses.
     pub(super) taken: Option<TakenHere>,
     /// Who decided, where it was not as usual.
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<LimitNote>,
 }
 
 /// What a request took from limits that this node decides.
@@ -31,14 +33,14 @@ pub(super) struct TakenHere {
     /// From those that count here alone, in their order.
     pub(super) local: Reservation,
     /// From those whose counts are exchanged, in their order.
-    pub(super) synced: SyncCharge,
+    pub(super) synced: ReplicatedCharge,
 }
 
 impl TakenHere {
     /// Gives all of it back.
     pub(super) fn release(self, now: Timestamp) {
         self.local.release(now);
-        self.synced.settle_each(now, |_| Due::Nothing);
+        self.synced.settle_each(now, |_| Settle::Refund);
     }
 }
 
@@ -46,7 +48,7 @@ impl TakenHere {
 ///
 /// # Errors
 /// The store is away, and a limit lets nobody pass meanwhile.
-pub(super) fn judge(seats: &[Seat<'_>], now: Timestamp) -> Result<Here, Barred> {
+pub(super) fn judge(seats: &[LimitCheck<'_>], now: Timestamp) -> Result<Here, Barred> {
     let synced = synced(seats);
     let local = local(seats);
     let looked = peek(&local, now);
@@ -55,14 +57,14 @@ pub(super) fn judge(seats: &[Seat<'_>], now: Timestamp) -> Result<Here, Barred> 
         return Ok(Here::refused(seats, &looked, not_asked));
     }
     let (answers, charge) = match reserve_synced(&synced, now) {
-        SyncRuling::Admitted(answers, charge) => (answers, charge),
-        SyncRuling::Refused(answers) => {
+        ReplicatedRuling::Admitted(answers, charge) => (answers, charge),
+        ReplicatedRuling::Refused(answers) => {
             let notes = notes(seats, &answers);
             let decisions = answers.into_iter().map(|answer| answer.decision);
             let refused = Here::refused(seats, &looked, decisions);
             return Ok(Here { notes, ..refused });
         }
-        SyncRuling::Away(ask) => {
+        ReplicatedRuling::Away(ask) => {
             let closed = exchanged(seats).nth(ask).or(seats.first());
             return match closed {
                 Some(seat) => Err(seat.facing().without_store()),
@@ -73,7 +75,7 @@ pub(super) fn judge(seats: &[Seat<'_>], now: Timestamp) -> Result<Here, Barred> 
     };
     let (verdict, reservation) = reserve(&local, now);
     let Some(local) = reservation else {
-        charge.settle_each(now, |_| Due::Nothing);
+        charge.settle_each(now, |_| Settle::Refund);
         let not_asked = synced.iter().map(|ask| ask.look(now));
         return Ok(Here::refused(seats, &verdict, not_asked));
     };
@@ -90,7 +92,7 @@ pub(super) fn judge(seats: &[Seat<'_>], now: Timestamp) -> Result<Here, Barred> 
 }
 
 /// What `seats` would say.
-pub(super) fn look(seats: &[Seat<'_>], now: Timestamp) -> ArrayVec<Decision, MAX_ASKS> {
+pub(super) fn look(seats: &[LimitCheck<'_>], now: Timestamp) -> ArrayVec<Decision, MAX_ASKS> {
     let verdict = peek(&local(seats), now);
     let decisions = synced(seats).into_iter().map(|ask| ask.look(now));
     woven(seats, &verdict, decisions)
@@ -99,11 +101,11 @@ pub(super) fn look(seats: &[Seat<'_>], now: Timestamp) -> ArrayVec<Decision, MAX
 /// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, nothing where it would
 /// have let nobody pass, and who decided.
 pub(super) fn charge_in_shadow(
-    seat: &Seat<'_>,
+    seat: &LimitCheck<'_>,
     pending: &mut Pending,
     now: Timestamp,
-) -> (Option<Verdict>, Vec<Note>) {
-    let seats = Seats::from_iter([*seat]);
+) -> (Option<Verdict>, Vec<LimitNote>) {
+    let seats = LimitChecks::from_iter([*seat]);
     let Ok(here) = judge(&seats, now) else {
         return (None, Vec::new());
     };
@@ -115,7 +117,7 @@ pub(super) fn charge_in_shadow(
 
 impl Here {
     fn refused(
-        seats: &[Seat<'_>],
+        seats: &[LimitCheck<'_>],
         local: &Verdict,
         synced: impl Iterator<Item = Decision>,
     ) -> Self {
@@ -127,30 +129,30 @@ impl Here {
     }
 }
 
-fn local<'a>(seats: &[Seat<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
+fn local<'a>(seats: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     let local = seats.iter().filter(|seat| seat.is_local());
     local.map(|seat| seat.ask).collect()
 }
 
-fn exchanged<'s, 'a>(seats: &'s [Seat<'a>]) -> impl Iterator<Item = &'s Seat<'a>> {
+fn exchanged<'s, 'a>(seats: &'s [LimitCheck<'a>]) -> impl Iterator<Item = &'s LimitCheck<'a>> {
     seats.iter().filter(|seat| seat.synced().is_some())
 }
 
-fn synced<'a>(seats: &[Seat<'a>]) -> ArrayVec<SyncAsk<'a>, MAX_ASKS> {
-    seats.iter().filter_map(Seat::synced).collect()
+fn synced<'a>(seats: &[LimitCheck<'a>]) -> ArrayVec<ReplicatedCheck<'a>, MAX_ASKS> {
+    seats.iter().filter_map(LimitCheck::synced).collect()
 }
 
 /// Who decided over each seat whose counts are exchanged, where that was not this node as usual.
-fn notes(seats: &[Seat<'_>], answers: &Answers) -> Vec<Note> {
-    let note = |(seat, answer): (&Seat<'_>, &crate::store::Answer)| {
-        Some(seat.found(Finding::Decided(answer.by?)))
+fn notes(seats: &[LimitCheck<'_>], answers: &BackendDecisions) -> Vec<LimitNote> {
+    let note = |(seat, answer): (&LimitCheck<'_>, &crate::store::BackendDecision)| {
+        Some(seat.found(LimitEvent::Decided(answer.by?)))
     };
     exchanged(seats).zip(answers).filter_map(note).collect()
 }
 
 /// The decisions over `seats`, from those of either kind, each in the order of its seats.
 fn woven(
-    seats: &[Seat<'_>],
+    seats: &[LimitCheck<'_>],
     local: &Verdict,
     synced: impl Iterator<Item = Decision>,
 ) -> ArrayVec<Decision, MAX_ASKS> {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use sluicegate_limiter::{Banned, Cost, Counted, Decision, InFlight, KeyHash, Limit, Timestamp};
 
 use super::key::KeySeed;
-use super::limit::{ActiveLimit, Counts};
+use super::limit::{ActiveLimit, Backend};
 use super::overrides::ActiveTier;
 use crate::client::{PrefixBits, prefix};
 use crate::config;
@@ -95,12 +95,12 @@ impl ActiveLimit {
     /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
     /// before the store has said how keys are hashed there.
     fn store_key(&self, named: &NamedKey) -> Option<StoreKey> {
-        let hash = self.hash_abroad(named)?;
+        let hash = self.hash_remote(named)?;
         Some(StoreKey::new(self.store()?, hash, &self.name))
     }
 
     /// The key's hash in the store; `None` as in [`Self::store_key`].
-    fn hash_abroad(&self, named: &NamedKey) -> Option<KeyHash> {
+    fn hash_remote(&self, named: &NamedKey) -> Option<KeyHash> {
         if named.parts.is_empty() && self.key.0 != [KeyPart::Global] {
             return None;
         }
@@ -140,7 +140,7 @@ impl ActiveLimit {
     /// Does to the key what an operator has done to it at another gateway since a request with it came here.
     pub fn catch_up(&self, named: &NamedKey, now: Timestamp) {
         if self.is_shared() {
-            self.catch_up_with(named.key, self.hash_abroad(named), now);
+            self.catch_up_with(named.key, self.hash_remote(named), now);
         }
     }
 
@@ -198,7 +198,7 @@ impl ActiveLimit {
     ) -> Result<Counted, String> {
         let key = named.key;
         let limit = self.judged(key).unwrap_or(&self.limit);
-        if let Counts::Exchanged(synced) = &self.counts {
+        if let Backend::Replicated(synced) = &self.backend {
             // Told after the act, it would be counted.
             synced.forget_key(key);
         }
@@ -214,13 +214,13 @@ impl ActiveLimit {
     fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
         let limit = self.judged(key).unwrap_or(&self.limit);
         let counted = set(limit, key, used, self.moment(now));
-        match &self.counts {
-            Counts::Here => {}
-            Counts::Exchanged(synced) => {
+        match &self.backend {
+            Backend::Local => {}
+            Backend::Replicated(synced) => {
                 synced.forget_key(key);
                 set(synced.own(), key, used, now);
             }
-            Counts::InStore(shared) => _ = set(shared.own(), key, used, now),
+            Backend::Remote(shared) => _ = set(shared.own(), key, used, now),
         }
         if let Some(shadow) = &self.shadow_rates {
             set(shadow, key, used, now);

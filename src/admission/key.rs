@@ -7,7 +7,7 @@ use http::{HeaderMap, Method};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use super::{normal, value};
 use crate::client::token::Presented;
 use crate::client::{Hop, PrefixBits, Secured, prefix};
@@ -47,14 +47,14 @@ pub struct RequestFacts<'a> {
 
 /// The part of a key that a request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lack<'t> {
+pub(super) struct MissingPart<'t> {
     pub(super) source: &'t ValueSource,
-    pub(super) why: Why,
+    pub(super) why: MissingReason,
 }
 
 /// How requests without a part of the key are counted, apart from all that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Substitute {
+pub(super) enum KeySubstitute {
     /// By the client's address.
     Address,
     /// All together.
@@ -65,7 +65,10 @@ pub(super) enum Substitute {
 ///
 /// # Errors
 /// Why it has nothing.
-pub fn normal_value<'a>(part: &ValuePart, facts: &RequestFacts<'a>) -> Result<Cow<'a, [u8]>, Why> {
+pub fn normal_value<'a>(
+    part: &ValuePart,
+    facts: &RequestFacts<'a>,
+) -> Result<Cow<'a, [u8]>, MissingReason> {
     value::find(&part.source, facts).and_then(|found| normal::apply(found, &part.normalisers))
 }
 
@@ -107,7 +110,7 @@ impl KeySeed {
         &self,
         template: &'t KeyTemplate,
         facts: &RequestFacts<'_>,
-    ) -> Result<KeyHash, Lack<'t>> {
+    ) -> Result<KeyHash, MissingPart<'t>> {
         let mut hasher = self.0.hasher();
         fill_in(&mut hasher, template, facts)?;
         Ok(hasher.finish())
@@ -115,12 +118,12 @@ impl KeySeed {
 
     /// As [`hash`](Self::hash), for a place where keys of several templates meet: those of equal templates are equal, all others differ.
     /// A request that is counted by a substitute is counted by the same one there.
-    pub(super) fn hash_abroad<'t>(
+    pub(super) fn hash_remote<'t>(
         &self,
         template: &'t KeyTemplate,
         facts: &RequestFacts<'_>,
-        by: Option<Substitute>,
-    ) -> Result<KeyHash, Lack<'t>> {
+        by: Option<KeySubstitute>,
+    ) -> Result<KeyHash, MissingPart<'t>> {
         let mut hasher = self.0.hasher();
         hasher.part(template.to_string().as_bytes());
         match by {
@@ -144,7 +147,7 @@ impl KeySeed {
     pub(super) fn substitute(
         &self,
         template: &KeyTemplate,
-        by: Substitute,
+        by: KeySubstitute,
         client: IpAddr,
     ) -> KeyHash {
         let mut hasher = self.0.hasher();
@@ -158,7 +161,7 @@ fn fill_in<'t>(
     hasher: &mut KeyHasher,
     template: &'t KeyTemplate,
     facts: &RequestFacts<'_>,
-) -> Result<(), Lack<'t>> {
+) -> Result<(), MissingPart<'t>> {
     for part in &template.0 {
         match part {
             KeyPart::ClientIp { v4, v6 } => {
@@ -169,7 +172,7 @@ fn fill_in<'t>(
             KeyPart::Method => hasher.part(in_upper_case(facts.method).as_bytes()),
             KeyPart::Global => &mut *hasher,
             KeyPart::Value(part) => {
-                let found = normal_value(part, facts).map_err(|why| Lack {
+                let found = normal_value(part, facts).map_err(|why| MissingPart {
                     source: &part.source,
                     why,
                 })?;
@@ -201,9 +204,9 @@ pub(crate) fn in_upper_case(method: &Method) -> Cow<'_, str> {
 
 /// Hashes what stands for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen
 /// that counts as a substitute.
-fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: Substitute, client: IpAddr) {
+fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute, client: IpAddr) {
     match by {
-        Substitute::Address => {
+        KeySubstitute::Address => {
             let bits = template.0.iter().find_map(|part| match part {
                 KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
                 _ => None,
@@ -211,7 +214,7 @@ fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: Substitute, cl
             hasher.part(b"address");
             hasher.part(prefix(client, bits.unwrap_or_default()).as_bytes());
         }
-        Substitute::None => {
+        KeySubstitute::None => {
             hasher.part(b"together");
         }
     }
@@ -278,7 +281,7 @@ mod tests {
             }
         }
 
-        fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, Why> {
+        fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, MissingReason> {
             let template = KeyTemplate(parts);
             let token = Presented::new(None, &self.headers);
             seed()
@@ -354,8 +357,11 @@ mod tests {
             key(&[("x-key", "a"), ("x-key", "a")]),
             key(&[("x-key", "a")])
         );
-        assert_eq!(key(&[("x-key", "a"), ("x-key", "b")]), Err(Why::Repeated));
-        assert_eq!(key(&[("x-other", "a")]), Err(Why::Absent));
+        assert_eq!(
+            key(&[("x-key", "a"), ("x-key", "b")]),
+            Err(MissingReason::Repeated)
+        );
+        assert_eq!(key(&[("x-other", "a")]), Err(MissingReason::Absent));
     }
 
     /// Goal: nobody chooses a value that counts with those who have none. Method: the substitutes beside keys of values that look
@@ -365,19 +371,22 @@ mod tests {
         let template = KeyTemplate(vec![header("x-a"), header("x-b")]);
         let client: IpAddr = "192.0.2.1".parse().expect("an address");
         let by = |by, client| seed().substitute(&template, by, client);
-        let together = by(Substitute::None, client);
-        let address = by(Substitute::Address, client);
+        let together = by(KeySubstitute::None, client);
+        let address = by(KeySubstitute::Address, client);
         assert_ne!(together, address);
         assert_ne!(
             address,
             by(
-                Substitute::Address,
+                KeySubstitute::Address,
                 "192.0.2.2".parse().expect("an address")
             )
         );
         assert_eq!(
             together,
-            by(Substitute::None, "192.0.2.2".parse().expect("an address"))
+            by(
+                KeySubstitute::None,
+                "192.0.2.2".parse().expect("an address")
+            )
         );
         let chosen = Example::with(&[("x-a", "together"), ("x-b", "")]);
         assert_ne!(chosen.key(template.0.clone()), Ok(together));

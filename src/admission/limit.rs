@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
 
-use super::Keyed;
-use super::key::{KeySeed, RequestFacts, Substitute};
-use super::missing_key::Gaps;
-use super::overrides::{ActiveTier, Found, Overrides};
+use super::RequestKey;
+use super::key::{KeySeed, KeySubstitute, RequestFacts};
+use super::missing_key::MissingKeys;
+use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
-use super::settlement::Terms;
-use super::share_news::ShareNews;
+use super::settlement::SettlementRule;
+use super::share_news::OverShareLog;
 use crate::client::PrefixBits;
 use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
@@ -19,7 +19,7 @@ use crate::config::rules::{
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
 use crate::state::{Home, Survival};
-use crate::store::{Belief, Shared, Store, Synced};
+use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
 /// The bans of a limit.
 #[derive(Debug)]
@@ -32,13 +32,13 @@ pub struct ActiveBans {
 
 /// Where a limit counts, and so who decides.
 #[derive(Debug)]
-pub(super) enum Counts {
+pub(super) enum Backend {
     /// On this node alone, which decides.
-    Here,
+    Local,
     /// On this node, which decides, and with what others tell the store.
-    Exchanged(Arc<Synced>),
+    Replicated(Arc<ReplicatedBackend>),
     /// In a store, which decides.
-    InStore(Arc<Shared>),
+    Remote(Arc<RemoteBackend>),
 }
 
 /// One limit of a snapshot.
@@ -55,20 +55,20 @@ pub struct ActiveLimit {
     /// Whether what this node admitted outlives the process.
     pub survival: Survival,
     /// Where it counts.
-    pub(super) counts: Counts,
+    pub(super) backend: Backend,
     /// Its items of the RateLimit fields and the bodies of its refusals.
     pub items: PolicyItems,
     /// What a request takes at once.
     pub cost: Cost,
     /// How that is settled at the answer; `None` where it stands.
-    pub terms: Option<Terms>,
+    pub settlement: Option<SettlementRule>,
     /// What happens when it has no room.
     pub action: Action,
     /// The keys that it is enforced for; for the others it is in shadow.
     pub enforce: Share,
     /// Counters of the rates that are judged beside, and only reported.
     pub shadow_rates: Option<Limit>,
-    pub(super) overrides: Option<Overrides>,
+    pub(super) overrides: Option<KeyOverrides>,
     /// Keys that exceeded it and are refused for longer; `None` where it bans nobody.
     pub bans: Option<ActiveBans>,
     /// Requests in flight; `None` where any number may be.
@@ -77,7 +77,7 @@ pub struct ActiveLimit {
     /// The networks of those who pay for the slots of keys; `None` where nobody can invent one.
     payers: Option<PrefixBits>,
     /// The clients that take more slots than they may.
-    pub share_news: Arc<ShareNews>,
+    pub share_news: Arc<OverShareLog>,
 }
 
 impl ActiveLimit {
@@ -128,18 +128,20 @@ impl ActiveLimit {
                 }
             }
         };
-        let belief = belief(rules);
-        let counts = match abroad {
-            None => Counts::Here,
+        let revalidation = revalidation(rules);
+        let backend = match abroad {
+            None => Backend::Local,
             Some((said, store)) => match said.mode {
                 SharedMode::Strict => {
-                    let shared = Shared::new(name, store, own, said.on_failure, belief);
-                    Counts::InStore(Arc::new(shared))
+                    let shared =
+                        RemoteBackend::new(name, store, own, said.on_failure, revalidation);
+                    Backend::Remote(Arc::new(shared))
                 }
                 SharedMode::Synced => {
                     let tables = (own, limit.clone());
-                    let synced = Synced::new(name, store, tables, said.on_failure, belief);
-                    Counts::Exchanged(Arc::new(synced))
+                    let synced =
+                        ReplicatedBackend::new(name, store, tables, said.on_failure, revalidation);
+                    Backend::Replicated(Arc::new(synced))
                 }
             },
         };
@@ -166,16 +168,16 @@ impl ActiveLimit {
             name: name.clone(),
             key: rules.key.clone(),
             on_missing: rules.on_missing,
-            overrides: Overrides::new(name, rules, &limit, &items, before, seed),
+            overrides: KeyOverrides::new(name, rules, &limit, &items, before, seed),
             limit,
             survival,
-            counts,
+            backend,
             items,
             cost: match rules.cost {
                 CostRules::Fixed(cost) => cost,
                 CostRules::Told { .. } => Cost::ONE,
             },
-            terms: Terms::of(rules),
+            settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
             enforce: rules.enforce,
             shadow_rates: rules.shadow_rates.as_ref().map(|policy| {
@@ -199,7 +201,7 @@ impl ActiveLimit {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         // A leaky bucket's charge is given back when its client leaves before its turn.
-        self.terms.is_none()
+        self.settlement.is_none()
             && self.on_missing.is_none()
             && self.action == Action::Reject
             && self.always_may_refuse()
@@ -210,19 +212,19 @@ impl ActiveLimit {
 
     /// What this node itself admitted.
     fn own(&self) -> &Limit {
-        match &self.counts {
-            Counts::Here => &self.limit,
-            Counts::Exchanged(synced) => synced.own(),
-            Counts::InStore(shared) => shared.own(),
+        match &self.backend {
+            Backend::Local => &self.limit,
+            Backend::Replicated(synced) => synced.own(),
+            Backend::Remote(shared) => shared.own(),
         }
     }
 
     /// Where it counts with other nodes; `None` where it counts by itself.
     pub(super) fn store(&self) -> Option<&Arc<Store>> {
-        match &self.counts {
-            Counts::Here => None,
-            Counts::Exchanged(synced) => Some(synced.store()),
-            Counts::InStore(shared) => Some(shared.store()),
+        match &self.backend {
+            Backend::Local => None,
+            Backend::Replicated(synced) => Some(synced.store()),
+            Backend::Remote(shared) => Some(shared.store()),
         }
     }
 
@@ -232,7 +234,7 @@ impl ActiveLimit {
     }
 
     /// What a request with this key asks of it, that of a client or a substitute.
-    pub(super) fn ask(&self, keyed: &Keyed, facts: &RequestFacts<'_>) -> Ask<'_> {
+    pub(super) fn ask(&self, keyed: &RequestKey, facts: &RequestFacts<'_>) -> Ask<'_> {
         // A substitute is no invention: there is one for a client, or for all.
         let payers = self.payers.filter(|_| keyed.by.is_none());
         Ask {
@@ -244,19 +246,19 @@ impl ActiveLimit {
     }
 
     /// The key of a request in the store, by the substitute that it is counted by here.
-    pub(super) fn key_abroad(
+    pub(super) fn remote_key(
         &self,
         facts: &RequestFacts<'_>,
-        by: Option<Substitute>,
+        by: Option<KeySubstitute>,
     ) -> Option<KeyHash> {
         let seed = KeySeed::from_seed(self.store()?.seed()?);
-        seed.hash_abroad(&self.key, facts, by).ok()
+        seed.hash_remote(&self.key, facts, by).ok()
     }
 
     /// Whether an operator changed the key of this request, which has all its parts, at another gateway, and no request had it here since.
     pub(super) fn was_changed_elsewhere(&self, facts: &RequestFacts<'_>) -> bool {
         let store = self.store();
-        store.is_some_and(|store| store.knows_change(|| self.key_abroad(facts, None), &self.name))
+        store.is_some_and(|store| store.knows_change(|| self.remote_key(facts, None), &self.name))
     }
 
     /// The moment at which its counters are asked: where they are a store's, that is its time.
@@ -288,9 +290,9 @@ impl ActiveLimit {
 
     /// The tier that a request is in, by its key or by what it names; `None` where it has the limit's own rates, or is not asked.
     #[must_use]
-    pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<Found<'_>> {
+    pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<TierMatch<'_>> {
         let overrides = self.overrides.as_ref()?;
-        let ask = super::ask(0, self, facts, seed, &mut Gaps::default())?;
+        let ask = super::ask(0, self, facts, seed, &mut MissingKeys::default())?;
         overrides.of(ask.key, facts)
     }
 
@@ -332,11 +334,11 @@ impl ActiveLimit {
 }
 
 /// Whether what a store refused may have been given back since: by an answer that does not count, or a client that left its place.
-fn belief(rules: &LimitRules) -> Belief {
-    if Terms::of(rules).is_some() || rules.action == Action::Delay {
-        Belief::Revisable
+fn revalidation(rules: &LimitRules) -> Revalidation {
+    if SettlementRule::of(rules).is_some() || rules.action == Action::Delay {
+        Revalidation::EverySecond
     } else {
-        Belief::Final
+        Revalidation::Never
     }
 }
 

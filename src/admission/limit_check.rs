@@ -5,19 +5,19 @@ use std::sync::Arc;
 use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict};
 
 use super::key::RequestFacts;
-use super::limit::{ActiveLimit, Counts};
-use super::overrides::{ActiveTier, Found};
+use super::limit::{ActiveLimit, Backend};
+use super::overrides::{ActiveTier, TierMatch};
 use super::pending::{Pending, Voice};
 use super::precheck::Facing;
-use super::report::{Finding, Mark, Note};
+use super::report::{LimitEvent, LimitNote, Mark};
 use super::{here, strict};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::{Shared, SyncAsk};
+use crate::store::{RemoteBackend, ReplicatedCheck};
 
 /// One limit, and what the request asks of it.
 #[derive(Clone, Copy)]
-pub(super) struct Seat<'a> {
+pub(super) struct LimitCheck<'a> {
     /// Its index on the route.
     pub(super) limit: u8,
     /// The limit.
@@ -30,15 +30,15 @@ pub(super) struct Seat<'a> {
     pub(super) abroad: Option<KeyHash>,
 }
 
-impl<'a> Seat<'a> {
+impl<'a> LimitCheck<'a> {
     /// The tier that the request is in.
-    pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<Found<'a>> {
+    pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'a>> {
         self.active.overrides.as_ref()?.of(self.ask.key, facts)
     }
 
     /// With the rates of this tier; or why the limit is not asked.
-    pub(super) fn in_tier(self, found: Option<Found<'_>>) -> Result<Self, Note> {
-        let Some(Found { index, name }) = found else {
+    pub(super) fn in_tier(self, found: Option<TierMatch<'_>>) -> Result<Self, LimitNote> {
+        let Some(TierMatch { index, name }) = found else {
             return Ok(self);
         };
         // A key that the operator has written in a row is nobody's invention.
@@ -55,24 +55,24 @@ impl<'a> Seat<'a> {
                 tier: Some(index),
                 ..self
             }),
-            Some(ActiveTier::Unlimited) => Err(self.found(Finding::Unlimited)),
+            Some(ActiveTier::Unlimited) => Err(self.found(LimitEvent::Unlimited)),
             Some(ActiveTier::Blocked) if self.is_in_shadow() => {
-                Err(self.found(Finding::ShadowRefused))
+                Err(self.found(LimitEvent::ShadowRefused))
             }
-            Some(ActiveTier::Blocked) => Err(self.found(Finding::Blocked)),
+            Some(ActiveTier::Blocked) => Err(self.found(LimitEvent::Blocked)),
         }
     }
 
     /// Whether the limit counts on this node alone.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.active.counts, Counts::Here)
+        matches!(self.active.backend, Backend::Local)
     }
 
     /// How the limit is decided in a store, if it is.
-    pub(super) fn shared(&self) -> Option<&'a Arc<Shared>> {
-        match &self.active.counts {
-            Counts::InStore(shared) => Some(shared),
-            Counts::Here | Counts::Exchanged(_) => None,
+    pub(super) fn shared(&self) -> Option<&'a Arc<RemoteBackend>> {
+        match &self.active.backend {
+            Backend::Remote(shared) => Some(shared),
+            Backend::Local | Backend::Replicated(_) => None,
         }
     }
 
@@ -82,11 +82,11 @@ impl<'a> Seat<'a> {
     }
 
     /// What is asked of a limit whose counts are exchanged.
-    pub(super) fn synced(&self) -> Option<SyncAsk<'a>> {
-        let Counts::Exchanged(synced) = &self.active.counts else {
+    pub(super) fn synced(&self) -> Option<ReplicatedCheck<'a>> {
+        let Backend::Replicated(synced) = &self.active.backend else {
             return None;
         };
-        Some(SyncAsk {
+        Some(ReplicatedCheck {
             synced,
             view: self.ask.limit,
             key: self.ask.key,
@@ -117,7 +117,7 @@ impl<'a> Seat<'a> {
         let decision = self.peek(now);
         let is_known = match self.shared() {
             None => decision.outcome() != Judgement::Admitted,
-            Some(shared) => shared.seems_final(self.ask.key, &decision, now),
+            Some(shared) => shared.is_cached_rejection(self.ask.key, &decision, now),
         };
         is_known.then_some(decision)
     }
@@ -172,7 +172,7 @@ impl<'a> Seat<'a> {
         voice: Voice,
         now: Timestamp,
     ) -> Verdict {
-        if self.active.terms.is_none() && pending.is_under_way() {
+        if self.active.settlement.is_none() && pending.is_under_way() {
             return sluicegate_limiter::decide(&[ask], now);
         }
         let (verdict, reservation) = sluicegate_limiter::reserve(&[ask], now);
@@ -188,18 +188,18 @@ impl<'a> Seat<'a> {
         pending: &mut Pending,
         permits: &mut Vec<Permit>,
         now: Timestamp,
-    ) -> Vec<Note> {
+    ) -> Vec<LimitNote> {
         if !self.is_in_shadow() {
             return Vec::new();
         }
         match self.facing().permit() {
             Ok(permit) => permits.extend(permit),
-            Err(_) => return vec![self.found(Finding::ShadowRefused)],
+            Err(_) => return vec![self.found(LimitEvent::ShadowRefused)],
         }
-        let (verdict, mut notes) = match self.active.counts {
-            Counts::InStore(_) => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
-            Counts::Exchanged(_) => here::charge_in_shadow(self, pending, now),
-            Counts::Here => {
+        let (verdict, mut notes) = match self.active.backend {
+            Backend::Remote(_) => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
+            Backend::Replicated(_) => here::charge_in_shadow(self, pending, now),
+            Backend::Local => {
                 let verdict = self.charge_beside(self.ask, pending, Voice::Heard, now);
                 (Some(verdict), Vec::new())
             }
@@ -209,15 +209,15 @@ impl<'a> Seat<'a> {
             .as_ref()
             .is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
         notes.push(self.found(match admits {
-            true => Finding::ShadowAdmitted,
-            false => Finding::ShadowRefused,
+            true => LimitEvent::ShadowAdmitted,
+            false => LimitEvent::ShadowRefused,
         }));
         let decisions = verdict.iter().flat_map(|verdict| verdict.decisions());
         notes.extend(
             decisions
                 .filter(|_| !admits)
-                .filter_map(|decision| Finding::of_refusal(decision.counted()))
-                .map(|finding| self.found(finding)),
+                .filter_map(|decision| LimitEvent::of_refusal(decision.counted()))
+                .map(|event| self.found(event)),
         );
         notes
     }
@@ -227,33 +227,33 @@ impl<'a> Seat<'a> {
         &self,
         pending: &mut Pending,
         now: Timestamp,
-    ) -> Option<Note> {
+    ) -> Option<LimitNote> {
         let verdict = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
         Some(self.found(by_rates(verdict.outcome())))
     }
 
     /// As [`charge_shadow_rates`](Self::charge_shadow_rates), for a request that the limit itself refuses. What would be settled by
     /// the answer is not charged, since there will be none.
-    pub(super) fn try_shadow_rates(&self, now: Timestamp) -> Option<Note> {
+    pub(super) fn try_shadow_rates(&self, now: Timestamp) -> Option<LimitNote> {
         let ask = [self.shadow_rates()?];
-        let verdict = match self.active.terms {
+        let verdict = match self.active.settlement {
             None => sluicegate_limiter::decide(&ask, now),
             Some(_) => sluicegate_limiter::peek(&ask, now),
         };
         Some(self.found(by_rates(verdict.outcome())))
     }
 
-    pub(super) fn found(&self, finding: Finding) -> Note {
-        Note {
+    pub(super) fn found(&self, event: LimitEvent) -> LimitNote {
+        LimitNote {
             limit: self.limit,
-            finding,
+            event,
         }
     }
 }
 
-fn by_rates(outcome: Outcome) -> Finding {
+fn by_rates(outcome: Outcome) -> LimitEvent {
     match outcome {
-        Outcome::Admitted => Finding::ShadowRatesAdmitted,
-        Outcome::Refused { .. } => Finding::ShadowRatesRefused,
+        Outcome::Admitted => LimitEvent::ShadowRatesAdmitted,
+        Outcome::Refused { .. } => LimitEvent::ShadowRatesRefused,
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A request without gaps pays for none of this: nothing is allocated.
 
-use super::key::{Lack, Substitute};
+use super::key::{KeySubstitute, MissingPart};
 use crate::config::rules::{OnMissing, ValueSource};
 
 /// Why a request has no value for a part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum MissingReason {
     /// It is not there.
     Absent,
     /// It is there more than once, with different values: which one the origin would take is anybody's guess.
@@ -24,7 +24,7 @@ pub enum Why {
     Encoded,
 }
 
-impl Why {
+impl MissingReason {
     /// The name in the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -49,25 +49,25 @@ impl Why {
 
 /// One limit's key that lacks a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct MissingKey {
     /// The limit, in the order of the route.
     pub limit: usize,
     /// What is missing.
     pub source: ValueSource,
     /// Why.
-    pub why: Why,
+    pub why: MissingReason,
     /// What the limit does about it.
     pub then: OnMissing,
 }
 
 /// What the keys of a request lack, in the order of the route's limits; mostly nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gaps(pub Vec<Gap>);
+pub struct MissingKeys(pub Vec<MissingKey>);
 
-impl Gaps {
+impl MissingKeys {
     /// The gap for which the request is answered with 400, if any.
     #[must_use]
-    pub fn refusing(&self) -> Option<&Gap> {
+    pub fn refusing(&self) -> Option<&MissingKey> {
         self.0.iter().find(|gap| gap.then == OnMissing::Refuse)
     }
 
@@ -77,20 +77,20 @@ impl Gaps {
         &mut self,
         limit: usize,
         on_missing: Option<OnMissing>,
-        lack: &Lack<'_>,
-    ) -> Option<Substitute> {
+        lack: &MissingPart<'_>,
+    ) -> Option<KeySubstitute> {
         // The rules have a choice wherever a part can be absent; without one nothing passes uncounted.
         let then = on_missing.unwrap_or(OnMissing::Shared);
-        self.0.push(Gap {
+        self.0.push(MissingKey {
             limit,
             source: lack.source.clone(),
             why: lack.why,
             then,
         });
         match then {
-            OnMissing::Ip => Some(Substitute::Address),
-            OnMissing::Skip if !lack.why.is_absence() => Some(Substitute::None),
-            OnMissing::Shared => Some(Substitute::None),
+            OnMissing::Ip => Some(KeySubstitute::Address),
+            OnMissing::Skip if !lack.why.is_absence() => Some(KeySubstitute::None),
+            OnMissing::Shared => Some(KeySubstitute::None),
             OnMissing::Refuse | OnMissing::Skip => None,
         }
     }

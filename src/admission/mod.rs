@@ -49,38 +49,38 @@ pub use key::{KeySeed, RequestFacts, normal_value};
 pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
-pub use missing_key::{Gap, Gaps, Why};
-pub use overrides::Found;
+pub use missing_key::{MissingKey, MissingKeys, MissingReason};
+pub use overrides::TierMatch;
 pub use pending::Admitted;
 pub use precheck::{Bar, Barred};
-pub use report::{Beside, Finding, Judged, Mark, Note, QueuePlace};
+pub use report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
 pub use route::RouteLimits;
-pub use settlement::{Answer, AnsweredBy, Terms};
+pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
 pub use share_news::OverShare;
 
-use key::Substitute;
+use key::KeySubstitute;
 use precheck::Facing;
 
 /// What admission says of a request.
 #[derive(Debug)]
 pub enum Admission {
     /// It may pass; nothing was judged where the route has no limits.
-    Admitted(Admitted, Option<Judged>),
+    Admitted(Admitted, Option<AdmissionReport>),
     /// It may not; nothing was charged.
     Refused(Refused),
     /// The overrides of a limit block the key; no limit was asked.
-    Blocked(Judged),
-    /// It lacks a part of a key; [`Gaps::refusing`] says which.
+    Blocked(AdmissionReport),
+    /// It lacks a part of a key; [`MissingKeys::refusing`] says which.
     Incomplete,
     /// It would have to wait for a store, and nobody waited.
-    Unasked,
+    NeedsStore,
 }
 
 /// Why a request is refused.
 #[derive(Debug)]
 pub enum Refused {
     /// Some limit has no room. Where it bans, the ban is in force now, and the client is told of that.
-    ByLimit(Judged, Option<Barred>),
+    ByLimit(AdmissionReport, Option<Barred>),
     /// It did not come as far as the limits.
     Barred(Barred),
 }
@@ -88,7 +88,7 @@ pub enum Refused {
 impl Refused {
     /// What the limits said, where they were asked.
     #[must_use]
-    pub fn judged(&self) -> Option<&Judged> {
+    pub fn judged(&self) -> Option<&AdmissionReport> {
         match self {
             Self::ByLimit(judged, _) => Some(judged),
             Self::Barred(_) => None,
@@ -131,7 +131,7 @@ pub fn admit(
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
-    gaps: &mut Gaps,
+    gaps: &mut MissingKeys,
 ) -> Admission {
     if limits.is_empty() {
         return Admission::Admitted(Admitted::settled(), None);
@@ -144,14 +144,16 @@ pub fn admit(
         return plan
             .decide(now)
             .now_or_never()
-            .unwrap_or(Admission::Unasked);
+            .unwrap_or(Admission::NeedsStore);
     }
     let asks = asks(limits, facts, seed, gaps);
     let verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
-        Outcome::Admitted => Admission::Admitted(Admitted::settled(), Some(Judged::plain(verdict))),
+        Outcome::Admitted => {
+            Admission::Admitted(Admitted::settled(), Some(AdmissionReport::plain(verdict)))
+        }
         Outcome::Refused { .. } => {
-            let judged = Judged::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
+            let judged = AdmissionReport::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
             Admission::Refused(Refused::ByLimit(judged, None))
         }
     }
@@ -165,7 +167,7 @@ pub fn plan<'a>(
     limits: &'a RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut Gaps,
+    gaps: &mut MissingKeys,
 ) -> Result<Plan<'a>, Box<Admission>> {
     Plan::of(limits, facts, seed, gaps)
 }
@@ -173,7 +175,7 @@ pub fn plan<'a>(
 /// What [`admit`] would say, if it is a refusal that leaves nothing to be done and has no gaps; charges nothing, takes nothing and bans
 /// nobody.
 #[must_use]
-pub fn foresee_refusal(
+pub fn peek_rejection(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
@@ -182,7 +184,7 @@ pub fn foresee_refusal(
     if limits.is_empty() || !limits.are_foreseeable() {
         return None;
     }
-    let mut gaps = Gaps::default();
+    let mut gaps = MissingKeys::default();
     let asks = asks(limits, facts, seed, &mut gaps);
     if !gaps.0.is_empty() {
         return None;
@@ -209,14 +211,14 @@ pub fn foresee_refusal(
         // A ban is yet to be begun.
         return None;
     }
-    if limits.count_abroad() {
+    if limits.count_remotely() {
         let judged = strict::foresee(limits, &asks, now)?;
         return Some(Refused::ByLimit(judged, None));
     }
     let verdict = sluicegate_limiter::peek(&asks, now);
     let refused = matches!(verdict.outcome(), Outcome::Refused { .. });
     refused.then(|| {
-        let judged = Judged::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
+        let judged = AdmissionReport::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
         Refused::ByLimit(judged, None)
     })
 }
@@ -226,7 +228,7 @@ fn asks<'a>(
     limits: &'a [Arc<ActiveLimit>],
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut Gaps,
+    gaps: &mut MissingKeys,
 ) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     // The configuration allows a route at most MAX_ASKS limits, so `take` cuts nothing.
     limits
@@ -243,16 +245,16 @@ fn ask<'a>(
     active: &'a ActiveLimit,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut Gaps,
+    gaps: &mut MissingKeys,
 ) -> Option<Ask<'a>> {
     let keyed = keyed(index, active, facts, seed, gaps)?;
     Some(active.ask(&keyed, facts))
 }
 
 /// A request's key, and what it was made of where the request lacks a part.
-struct Keyed {
+struct RequestKey {
     key: KeyHash,
-    by: Option<Substitute>,
+    by: Option<KeySubstitute>,
 }
 
 /// The key of a request for the limit at `index` of its route; nothing where it lacks a part for which there is no substitute.
@@ -261,8 +263,8 @@ fn keyed(
     active: &ActiveLimit,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut Gaps,
-) -> Option<Keyed> {
+    gaps: &mut MissingKeys,
+) -> Option<RequestKey> {
     let (key, by) = match seed.hash(&active.key, facts) {
         Ok(key) => (key, None),
         Err(lack) => {
@@ -270,5 +272,5 @@ fn keyed(
             (seed.substitute(&active.key, by, facts.client), Some(by))
         }
     };
-    Some(Keyed { key, by })
+    Some(RequestKey { key, by })
 }

@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use memchr::memmem;
 
 use super::alias::{Likeness, Wanted};
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use super::value::{Plus, Value, agreed, cut_at, decode};
 
 /// Longest boundary, RFC 2046 §5.1.1.
@@ -29,25 +29,35 @@ struct Part<'a> {
 }
 
 /// The value of the field `name` of a form with these headers.
-pub(super) fn find<'a>(body: &'a [u8], headers: &HeaderMap, name: &str) -> Result<Value<'a>, Why> {
+pub(super) fn find<'a>(
+    body: &'a [u8],
+    headers: &HeaderMap,
+    name: &str,
+) -> Result<Value<'a>, MissingReason> {
     let content_type = headers.get(CONTENT_TYPE).map(|field| field.as_bytes());
-    let boundary = content_type.and_then(boundary).ok_or(Why::Malformed)?;
+    let boundary = content_type
+        .and_then(boundary)
+        .ok_or(MissingReason::Malformed)?;
     let wanted = Wanted::new(name);
-    let mut found = Err(Why::Absent);
+    let mut found = Err(MissingReason::Absent);
     let mut rest = body
         .strip_prefix(b"--")
         .and_then(|rest| rest.strip_prefix(boundary))
-        .ok_or(Why::Malformed)?;
+        .ok_or(MissingReason::Malformed)?;
     let delimiter = [b"--", boundary].concat();
     while let Some(behind) = rest.strip_prefix(b"\r\n") {
         // Wherever the delimiter stands, some parser takes it for one.
-        let end = memmem::find(behind, &delimiter).ok_or(Why::Malformed)?;
+        let end = memmem::find(behind, &delimiter).ok_or(MissingReason::Malformed)?;
         rest = &behind[end + delimiter.len()..];
-        let part = part(behind[..end].strip_suffix(b"\r\n").ok_or(Why::Malformed)?)?;
+        let part = part(
+            behind[..end]
+                .strip_suffix(b"\r\n")
+                .ok_or(MissingReason::Malformed)?,
+        )?;
         if part.name.eq_ignore_ascii_case(b"_charset_")
             && !part.content.eq_ignore_ascii_case(b"utf-8")
         {
-            return Err(Why::Malformed);
+            return Err(MissingReason::Malformed);
         }
         let likeness = match wanted.likeness(part.name) {
             Likeness::Other => match wanted.likeness(&decode(part.name, Plus::Space)) {
@@ -57,13 +67,13 @@ pub(super) fn find<'a>(body: &'a [u8], headers: &HeaderMap, name: &str) -> Resul
             likeness => likeness,
         };
         if likeness == Likeness::Alias || part.is_file {
-            return Err(Why::Repeated);
+            return Err(MissingReason::Repeated);
         }
         found = Ok(agreed(found, Cow::Borrowed(part.content))?);
     }
     match rest {
         b"--" | b"--\r\n" => found,
-        _ => Err(Why::Malformed),
+        _ => Err(MissingReason::Malformed),
     }
 }
 
@@ -93,24 +103,24 @@ fn boundary(content_type: &[u8]) -> Option<&[u8]> {
 }
 
 /// What stands between two delimiters: fields, an empty line, the content.
-fn part(text: &[u8]) -> Result<Part<'_>, Why> {
+fn part(text: &[u8]) -> Result<Part<'_>, MissingReason> {
     let mut rest = text;
     let (mut disposition, mut is_typed) = (None, None);
     loop {
-        let end = memmem::find(rest, b"\r\n").ok_or(Why::Malformed)?;
+        let end = memmem::find(rest, b"\r\n").ok_or(MissingReason::Malformed)?;
         let line = &rest[..end];
         rest = &rest[end + 2..];
         if line.is_empty() {
             break;
         }
-        let (name, value) = cut_at(line, b':').ok_or(Why::Malformed)?;
+        let (name, value) = cut_at(line, b':').ok_or(MissingReason::Malformed)?;
         let is_text = value.iter().all(|byte| *byte >= b' ' && *byte != 0x7f);
         if !is_text
             || !name
                 .iter()
                 .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
         {
-            return Err(Why::Malformed);
+            return Err(MissingReason::Malformed);
         }
         let value = value.trim_ascii();
         match &*name.to_ascii_lowercase() {
@@ -121,10 +131,10 @@ fn part(text: &[u8]) -> Result<Part<'_>, Why> {
             b"content-length" => {}
             b"content-transfer-encoding" if is_identity(value) => {}
             // A second one, an encoding that some parsers decode, or what none of the known clients sends.
-            _ => return Err(Why::Malformed),
+            _ => return Err(MissingReason::Malformed),
         }
     }
-    let (name, has_filename) = disposition.ok_or(Why::Malformed)?;
+    let (name, has_filename) = disposition.ok_or(MissingReason::Malformed)?;
     Ok(Part {
         name,
         is_file: has_filename || is_typed == Some(true),
@@ -139,10 +149,10 @@ fn is_identity(encoding: &[u8]) -> bool {
 }
 
 /// Whether a part of this type is text for all parsers.
-fn is_plain_text(value: &[u8]) -> Result<bool, Why> {
+fn is_plain_text(value: &[u8]) -> Result<bool, MissingReason> {
     let lower = value.to_ascii_lowercase();
     if lower.starts_with(b"multipart/") {
-        return Err(Why::Malformed);
+        return Err(MissingReason::Malformed);
     }
     let mut pieces = lower.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let is_text = pieces.next() == Some(b"text/plain");
@@ -150,49 +160,49 @@ fn is_plain_text(value: &[u8]) -> Result<bool, Why> {
         pieces.all(|parameter| matches!(parameter, b"charset=utf-8" | b"charset=\"utf-8\""));
     // Another charset gives the same bytes another meaning.
     if is_text && !in_utf8 {
-        Err(Why::Malformed)
+        Err(MissingReason::Malformed)
     } else {
         Ok(is_text)
     }
 }
 
 /// The name in a `Content-Disposition`, and whether it names a file.
-fn disposition(value: &[u8]) -> Result<(&[u8], bool), Why> {
+fn disposition(value: &[u8]) -> Result<(&[u8], bool), MissingReason> {
     let kind_end = value
         .iter()
         .position(|byte| *byte == b';')
-        .ok_or(Why::Malformed)?;
+        .ok_or(MissingReason::Malformed)?;
     if !value[..kind_end]
         .trim_ascii()
         .eq_ignore_ascii_case(b"form-data")
     {
-        return Err(Why::Malformed);
+        return Err(MissingReason::Malformed);
     }
     let mut rest = &value[kind_end..];
     let (mut name, mut is_file) = (None, false);
     while let Some(behind) = rest.strip_prefix(b";") {
-        let (key, behind) = cut_at(behind, b'=').ok_or(Why::Malformed)?;
+        let (key, behind) = cut_at(behind, b'=').ok_or(MissingReason::Malformed)?;
         let (text, behind) = text(behind)?;
         match &*key.trim_ascii().to_ascii_lowercase() {
             b"name" if name.is_none() && !text.contains(&b'\\') => name = Some(text),
             b"filename" | b"filename*" => is_file = true,
-            _ => return Err(Why::Malformed),
+            _ => return Err(MissingReason::Malformed),
         }
         rest = behind.trim_ascii_start();
     }
     match name {
         Some(name) if rest.is_empty() => Ok((name, is_file)),
-        _ => Err(Why::Malformed),
+        _ => Err(MissingReason::Malformed),
     }
 }
 
 /// A quoted text or a token, and what is behind it.
-fn text(value: &[u8]) -> Result<(&[u8], &[u8]), Why> {
+fn text(value: &[u8]) -> Result<(&[u8], &[u8]), MissingReason> {
     if let Some(inner) = value.strip_prefix(b"\"") {
-        let (text, behind) = cut_at(inner, b'"').ok_or(Why::Malformed)?;
+        let (text, behind) = cut_at(inner, b'"').ok_or(MissingReason::Malformed)?;
         // An escaped quote ends the text for some parsers only.
         return if text.ends_with(b"\\") {
-            Err(Why::Malformed)
+            Err(MissingReason::Malformed)
         } else {
             Ok((text, behind))
         };
@@ -205,7 +215,7 @@ fn text(value: &[u8]) -> Result<(&[u8], &[u8]), Why> {
         .position(|byte| !is_token(byte))
         .unwrap_or(value.len());
     if end == 0 || value.starts_with(b"'") {
-        Err(Why::Malformed)
+        Err(MissingReason::Malformed)
     } else {
         Ok(value.split_at(end))
     }
@@ -218,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(content_type: &str, body: &[u8]) -> Result<String, Why> {
+    fn asked(content_type: &str, body: &[u8]) -> Result<String, MissingReason> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap());
         find(body, &headers, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
@@ -232,7 +242,7 @@ mod tests {
         (parts.collect::<String>() + "--b--\r\n").into_bytes()
     }
 
-    fn of(parts: &[&str]) -> Result<String, Why> {
+    fn of(parts: &[&str]) -> Result<String, MissingReason> {
         asked("multipart/form-data; boundary=b", &form(parts))
     }
 
@@ -275,11 +285,11 @@ mod tests {
         );
         assert_eq!(
             of(&["Content-Disposition: form-data; name=\"phones\"||1"]),
-            Err(Why::Absent)
+            Err(MissingReason::Absent)
         );
         assert_eq!(
             asked("multipart/form-data; boundary=b", b"--b--\r\n"),
-            Err(Why::Absent)
+            Err(MissingReason::Absent)
         );
     }
 
@@ -294,7 +304,7 @@ mod tests {
             "Content-Disposition: form-data; name=\"phone[]\"||1",
             "Content-Disposition: form-data; name=\"ph%6fne\"||1",
         ] {
-            assert_eq!(of(&[PHONE, odd]), Err(Why::Repeated), "{odd}");
+            assert_eq!(of(&[PHONE, odd]), Err(MissingReason::Repeated), "{odd}");
         }
         for odd in [
             "Content-Disposition: form-data; name=\"x\"; name=\"phone\"||2",
@@ -318,7 +328,7 @@ mod tests {
             "Content-Disposition: form-data; name=\"x\"",
             "|Content-Disposition: form-data; name=\"x\"||2",
         ] {
-            assert_eq!(of(&[PHONE, odd]), Err(Why::Malformed), "{odd}");
+            assert_eq!(of(&[PHONE, odd]), Err(MissingReason::Malformed), "{odd}");
         }
         let plain = form(&[PHONE]);
         for kind in [
@@ -330,7 +340,7 @@ mod tests {
             "multipart/form-data; boundary=b,c",
             "multipart/form-data; boundary=",
         ] {
-            assert_eq!(asked(kind, &plain), Err(Why::Malformed), "{kind}");
+            assert_eq!(asked(kind, &plain), Err(MissingReason::Malformed), "{kind}");
         }
         for (before, behind) in [
             ("\r\n", ""),
@@ -342,13 +352,13 @@ mod tests {
             let text = [before.as_bytes(), &plain, behind.as_bytes()].concat();
             assert_eq!(
                 asked("multipart/form-data; boundary=b", &text),
-                Err(Why::Malformed)
+                Err(MissingReason::Malformed)
             );
         }
         let open = plain.strip_suffix(b"--\r\n").unwrap();
         assert_eq!(
             asked("multipart/form-data; boundary=b", open),
-            Err(Why::Malformed)
+            Err(MissingReason::Malformed)
         );
     }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::fold::fold;
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use super::value::Value;
 use crate::config::rules::Normaliser;
 use crate::telephony;
@@ -15,14 +15,14 @@ use crate::telephony;
 pub(super) fn apply<'a>(
     mut value: Value<'a>,
     normalisers: &[Normaliser],
-) -> Result<Value<'a>, Why> {
+) -> Result<Value<'a>, MissingReason> {
     for normaliser in normalisers {
         if *normaliser == Normaliser::Fold && std::str::from_utf8(&value).is_err() {
             // Databases cut such a text, or drop what they cannot read of it.
-            return Err(Why::Malformed);
+            return Err(MissingReason::Malformed);
         }
         let text = String::from_utf8_lossy(&value);
-        let normal = one(&text, normaliser).ok_or(Why::Malformed)?;
+        let normal = one(&text, normaliser).ok_or(MissingReason::Malformed)?;
         value = Cow::Owned(normal.into_bytes());
     }
     Ok(value)
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn normal(text: &str, normalisers: &[Normaliser]) -> Result<String, Why> {
+    fn normal(text: &str, normalisers: &[Normaliser]) -> Result<String, MissingReason> {
         apply(Cow::Borrowed(text.as_bytes()), normalisers)
             .map(|value| String::from_utf8(value.into_owned()).unwrap())
     }
@@ -110,10 +110,17 @@ mod tests {
             "++4915112345678",
             "0151 +12345678",
         ] {
-            assert_eq!(normal(text, &german), Err(Why::Malformed), "{text}");
+            assert_eq!(
+                normal(text, &german),
+                Err(MissingReason::Malformed),
+                "{text}"
+            );
         }
         let anywhere = [Normaliser::E164(None)];
-        assert_eq!(normal("015112345678", &anywhere), Err(Why::Malformed));
+        assert_eq!(
+            normal("015112345678", &anywhere),
+            Err(MissingReason::Malformed)
+        );
         assert_eq!(
             normal("+4915112345678", &anywhere).as_deref(),
             Ok("+4915112345678")
@@ -140,7 +147,11 @@ mod tests {
             "+tag@example.com",
             "a b@example.com",
         ] {
-            assert_eq!(normal(text, &email), Err(Why::Malformed), "{text}");
+            assert_eq!(
+                normal(text, &email),
+                Err(MissingReason::Malformed),
+                "{text}"
+            );
         }
     }
 
@@ -156,7 +167,7 @@ mod tests {
         );
         assert_eq!(
             apply(Cow::Borrowed(b"v\xedctim"), &[Fold]),
-            Err(Why::Malformed)
+            Err(MissingReason::Malformed)
         );
         assert_eq!(normal(" ÄB ", &[Trim, Lower]).as_deref(), Ok("äb"));
         assert_eq!(normal("äöü", &[first(2)]).as_deref(), Ok("äö"));
@@ -164,7 +175,7 @@ mod tests {
         assert_eq!(normal("", &[Trim, Lower, first(2)]).as_deref(), Ok(""));
         assert_eq!(normal("a@b@c", &[Before(at())]).as_deref(), Ok("a"));
         assert_eq!(normal("a@b@c", &[After(at())]).as_deref(), Ok("c"));
-        assert_eq!(normal("abc", &[After(at())]), Err(Why::Malformed));
+        assert_eq!(normal("abc", &[After(at())]), Err(MissingReason::Malformed));
         assert_eq!(
             normal("Ann@Example.com", &[Email, After(at()), first(3)]).as_deref(),
             Ok("exa")

@@ -17,7 +17,7 @@ use crate::response::PolicyItems;
 
 /// The overrides and tiers of a limit in force.
 #[derive(Debug)]
-pub(super) struct Overrides {
+pub(super) struct KeyOverrides {
     /// What `keys` was made of.
     rows: Arc<OverrideRows>,
     keys: Arc<HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>>,
@@ -28,7 +28,7 @@ pub(super) struct Overrides {
 
 /// The tier that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct TierMatch<'a> {
     /// Its place among [`all_tiers`](LimitRules::all_tiers).
     pub index: TierIndex,
     /// Its name, where the request names it; `None` where a row names the key.
@@ -46,7 +46,7 @@ pub(super) enum ActiveTier {
     Blocked,
 }
 
-impl Overrides {
+impl KeyOverrides {
     /// What the rules of the limit `name` say, whose counters are those of `limit` and whose `own` items tell what clients may see of
     /// it. The rows of `before` are not hashed again.
     pub(super) fn new(
@@ -97,15 +97,15 @@ impl Overrides {
     }
 
     /// The tier of a request with this key: that of a row, else the one that it names; `None` where neither is.
-    pub(super) fn of(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<Found<'_>> {
+    pub(super) fn of(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
         if let Some(index) = self.keys.get(&key.bits()) {
-            return Some(Found {
+            return Some(TierMatch {
                 index: *index,
                 name: None,
             });
         }
         let (index, name) = self.named.as_ref()?.of(facts)?;
-        Some(Found {
+        Some(TierMatch {
             index,
             name: Some(name),
         })

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Due, MAX_ASKS, Permit, Reservation, Timestamp};
+use sluicegate_limiter::{MAX_ASKS, Permit, Reservation, Settle, Timestamp};
 
 use super::limit::ActiveLimit;
-use super::report::{Finding, Note};
-use super::settlement::Answer;
+use super::report::{LimitEvent, LimitNote};
+use super::settlement::FinalResponse;
 use crate::clock;
-use crate::store::{StrictCharge, SyncCharge};
+use crate::store::{RemoteCharge, ReplicatedCharge};
 
 /// The evidence that a request passed admission, with what is still to be settled.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ pub(super) enum Made {
     /// In the counters of this node.
     Here(Reservation),
     /// In counters of this node that others are told of.
-    Exchanged(SyncCharge),
+    Exchanged(ReplicatedCharge),
     /// In the store that several nodes share.
-    Abroad(StrictCharge),
+    Abroad(RemoteCharge),
 }
 
 /// Limits with their index on the route, by ask.
@@ -85,7 +85,7 @@ impl Admitted {
 
     /// A request that nobody made: the gateway fetches anew what it has stored. Its reader paid for what it was given.
     #[must_use]
-    pub const fn unasked() -> Self {
+    pub const fn exempt() -> Self {
         Self::settled()
     }
 
@@ -125,7 +125,7 @@ impl Admitted {
     }
 
     /// Settles what is owed by the answer, or without one, and says what came of it. What was settled stays so.
-    pub fn settle(&mut self, answer: Option<Answer<'_>>, now: Timestamp) -> Vec<Note> {
+    pub fn settle(&mut self, answer: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
         match self.pending.take() {
             Some(mut pending) => pending.settle(answer, now),
             None => Vec::new(),
@@ -188,7 +188,7 @@ impl Pending {
         }
     }
 
-    fn settle(&mut self, answer: Option<Answer<'_>>, now: Timestamp) -> Vec<Note> {
+    fn settle(&mut self, answer: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
         let mut notes = Vec::new();
         for charge in self.charges.drain(..) {
             charge.settle(self.stage, answer, now, &mut notes);
@@ -199,32 +199,34 @@ impl Pending {
 
 impl Charge {
     fn waits_for_answer(&self) -> bool {
-        self.asked.iter().any(|(_, limit)| limit.terms.is_some())
+        self.asked
+            .iter()
+            .any(|(_, limit)| limit.settlement.is_some())
     }
 
     fn settle(
         self,
         stage: Stage,
-        answer: Option<Answer<'_>>,
+        answer: Option<FinalResponse<'_>>,
         now: Timestamp,
-        notes: &mut Vec<Note>,
+        notes: &mut Vec<LimitNote>,
     ) {
         let come_to = |(limit, active): &(u8, Arc<ActiveLimit>)| {
-            let (due, finding) = match (stage, &active.terms) {
-                (Stage::HeldBack, _) => (Due::Nothing, Some(Finding::Released)),
-                (Stage::UnderWay, Some(terms)) => terms.due(answer),
-                (Stage::UnderWay, None) => (Due::AsReserved, None),
+            let (due, event) = match (stage, &active.settlement) {
+                (Stage::HeldBack, _) => (Settle::Refund, Some(LimitEvent::Released)),
+                (Stage::UnderWay, Some(settlement)) => settlement.due(answer),
+                (Stage::UnderWay, None) => (Settle::Keep, None),
             };
             if self.voice == Voice::Heard {
-                notes.extend(finding.map(|finding| Note {
+                notes.extend(event.map(|event| LimitNote {
                     limit: *limit,
-                    finding,
+                    event,
                 }));
             }
             due
         };
-        let dues: ArrayVec<Due, MAX_ASKS> = self.asked.iter().map(come_to).collect();
-        let due = |ask: usize| dues.get(ask).copied().unwrap_or(Due::AsReserved);
+        let dues: ArrayVec<Settle, MAX_ASKS> = self.asked.iter().map(come_to).collect();
+        let due = |ask: usize| dues.get(ask).copied().unwrap_or(Settle::Keep);
         match self.made {
             Made::Here(reservation) if stage == Stage::HeldBack => reservation.withdraw(now),
             Made::Here(reservation) => {
@@ -242,14 +244,14 @@ impl From<Reservation> for Made {
     }
 }
 
-impl From<SyncCharge> for Made {
-    fn from(charge: SyncCharge) -> Self {
+impl From<ReplicatedCharge> for Made {
+    fn from(charge: ReplicatedCharge) -> Self {
         Self::Exchanged(charge)
     }
 }
 
-impl From<StrictCharge> for Made {
-    fn from(charge: StrictCharge) -> Self {
+impl From<RemoteCharge> for Made {
+    fn from(charge: RemoteCharge) -> Self {
         Self::Abroad(charge)
     }
 }

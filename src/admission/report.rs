@@ -1,7 +1,7 @@
 //! Owns what the limits of a route said of one request: the verdict, and what else is to be remembered.
 //!
 //! On most routes every limit is asked and there is nothing to add; then the verdict is all there is. Elsewhere some limits are left
-//! out of it, such as those in shadow, and something may turn out after it: [`Beside`] keeps both, so that response and record
+//! out of it, such as those in shadow, and something may turn out after it: [`ReportDetails`] keeps both, so that response and record
 //! need not know why.
 
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use sluicegate_limiter::{Counted, KeyHash, MAX_ASKS, Outcome, Verdict};
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
 use crate::response::PolicyItems;
-use crate::store::Decider;
+use crate::store::DecisionSource;
 
 /// What the limits of a route said of one request.
 #[derive(Debug)]
-pub struct Judged {
+pub struct AdmissionReport {
     /// Over the limits that may refuse the request.
     pub verdict: Verdict,
     /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
-    pub beside: Option<Box<Beside>>,
+    pub beside: Option<Box<ReportDetails>>,
     /// The key that the limit which refuses counts the request by; `None` where none refuses.
     pub refused_key: Option<KeyHash>,
 }
 
 /// What a verdict alone does not say.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct ReportDetails {
     /// For each ask of the verdict the index of its limit on the route.
     pub asked: ArrayVec<u8, MAX_ASKS>,
     /// For each ask the tier that its key is in; nothing where no limit of the route has tiers.
@@ -37,7 +37,7 @@ pub struct Beside {
     /// The tiers that the request names, with the indexes of their limits on the route; at most one for each limit.
     pub named: Vec<(u8, Name)>,
     /// What was found out about limits, at most a few for each limit of the route.
-    pub notes: Vec<Note>,
+    pub notes: Vec<LimitNote>,
     /// The queues in which the request waits, at most one for each limit of the route.
     pub queues: Vec<QueuePlace>,
     /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
@@ -72,16 +72,16 @@ pub struct QueuePlace {
 
 /// Something found out about a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct LimitNote {
     /// The index of the limit on the route.
     pub limit: u8,
     /// What.
-    pub finding: Finding,
+    pub event: LimitEvent,
 }
 
 /// What can be found out about a limit beside the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum LimitEvent {
     /// Its charge was given back: the response does not count, there was none, or the request was not let in after all.
     Released,
     /// The origin told the cost, so many units as charged.
@@ -99,7 +99,7 @@ pub enum Finding {
     /// Its rates in shadow have none.
     ShadowRatesRefused,
     /// It is decided in a store: who decided.
-    Decided(Decider),
+    Decided(DecisionSource),
     /// It let the request pass only because it marks or is in shadow: it had no room in a counter that new keys share.
     OverflowRefused,
     /// As above: it had no room for a new key, since the client has taken its share of the slots.
@@ -110,7 +110,7 @@ pub enum Finding {
     Blocked,
 }
 
-impl Finding {
+impl LimitEvent {
     /// What there is to find out about a refusal that was not enforced, of a key that is counted so.
     pub(super) fn of_refusal(counted: Counted) -> Option<Self> {
         match counted {
@@ -131,7 +131,7 @@ impl Finding {
     }
 }
 
-impl Judged {
+impl AdmissionReport {
     /// A verdict over all limits of a route, with nothing to add.
     #[must_use]
     pub fn plain(verdict: Verdict) -> Self {
@@ -191,13 +191,13 @@ impl Judged {
     pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = Mark>) {
         if let Some(beside) = &mut self.beside {
             for mark in marks {
-                beside.notes.push(Note {
+                beside.notes.push(LimitNote {
                     limit: mark.limit,
-                    finding: Finding::Marked,
+                    event: LimitEvent::Marked,
                 });
-                if let Some(finding) = Finding::of_refusal(mark.counted) {
+                if let Some(event) = LimitEvent::of_refusal(mark.counted) {
                     let limit = mark.limit;
-                    beside.notes.push(Note { limit, finding });
+                    beside.notes.push(LimitNote { limit, event });
                 }
                 beside.marks.push(mark);
             }
@@ -205,14 +205,14 @@ impl Judged {
     }
 
     /// Adds what was found out.
-    pub fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
+    pub fn note(&mut self, notes: impl IntoIterator<Item = LimitNote>) {
         if let Some(beside) = &mut self.beside {
             beside.notes.extend(notes);
         }
     }
 }
 
-impl Beside {
+impl ReportDetails {
     /// The index on the route of the limit that the ask at `ask` is about.
     #[must_use]
     pub fn limit_of(&self, ask: usize) -> Option<usize> {

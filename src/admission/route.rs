@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use http::HeaderName;
 
-use super::limit::{ActiveLimit, Counts};
-use super::settlement::Terms;
+use super::limit::{ActiveLimit, Backend};
+use super::settlement::SettlementRule;
 
 /// The limits of a route: those written, in their order, then those that only stand in for others.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct RouteLimits {
     limits: Box<[Arc<ActiveLimit>]>,
     /// For each limit that is written the index of the one that stands in for it; as many as are written.
     seconds: Box<[Option<u8>]>,
-    course: Course,
+    mode: EvaluationMode,
     /// Whether some limit is decided in a store.
     asks_store: bool,
     /// Whether the counts of some limit are exchanged.
@@ -25,15 +25,15 @@ pub struct RouteLimits {
 
 /// How the limits of a route are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum EvaluationMode {
     /// All together, and that is all.
-    Plain,
+    AllPlain,
     /// All together, and then something is left to be done.
-    Together,
+    AllEnforced,
     /// All together, unless a request lacks a key or has other rates.
-    Mostly,
+    EnforcedUnlessExempt,
     /// Not all of them together.
-    Apart,
+    Individual,
 }
 
 impl RouteLimits {
@@ -43,14 +43,14 @@ impl RouteLimits {
         written: Vec<Arc<ActiveLimit>>,
         named: impl Fn(&str) -> Option<Arc<ActiveLimit>>,
     ) -> Self {
-        let course = if written.iter().all(|limit| limit.is_plain()) {
-            Course::Plain
+        let mode = if written.iter().all(|limit| limit.is_plain()) {
+            EvaluationMode::AllPlain
         } else if written.iter().all(|limit| limit.always_may_refuse()) {
-            Course::Together
+            EvaluationMode::AllEnforced
         } else if written.iter().all(|limit| limit.may_refuse_whom_it_asks()) {
-            Course::Mostly
+            EvaluationMode::EnforcedUnlessExempt
         } else {
-            Course::Apart
+            EvaluationMode::Individual
         };
         let mut limits = written.clone();
         let second = |limit: &Arc<ActiveLimit>| {
@@ -64,19 +64,19 @@ impl RouteLimits {
             u8::try_from(index).ok()
         };
         let seconds = written.iter().map(second).collect();
-        let told = limits.iter().filter_map(|limit| limit.terms.as_ref());
-        let mut confidential: Vec<_> = told.filter_map(Terms::told_by).cloned().collect();
+        let told = limits.iter().filter_map(|limit| limit.settlement.as_ref());
+        let mut confidential: Vec<_> = told.filter_map(SettlementRule::told_by).cloned().collect();
         confidential.dedup();
         Self {
             asks_store: limits
                 .iter()
-                .any(|limit| matches!(limit.counts, Counts::InStore(_))),
+                .any(|limit| matches!(limit.backend, Backend::Remote(_))),
             exchanges: limits
                 .iter()
-                .any(|limit| matches!(limit.counts, Counts::Exchanged(_))),
+                .any(|limit| matches!(limit.backend, Backend::Replicated(_))),
             limits: limits.into(),
             seconds,
-            course,
+            mode,
             confidential: confidential.into(),
         }
     }
@@ -102,7 +102,7 @@ impl RouteLimits {
 
     /// Whether one verdict over all limits says everything.
     pub(super) fn are_plain(&self) -> bool {
-        self.course == Course::Plain
+        self.mode == EvaluationMode::AllPlain
     }
 
     /// Whether a decision may have to wait for a store.
@@ -112,19 +112,22 @@ impl RouteLimits {
     }
 
     /// Whether some limit counts with other nodes.
-    pub(super) fn count_abroad(&self) -> bool {
+    pub(super) fn count_remotely(&self) -> bool {
         self.asks_store || self.exchanges
     }
 
     /// Whether every request faces all limits, so that what they show can be written down before.
     #[must_use]
     pub fn are_together(&self) -> bool {
-        matches!(self.course, Course::Plain | Course::Together)
+        matches!(
+            self.mode,
+            EvaluationMode::AllPlain | EvaluationMode::AllEnforced
+        )
     }
 
     /// Whether what they say of a request that has all keys and no other rates can be foreseen.
     pub(super) fn are_foreseeable(&self) -> bool {
-        self.course != Course::Apart
+        self.mode != EvaluationMode::Individual
     }
 
     /// The fields of the origin's answer that clients do not get to see.

@@ -1,17 +1,17 @@
 //! Decides what a charge comes to once the request is answered: kept, given back, or changed to what the origin says.
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use sluicegate_limiter::{Cost, Due};
+use sluicegate_limiter::{Cost, Settle};
 
-use super::report::Finding;
+use super::report::LimitEvent;
 use crate::config::Condition;
 use crate::config::rules::{CostRules, Counting, LimitRules};
 
 /// What a client is answered, as far as charges depend on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct FinalResponse<'a> {
     /// Who gave it.
-    pub by: AnsweredBy,
+    pub by: ResponseSource,
     /// The final status, the gateway's own included; 101 for an upgrade.
     pub status: StatusCode,
     /// The origin's fields; those of an answer of the gateway's own say nothing.
@@ -20,7 +20,7 @@ pub struct Answer<'a> {
 
 /// Who gave an answer, as far as charges depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnsweredBy {
+pub enum ResponseSource {
     /// The origin, or the gateway in its place.
     Origin,
     /// The cache, without asking the origin.
@@ -29,26 +29,26 @@ pub enum AnsweredBy {
 
 /// The terms of a limit whose charges wait for the answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
+pub struct SettlementRule {
     count_if: Option<Condition>,
-    told: Option<Told>,
+    told: Option<ReportedCost>,
     counting: Counting,
 }
 
 /// A cost that the origin tells.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
+struct ReportedCost {
     by: HeaderName,
     at_most: u32,
 }
 
-impl Terms {
+impl SettlementRule {
     /// The terms that `rules` lay down; `None` where a charge stands as it was made.
     #[must_use]
     pub fn of(rules: &LimitRules) -> Option<Self> {
         let told = match &rules.cost {
             CostRules::Fixed(_) => None,
-            CostRules::Told { by, at_most } => Some(Told {
+            CostRules::Told { by, at_most } => Some(ReportedCost {
                 by: by.clone(),
                 at_most: *at_most,
             }),
@@ -69,38 +69,38 @@ impl Terms {
 
     /// What the charge comes to, and what is to be remembered of it. Without an answer nothing is known that `count_if` could
     /// count, and nobody told a cost.
-    pub(super) fn due(&self, answer: Option<Answer<'_>>) -> (Due, Option<Finding>) {
+    pub(super) fn due(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
         let by = answer.map(|answer| answer.by);
-        if self.counting == Counting::Origin && by == Some(AnsweredBy::Cache) {
-            return (Due::Nothing, Some(Finding::Released));
+        if self.counting == Counting::Origin && by == Some(ResponseSource::Cache) {
+            return (Settle::Refund, Some(LimitEvent::Released));
         }
         let counts = self.count_if.as_ref().is_none_or(|condition| {
             answer.is_some_and(|answer| condition.holds(answer.status, answer.fields))
         });
         if !counts {
-            return (Due::Nothing, Some(Finding::Released));
+            return (Settle::Refund, Some(LimitEvent::Released));
         }
         match (&self.told, answer) {
             (Some(told), Some(answer)) => told.due(answer.fields),
-            _ => (Due::AsReserved, None),
+            _ => (Settle::Keep, None),
         }
     }
 }
 
-impl Told {
-    fn due(&self, fields: &HeaderMap) -> (Due, Option<Finding>) {
+impl ReportedCost {
+    fn due(&self, fields: &HeaderMap) -> (Settle, Option<LimitEvent>) {
         let mut lines = fields.get_all(&self.by).iter();
         let units = match (lines.next(), lines.next()) {
-            (None, _) => return (Due::AsReserved, None),
+            (None, _) => return (Settle::Keep, None),
             (Some(line), None) => units(line.as_bytes()),
             // Two costs are none.
             (Some(_), Some(_)) => None,
         };
         match units.map(|units| units.min(self.at_most)) {
-            None => (Due::AsReserved, Some(Finding::CostMalformed)),
+            None => (Settle::Keep, Some(LimitEvent::CostMalformed)),
             Some(units) => match Cost::new(units) {
-                None => (Due::Nothing, Some(Finding::Cost(0))),
-                Some(cost) => (Due::Cost(cost), Some(Finding::Cost(units))),
+                None => (Settle::Refund, Some(LimitEvent::Cost(0))),
+                Some(cost) => (Settle::Adjust(cost), Some(LimitEvent::Cost(units))),
             },
         }
     }
@@ -122,19 +122,19 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn told(lines: &[&'static str]) -> (Due, Option<Finding>) {
+    fn told(lines: &[&'static str]) -> (Settle, Option<LimitEvent>) {
         let by = HeaderName::from_static("x-cost");
         let mut fields = HeaderMap::new();
         for line in lines {
             fields.append(&by, HeaderValue::from_static(line));
         }
-        let terms = Terms {
+        let settlement = SettlementRule {
             count_if: None,
-            told: Some(Told { by, at_most: 100 }),
+            told: Some(ReportedCost { by, at_most: 100 }),
             counting: Counting::All,
         };
-        terms.due(Some(Answer {
-            by: AnsweredBy::Origin,
+        settlement.due(Some(FinalResponse {
+            by: ResponseSource::Origin,
             status: StatusCode::OK,
             fields: &fields,
         }))
@@ -144,14 +144,14 @@ mod tests {
     /// edges, and values that a lenient parser would take.
     #[test]
     fn a_cost_is_read_clamped_or_one() {
-        let cost = |units| Due::Cost(Cost::new(units).expect("a cost"));
-        assert_eq!(told(&["7"]), (cost(7), Some(Finding::Cost(7))));
-        assert_eq!(told(&["0"]), (Due::Nothing, Some(Finding::Cost(0))));
+        let cost = |units| Settle::Adjust(Cost::new(units).expect("a cost"));
+        assert_eq!(told(&["7"]), (cost(7), Some(LimitEvent::Cost(7))));
+        assert_eq!(told(&["0"]), (Settle::Refund, Some(LimitEvent::Cost(0))));
         assert_eq!(told(&["007"]).0, cost(7));
         for large in ["101", "4294967296", "99999999999999999999999999"] {
-            assert_eq!(told(&[large]), (cost(100), Some(Finding::Cost(100))));
+            assert_eq!(told(&[large]), (cost(100), Some(LimitEvent::Cost(100))));
         }
-        assert_eq!(told(&[]), (Due::AsReserved, None));
+        assert_eq!(told(&[]), (Settle::Keep, None));
         for wrong in [
             &["-1"][..],
             &["1.5"],
@@ -161,7 +161,7 @@ mod tests {
             &["1 2"],
             &["1", "1"],
         ] {
-            let malformed = (Due::AsReserved, Some(Finding::CostMalformed));
+            let malformed = (Settle::Keep, Some(LimitEvent::CostMalformed));
             assert_eq!(told(wrong), malformed, "{wrong:?}");
         }
     }

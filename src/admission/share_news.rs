@@ -19,13 +19,13 @@ pub struct OverShare {
 
 /// What is told of one limit.
 #[derive(Debug, Default)]
-pub struct ShareNews {
+pub struct OverShareLog {
     /// The second of the latest news; 0 before the first.
     told: AtomicU64,
     latest: Mutex<Option<OverShare>>,
 }
 
-impl ShareNews {
+impl OverShareLog {
     /// Notes that a client has taken more than its share; whether that is to be told, which it is at most once a minute.
     pub fn is_due(&self, client: IpAddr, now: Timestamp) -> bool {
         let second = now.as_secs();
@@ -58,7 +58,7 @@ mod tests {
     /// Goal: a flood is one line a minute. Method: many refusals of several clients within one, and the first of the next.
     #[test]
     fn a_minute_has_one_line() {
-        let news = ShareNews::default();
+        let news = OverShareLog::default();
         let client = |last| IpAddr::from([192, 0, 2, last]);
         let at = |seconds| Timestamp::from_secs(1_800_000_000_u64 + seconds);
         assert_eq!(news.latest(), None);

@@ -11,15 +11,15 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Timestamp, Verdict};
 
 use super::here::{self, TakenHere};
-use super::limit::Counts;
-use super::limit_check::Seat;
+use super::limit::Backend;
+use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
 use super::precheck::Barred;
-use super::report::{Beside, Finding, Judged, Note};
+use super::report::{AdmissionReport, LimitEvent, LimitNote, ReportDetails};
 use super::route::RouteLimits;
-use super::transaction::{Said, Seats, Taken};
+use super::transaction::{LimitChecks, Said, Taken};
 use crate::clock;
-use crate::store::{self, Answers, Decider, KeyName, Ruling, StrictAsk};
+use crate::store::{self, BackendDecisions, DecisionSource, KeyName, RemoteCheck, Ruling};
 
 /// What was charged here while the store is asked; dropped, it goes back.
 struct Held(Option<TakenHere>);
@@ -31,17 +31,17 @@ type Names = ArrayVec<Option<KeyName>, MAX_ASKS>;
 ///
 /// # Errors
 /// The store is away, and a limit lets nobody pass meanwhile.
-pub(super) async fn judge(seats: &Seats<'_>, now: Timestamp) -> Result<Said, Barred> {
-    let remembered: Vec<Note> = seats
+pub(super) async fn judge(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Said, Barred> {
+    let remembered: Vec<LimitNote> = seats
         .iter()
         .filter(|seat| seat.is_refused_by_view(now))
-        .map(|seat| seat.found(Finding::Decided(Decider::View)))
+        .map(|seat| seat.found(LimitEvent::Decided(DecisionSource::Cached)))
         .collect();
     if !remembered.is_empty() {
         let verdict = Verdict::of(seats.iter().map(|seat| seat.peek(now)));
         return Ok(Said::refused(verdict, remembered));
     }
-    let others: Seats<'_> = seats
+    let others: LimitChecks<'_> = seats
         .iter()
         .filter(|seat| !seat.is_strict())
         .copied()
@@ -91,11 +91,11 @@ pub(super) async fn judge(seats: &Seats<'_>, now: Timestamp) -> Result<Said, Bar
 /// Charges a limit in shadow by itself; what settles the charges of the request settles this one. What it said, nothing where it would
 /// have let nobody pass, and who decided.
 pub(super) async fn charge_in_shadow(
-    seat: &Seat<'_>,
+    seat: &LimitCheck<'_>,
     pending: &mut Pending,
     now: Timestamp,
-) -> (Option<Verdict>, Vec<Note>) {
-    let seats = Seats::from_iter([*seat]);
+) -> (Option<Verdict>, Vec<LimitNote>) {
+    let seats = LimitChecks::from_iter([*seat]);
     let Ok(said) = judge(&seats, now).await else {
         return (None, Vec::new());
     };
@@ -106,31 +106,35 @@ pub(super) async fn charge_in_shadow(
 }
 
 /// What [`judge`] would say of all `limits` of a route, which `asks` are about, if that is a refusal for which no store need be asked.
-pub(super) fn foresee(limits: &RouteLimits, asks: &[Ask<'_>], now: Timestamp) -> Option<Judged> {
+pub(super) fn foresee(
+    limits: &RouteLimits,
+    asks: &[Ask<'_>],
+    now: Timestamp,
+) -> Option<AdmissionReport> {
     let mut notes = Vec::new();
     let mut is_refused = false;
     let decisions: ArrayVec<Decision, MAX_ASKS> = (0..)
         .zip(limits.iter())
         .zip(asks)
         .map(|((limit, active), ask)| {
-            if let Counts::Exchanged(synced) = &active.counts
+            if let Backend::Replicated(synced) = &active.backend
                 && let Some(answer) = synced.foresee(ask, now)
             {
                 is_refused |= answer.decision.outcome() != Judgement::Admitted;
-                let finding = answer.by.map(Finding::Decided);
-                notes.extend(finding.map(|finding| Note { limit, finding }));
+                let event = answer.by.map(LimitEvent::Decided);
+                notes.extend(event.map(|event| LimitNote { limit, event }));
                 return answer.decision;
             }
             let decision = ask.limit.peek(ask.key, ask.cost, active.moment(now));
-            match &active.counts {
-                Counts::Here => is_refused |= decision.outcome() != Judgement::Admitted,
-                Counts::InStore(shared) if shared.seems_final(ask.key, &decision, now) => {
-                    let finding = Finding::Decided(Decider::View);
-                    notes.push(Note { limit, finding });
+            match &active.backend {
+                Backend::Local => is_refused |= decision.outcome() != Judgement::Admitted,
+                Backend::Remote(shared) if shared.is_cached_rejection(ask.key, &decision, now) => {
+                    let event = LimitEvent::Decided(DecisionSource::Cached);
+                    notes.push(LimitNote { limit, event });
                     is_refused = true;
                 }
                 // Somebody else has to be asked.
-                Counts::InStore(_) | Counts::Exchanged(_) => {}
+                Backend::Remote(_) | Backend::Replicated(_) => {}
             }
             decision
         })
@@ -138,12 +142,12 @@ pub(super) fn foresee(limits: &RouteLimits, asks: &[Ask<'_>], now: Timestamp) ->
     if !is_refused {
         return None;
     }
-    let beside = Beside {
+    let beside = ReportDetails {
         asked: (0..).take(decisions.len()).collect(),
         notes,
-        ..Beside::default()
+        ..ReportDetails::default()
     };
-    let judged = Judged {
+    let judged = AdmissionReport {
         verdict: Verdict::of(decisions),
         beside: Some(Box::new(beside)),
         refused_key: None,
@@ -165,30 +169,30 @@ impl Drop for Held {
     }
 }
 
-impl Seat<'_> {
+impl LimitCheck<'_> {
     /// Whether the store has refused the key, and nothing but time can have changed that.
     fn is_refused_by_view(&self, now: Timestamp) -> bool {
         let Some(shared) = self.shared() else {
             return false;
         };
-        shared.is_final(self.ask.key, &self.peek(now), now)
+        shared.skip_remote_call(self.ask.key, &self.peek(now), now)
     }
 }
 
 /// The seats that are decided in a store.
-fn strict<'s, 'a>(seats: &'s [Seat<'a>]) -> impl Iterator<Item = &'s Seat<'a>> {
+fn strict<'s, 'a>(seats: &'s [LimitCheck<'a>]) -> impl Iterator<Item = &'s LimitCheck<'a>> {
     seats.iter().filter(|seat| seat.is_strict())
 }
 
-fn names(seats: &[Seat<'_>]) -> Names {
-    let name = |seat: &Seat<'_>| Some(seat.shared()?.name(seat.abroad?));
+fn names(seats: &[LimitCheck<'_>]) -> Names {
+    let name = |seat: &LimitCheck<'_>| Some(seat.shared()?.name(seat.abroad?));
     strict(seats).map(name).collect()
 }
 
 /// What strict seats ask, in their order.
-fn asks<'s>(seats: &'s [Seat<'_>], names: &'s Names) -> ArrayVec<StrictAsk<'s>, MAX_ASKS> {
-    let ask = |(seat, name): (&'s Seat<'_>, &'s Option<KeyName>)| {
-        Some(StrictAsk {
+fn asks<'s>(seats: &'s [LimitCheck<'_>], names: &'s Names) -> ArrayVec<RemoteCheck<'s>, MAX_ASKS> {
+    let ask = |(seat, name): (&'s LimitCheck<'_>, &'s Option<KeyName>)| {
+        Some(RemoteCheck {
             shared: seat.shared()?,
             view: seat.ask.limit,
             key: seat.ask.key,
@@ -201,16 +205,16 @@ fn asks<'s>(seats: &'s [Seat<'_>], names: &'s Names) -> ArrayVec<StrictAsk<'s>, 
 }
 
 /// Who decided over each strict seat that was asked.
-fn notes(seats: &[Seat<'_>], answers: &Answers) -> Vec<Note> {
-    let note = |(seat, answer): (&Seat<'_>, &store::Answer)| {
-        Some(seat.found(Finding::Decided(answer.by?)))
+fn notes(seats: &[LimitCheck<'_>], answers: &BackendDecisions) -> Vec<LimitNote> {
+    let note = |(seat, answer): (&LimitCheck<'_>, &store::BackendDecision)| {
+        Some(seat.found(LimitEvent::Decided(answer.by?)))
     };
     strict(seats).zip(answers).filter_map(note).collect()
 }
 
 /// The verdict over `seats`, of decisions `here` and of those in the store, each in the order of its seats.
 fn woven(
-    seats: &[Seat<'_>],
+    seats: &[LimitCheck<'_>],
     here: impl IntoIterator<Item = Decision>,
     abroad: impl Iterator<Item = Decision>,
 ) -> Verdict {
@@ -226,7 +230,7 @@ mod tests {
     use sluicegate_limiter::{Capacity, Cost, KeyHash, Limit, Period, Rate, Rates};
 
     use super::*;
-    use crate::store::SyncCharge;
+    use crate::store::ReplicatedCharge;
 
     /// Goal: whoever leaves while the store is asked gives back what was charged here; whoever passes does not. Method: hold a charge and
     /// drop it, hold one and let it stand.
@@ -246,7 +250,7 @@ mod tests {
                 }],
                 now,
             );
-            let synced = SyncCharge::default();
+            let synced = ReplicatedCharge::default();
             Held(reservation.map(|local| TakenHere { local, synced }))
         };
         let left = || limit.peek(key, cost, now).standings()[0].remaining;

@@ -83,11 +83,11 @@ impl Bench {
     }
 
     fn decide(&self) -> Admission {
-        let mut gaps = Gaps::default();
+        let mut gaps = MissingKeys::default();
         self.asked(|facts| admit(&self.route, facts, &self.seed, self.now, &mut gaps))
     }
 
-    fn admit(&self) -> (Admitted, Judged) {
+    fn admit(&self) -> (Admitted, AdmissionReport) {
         match self.decide() {
             Admission::Admitted(admitted, Some(judged)) => (admitted, judged),
             other => unreachable!("{other:?}"),
@@ -114,9 +114,9 @@ fn failures() -> String {
     format!("{FIVE}\ncount_if = \"response.status == 401\"")
 }
 
-fn answer(status: StatusCode, fields: &HeaderMap) -> Option<Answer<'_>> {
-    let by = AnsweredBy::Origin;
-    Some(Answer { by, status, fields })
+fn answer(status: StatusCode, fields: &HeaderMap) -> Option<FinalResponse<'_>> {
+    let by = ResponseSource::Origin;
+    Some(FinalResponse { by, status, fields })
 }
 
 /// Goal: whatever drops a request settles it. Method: drop it, drop it while a panic unwinds, answer it in two ways; beside it a
@@ -206,9 +206,9 @@ fn a_second_limit_in_shadow_refuses_nobody() {
     let refused: Vec<bool> = (0..3)
         .map(|_| {
             let beside = bench.admit().1.beside.expect("it is not plain");
-            let refused = Note {
+            let refused = LimitNote {
                 limit: 1,
-                finding: Finding::ShadowRefused,
+                event: LimitEvent::ShadowRefused,
             };
             beside.notes.contains(&refused)
         })
@@ -261,7 +261,7 @@ fn what_tiers_say_is_not_foreseen() {
             .headers
             .insert("x-plan", plan.parse().expect("a value"));
         let refused =
-            bench.asked(|facts| foresee_refusal(&bench.route, facts, &bench.seed, bench.now));
+            bench.asked(|facts| peek_rejection(&bench.route, facts, &bench.seed, bench.now));
         assert_eq!(refused.is_some(), foreseen, "{hop:?} {plan}");
         assert!(bench.is_refused(), "by the other limit at least");
     }
@@ -286,7 +286,7 @@ fn a_second_limit_bans_when_it_is_asked() {
         Admission::Admitted(..)
         | Admission::Incomplete
         | Admission::Blocked(_)
-        | Admission::Unasked => None,
+        | Admission::NeedsStore => None,
     };
     assert_eq!((bars(), bars()), (None, None));
     assert_eq!(bench.left(), [0, 3, 0]);

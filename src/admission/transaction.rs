@@ -13,22 +13,22 @@ use sluicegate_limiter::{
 };
 
 use super::here::{self, Here, TakenHere};
-use super::limit_check::Seat;
+use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
 use super::precheck::{self, Barred};
-use super::report::{Finding, Mark, Note};
+use super::report::{LimitEvent, LimitNote, Mark};
 use super::strict;
-use crate::store::{Decider, StrictCharge, SyncCharge};
+use crate::store::{DecisionSource, RemoteCharge, ReplicatedCharge};
 
 /// Limits that a request faces.
-pub(super) type Seats<'a> = ArrayVec<Seat<'a>, MAX_ASKS>;
+pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
 /// The limits that are exceeded and mark.
 pub(super) type Marks = ArrayVec<Mark, MAX_ASKS>;
 
 /// The limits that may refuse, and what they said together.
 pub(super) struct Together<'a> {
     /// Those that were asked.
-    pub(super) seats: Seats<'a>,
+    pub(super) seats: LimitChecks<'a>,
     pub(super) said: Said,
     /// None where nothing is taken.
     pub(super) permits: Vec<Permit>,
@@ -40,7 +40,7 @@ pub(super) struct Said {
     /// What was charged; `None` where some limit refuses.
     pub(super) taken: Option<Taken>,
     /// Who decided, of limits that are not decided here.
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<LimitNote>,
 }
 
 /// What a request took from its limits.
@@ -48,17 +48,17 @@ pub(super) struct Taken {
     /// From those that count here, in their order.
     pub(super) here: Reservation,
     /// From those whose counts are exchanged, in their order.
-    pub(super) synced: SyncCharge,
+    pub(super) synced: ReplicatedCharge,
     /// From those that are decided in a store, in their order.
-    pub(super) abroad: Option<StrictCharge>,
+    pub(super) abroad: Option<RemoteCharge>,
 }
 
 impl<'a> Together<'a> {
     /// Charges those of `real` that have room or may refuse, and what stands in for the others, all or none, unless something bars
     /// the request. The others are told as marks.
     pub(super) async fn charge(
-        real: &Seats<'a>,
-        second: impl Fn(&Mark) -> Option<Seat<'a>>,
+        real: &LimitChecks<'a>,
+        second: impl Fn(&Mark) -> Option<LimitCheck<'a>>,
         now: Timestamp,
     ) -> Result<(Self, Marks), Barred> {
         let mut marks = Marks::new();
@@ -79,13 +79,14 @@ impl<'a> Together<'a> {
 
     /// Judges `real` without those that are exceeded, and with what stands in for them.
     async fn judge(
-        real: &Seats<'a>,
+        real: &LimitChecks<'a>,
         exceeded: &Marks,
-        second: impl Fn(&Mark) -> Option<Seat<'a>>,
+        second: impl Fn(&Mark) -> Option<LimitCheck<'a>>,
         now: Timestamp,
     ) -> Result<Self, Barred> {
-        let is_exceeded = |seat: &&Seat<'_>| exceeded.iter().any(|mark| mark.limit == seat.limit);
-        let mut seats: Seats<'a> = real
+        let is_exceeded =
+            |seat: &&LimitCheck<'_>| exceeded.iter().any(|mark| mark.limit == seat.limit);
+        let mut seats: LimitChecks<'a> = real
             .iter()
             .filter(|seat| !is_exceeded(seat))
             .copied()
@@ -97,11 +98,11 @@ impl<'a> Together<'a> {
                 let _ = seats.try_push(seat);
             }
         }
-        if let Some(barred) = precheck::ban(seats.iter().map(Seat::facing), now) {
+        if let Some(barred) = precheck::ban(seats.iter().map(LimitCheck::facing), now) {
             return Err(barred);
         }
-        let mut permits = precheck::permits(seats.iter().map(Seat::facing))?;
-        let said = if seats.iter().any(Seat::is_strict) {
+        let mut permits = precheck::permits(seats.iter().map(LimitCheck::facing))?;
+        let said = if seats.iter().any(LimitCheck::is_strict) {
             // Boxed: whoever is decided here should not carry the room that a question to a store needs.
             Box::pin(strict::judge(&seats, now)).await?
         } else {
@@ -149,13 +150,13 @@ impl<'a> Together<'a> {
 
 impl Said {
     /// What limits say over all of which this node decides.
-    fn here(seats: &Seats<'_>, now: Timestamp) -> Result<Self, Barred> {
+    fn here(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Self, Barred> {
         if seats.iter().all(|seat| seat.is_local()) {
             let asks: ArrayVec<Ask<'_>, MAX_ASKS> = seats.iter().map(|seat| seat.ask).collect();
             let (verdict, reservation) = sluicegate_limiter::reserve(&asks, now);
             let taken = reservation.map(|here| Taken {
                 here,
-                synced: SyncCharge::default(),
+                synced: ReplicatedCharge::default(),
                 abroad: None,
             });
             let notes = Vec::new();
@@ -178,7 +179,7 @@ impl Said {
     }
 
     /// That some limit refuses.
-    pub(super) fn refused(verdict: Verdict, notes: Vec<Note>) -> Self {
+    pub(super) fn refused(verdict: Verdict, notes: Vec<LimitNote>) -> Self {
         Self {
             verdict,
             taken: None,
@@ -187,18 +188,18 @@ impl Said {
     }
 
     /// Whether the limit was judged without its store.
-    fn fell_back(&self, seat: &Seat<'_>) -> bool {
-        let fallen = seat.found(Finding::Decided(Decider::Fallback));
+    fn fell_back(&self, seat: &LimitCheck<'_>) -> bool {
+        let fallen = seat.found(LimitEvent::Decided(DecisionSource::Fallback));
         self.notes.contains(&fallen)
     }
 }
 
 impl Taken {
     /// Has `pending` owe what `seats` took.
-    pub(super) fn owe(self, seats: &[Seat<'_>], pending: &mut Pending, voice: Voice) {
-        let asked = |is_one: fn(&Seat<'_>) -> bool| {
+    pub(super) fn owe(self, seats: &[LimitCheck<'_>], pending: &mut Pending, voice: Voice) {
+        let asked = |is_one: fn(&LimitCheck<'_>) -> bool| {
             let asked = seats.iter().filter(|seat| is_one(seat));
-            asked.map(Seat::owed).collect()
+            asked.map(LimitCheck::owed).collect()
         };
         pending.add(self.here, asked(|seat| seat.is_local()), voice);
         if !self.synced.is_empty() {

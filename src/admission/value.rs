@@ -16,7 +16,7 @@ use super::alias::{Likeness, Wanted};
 use super::body;
 use super::cookie;
 use super::key::RequestFacts;
-use super::missing_key::Why;
+use super::missing_key::MissingReason;
 use crate::bounds;
 use crate::client::ClientCertificate;
 use crate::client::token::NoClaims;
@@ -26,7 +26,10 @@ use crate::config::rules::{Pointer, ValueSource};
 pub(super) type Value<'a> = Cow<'a, [u8]>;
 
 /// The value at `source`.
-pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result<Value<'a>, Why> {
+pub(super) fn find<'a>(
+    source: &ValueSource,
+    facts: &RequestFacts<'a>,
+) -> Result<Value<'a>, MissingReason> {
     let value = match source {
         ValueSource::Header(name) => {
             let fields = facts.headers.get_all(name).into_iter();
@@ -39,7 +42,7 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
             });
             beside(found, || cookie::merged(facts.headers, name))
         }
-        ValueSource::PathParameter(name) => parameter(facts, name).ok_or(Why::Absent),
+        ValueSource::PathParameter(name) => parameter(facts, name).ok_or(MissingReason::Absent),
         ValueSource::Claim(pointer) => claim(facts, pointer),
         ValueSource::Json(pointer) => {
             beside(body::json(facts.body, facts.headers, pointer), || {
@@ -55,15 +58,15 @@ pub(super) fn find<'a>(source: &ValueSource, facts: &RequestFacts<'a>) -> Result
         ValueSource::CertificateSubject => certificate(facts)
             .and_then(|certificate| certificate.subject.as_deref())
             .map(|subject| Cow::Borrowed(subject.as_bytes()))
-            .ok_or(Why::Absent),
+            .ok_or(MissingReason::Absent),
         ValueSource::Ja4 => facts
             .secured
             .and_then(|secured| secured.ja4.as_deref())
             .map(|fingerprint| Cow::Borrowed(fingerprint.as_bytes()))
-            .ok_or(Why::Absent),
+            .ok_or(MissingReason::Absent),
         ValueSource::CertificateFingerprint => certificate(facts)
             .map(|certificate| Cow::Borrowed(certificate.fingerprint.as_bytes()))
-            .ok_or(Why::Absent),
+            .ok_or(MissingReason::Absent),
     };
     value.map(cut)
 }
@@ -77,13 +80,13 @@ fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
 /// query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too where no php.ini says
 /// otherwise, and they win; so has `Request` of ASP.
 fn beside<'a>(
-    found: Result<Value<'a>, Why>,
-    other: impl FnOnce() -> Result<Value<'a>, Why>,
-) -> Result<Value<'a>, Why> {
+    found: Result<Value<'a>, MissingReason>,
+    other: impl FnOnce() -> Result<Value<'a>, MissingReason>,
+) -> Result<Value<'a>, MissingReason> {
     match other() {
-        Err(Why::Absent) => found,
+        Err(MissingReason::Absent) => found,
         other if other.is_ok() && other == found => found,
-        _ => Err(Why::Repeated),
+        _ => Err(MissingReason::Repeated),
     }
 }
 
@@ -102,20 +105,20 @@ fn in_query(pointer: &Pointer) -> Cow<'_, str> {
 }
 
 /// What all copies agree on.
-fn only<'a>(mut values: impl Iterator<Item = Value<'a>>) -> Result<Value<'a>, Why> {
-    let first = values.next().ok_or(Why::Absent)?;
+fn only<'a>(mut values: impl Iterator<Item = Value<'a>>) -> Result<Value<'a>, MissingReason> {
+    let first = values.next().ok_or(MissingReason::Absent)?;
     values.try_fold(first, |found, other| agreed(Ok(found), other))
 }
 
 /// What the copies found so far and one more agree on.
 pub(super) fn agreed<'a>(
-    found: Result<Value<'a>, Why>,
+    found: Result<Value<'a>, MissingReason>,
     other: Value<'a>,
-) -> Result<Value<'a>, Why> {
+) -> Result<Value<'a>, MissingReason> {
     match found {
-        Err(Why::Absent) => Ok(other),
+        Err(MissingReason::Absent) => Ok(other),
         Ok(value) if value == other => Ok(value),
-        _ => Err(Why::Repeated),
+        _ => Err(MissingReason::Repeated),
     }
 }
 
@@ -131,16 +134,16 @@ fn cut(value: Value<'_>) -> Value<'_> {
 }
 
 /// The value of a query parameter.
-fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, Why> {
+fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, MissingReason> {
     if query.contains('#') {
         // RFC 3986 §3.4: a query has none. Some origins cut there, others do not.
-        return Err(Why::Malformed);
+        return Err(MissingReason::Malformed);
     }
     let found = parameters(query.as_bytes(), name)?;
     match query.split_once('?') {
         // What splits the target at every `?` ends the query at the second.
         Some((before, _)) => match parameters(before.as_bytes(), name) {
-            Ok(other) if other != found => Err(Why::Repeated),
+            Ok(other) if other != found => Err(MissingReason::Repeated),
             _ => Ok(found),
         },
         None => Ok(found),
@@ -148,7 +151,7 @@ fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, Why> {
 }
 
 /// The value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
-pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, Why> {
+pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let plainly = among(text, b"&", &wanted);
     if !text.contains(&b';') {
@@ -156,22 +159,22 @@ pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, Wh
     }
     match (plainly, among(text, b"&;", &wanted)) {
         (Ok(one), Ok(other)) if one == other => Ok(one),
-        (Err(Why::Absent), Err(Why::Absent)) => Err(Why::Absent),
-        _ => Err(Why::Repeated),
+        (Err(MissingReason::Absent), Err(MissingReason::Absent)) => Err(MissingReason::Absent),
+        _ => Err(MissingReason::Repeated),
     }
 }
 
 /// What all parameters of a name agree on in `name=value&…`; a name alone has an empty value. A name that an origin may take for it makes
 /// the value one of several.
-fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'a>, Why> {
-    let mut found = Err(Why::Absent);
+fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'a>, MissingReason> {
+    let mut found = Err(MissingReason::Absent);
     for pair in text.split(|byte| ends.contains(byte)) {
         let (name, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
         // An empty pair is none, as in `a=1&&b=2`.
         match wanted.likeness(&decode(name, Plus::Space)) {
             _ if pair.is_empty() => {}
             Likeness::Other => {}
-            Likeness::Alias => return Err(Why::Repeated),
+            Likeness::Alias => return Err(MissingReason::Repeated),
             Likeness::Same => found = Ok(agreed(found, decode(value, Plus::Space))?),
         }
     }
@@ -179,14 +182,14 @@ fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'
 }
 
 /// The value of a claim: what a token has as text, number or boolean.
-fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, Why> {
+fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, MissingReason> {
     let claims = facts.token.claims(facts.now).map_err(|why| match why {
-        NoClaims::Absent => Why::Absent,
-        NoClaims::Repeated => Why::Repeated,
-        NoClaims::Malformed => Why::Malformed,
-        NoClaims::Unverified => Why::Unverified,
+        NoClaims::Absent => MissingReason::Absent,
+        NoClaims::Repeated => MissingReason::Repeated,
+        NoClaims::Malformed => MissingReason::Malformed,
+        NoClaims::Unverified => MissingReason::Unverified,
     })?;
-    let (first, rest) = pointer.0.split_first().ok_or(Why::Absent)?;
+    let (first, rest) = pointer.0.split_first().ok_or(MissingReason::Absent)?;
     let mut found = claims.get(&**first);
     for step in rest {
         found = match found {
@@ -196,14 +199,14 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
         };
     }
     let text = match found {
-        None | Some(Json::Null) => return Err(Why::Absent),
+        None | Some(Json::Null) => return Err(MissingReason::Absent),
         Some(Json::String(text)) => text.clone(),
         Some(Json::Bool(value)) => value.to_string(),
         Some(Json::Number(number)) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
             (None, None, Some(value)) => body::number(value),
             _ => number.to_string(),
         },
-        Some(Json::Array(_) | Json::Object(_)) => return Err(Why::Malformed),
+        Some(Json::Array(_) | Json::Object(_)) => return Err(MissingReason::Malformed),
     };
     Ok(Cow::Owned(text.into_bytes()))
 }
@@ -278,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(text: &str) -> Result<String, Why> {
+    fn asked(text: &str) -> Result<String, MissingReason> {
         query(text, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
     }
 
@@ -311,11 +314,11 @@ mod tests {
             "a=1;phone=2",
             "phone&phone=1",
         ] {
-            assert_eq!(asked(text), Err(Why::Repeated), "{text}");
+            assert_eq!(asked(text), Err(MissingReason::Repeated), "{text}");
         }
-        assert_eq!(asked("phone=1#&phone=2"), Err(Why::Malformed));
+        assert_eq!(asked("phone=1#&phone=2"), Err(MissingReason::Malformed));
         for text in ["", "&&", "phones=1", "a=1;b=2", "xphone=1"] {
-            assert_eq!(asked(text), Err(Why::Absent), "{text}");
+            assert_eq!(asked(text), Err(MissingReason::Absent), "{text}");
         }
     }
 
@@ -341,11 +344,11 @@ mod tests {
                 format!("phone=1&{trick}"),
                 format!("{trick}&phone=1"),
             ] {
-                assert_eq!(asked(&text), Err(Why::Repeated), "{text}");
+                assert_eq!(asked(&text), Err(MissingReason::Repeated), "{text}");
             }
         }
         assert_eq!(asked("%u0070hone=%u0031").as_deref(), Ok("1"));
-        assert_eq!(asked("phone=1?phone=2"), Err(Why::Repeated));
+        assert_eq!(asked("phone=1?phone=2"), Err(MissingReason::Repeated));
         assert_eq!(asked("a=?b&phone=1").as_deref(), Ok("1"));
     }
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 
 use super::{key, tier};
-use crate::admission::{ActiveLimit, Found, KeySeed, KnownBody};
+use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{Hop, Peer, Source, Standing, X_FORWARDED_PROTO, hop, identify};
 use crate::clock;
 use crate::config::Action;
@@ -256,13 +256,17 @@ fn removed(snapshot: &Snapshot, question: &mut Question) -> Vec<String> {
     told
 }
 
-fn tier_at<'s>(snapshot: &'s Snapshot, limit: &ActiveLimit, found: Found<'_>) -> Option<&'s Tier> {
+fn tier_at<'s>(
+    snapshot: &'s Snapshot,
+    limit: &ActiveLimit,
+    found: TierMatch<'_>,
+) -> Option<&'s Tier> {
     let rules = snapshot.rules.limits.get(&limit.name)?;
     rules.tier_at(found.index)
 }
 
 /// `; in the tier "pro": 600 in 1m`, where the limit's own rates do not hold.
-fn in_tier(found: Found<'_>, tier: &Tier) -> String {
+fn in_tier(found: TierMatch<'_>, tier: &Tier) -> String {
     let means = tier::means(tier);
     match found.name {
         Some(name) => format!("; in the tier {name:?}: {means}"),

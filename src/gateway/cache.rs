@@ -33,7 +33,7 @@ use super::cause::Cause;
 use super::context::Context;
 use super::error::{Fault, error_for};
 use super::locate::{RequestHead, locate};
-use crate::admission::{Admitted, AnsweredBy};
+use crate::admission::{Admitted, ResponseSource};
 use crate::bounds;
 use crate::cache::freshness::{self, Asker};
 use crate::cache::key::{Url, key};
@@ -116,7 +116,7 @@ impl Gateway {
         };
         context.client = Some((located.client.address, located.client.source));
         context.route = Some(Arc::clone(located.route));
-        context.admitted = Some(Admitted::unasked());
+        context.admitted = Some(Admitted::exempt());
         false
     }
 
@@ -357,10 +357,10 @@ pub(super) fn cut(session: &Session, response: &mut ResponseHeader) -> RangeType
 /// Settles charges by what is stored, where the answer comes from there.
 pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
     let by = match session.cache.phase() {
-        CachePhase::Hit | CachePhase::StaleUpdating => AnsweredBy::Cache,
+        CachePhase::Hit | CachePhase::StaleUpdating => ResponseSource::Cache,
         // The origin was asked, and failed or had nothing new.
         CachePhase::Stale | CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => {
-            AnsweredBy::Origin
+            ResponseSource::Origin
         }
         _ => return,
     };
@@ -421,7 +421,7 @@ pub(super) fn let_others_fill(session: &mut Session) {
 /// Answers a request that forbids to ask the origin for what is not stored, with 504.
 pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = StatusCode::GATEWAY_TIMEOUT;
-    context.settle_as(AnsweredBy::Cache, status, &HeaderMap::new());
+    context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.land();
     context.disposition = Some(Disposition::Rejected);
     context.cause = Some(Box::new(Cause::of_problem(Problem::NotStored)));

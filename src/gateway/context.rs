@@ -13,7 +13,9 @@ use super::body::Prefix;
 use super::cache::Dealings;
 use super::cause::{Cause, Stage};
 use super::pace::Pace;
-use crate::admission::{Admitted, Answer, AnsweredBy, Barred, Gaps, Judged};
+use crate::admission::{
+    AdmissionReport, Admitted, Barred, FinalResponse, MissingKeys, ResponseSource,
+};
 use crate::client::{Scheme, Secured, Source};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
@@ -56,11 +58,11 @@ pub struct Context {
     /// The evidence that it passed admission; dropped with the request, it settles what is still owed.
     pub admitted: Option<Admitted>,
     /// What its limits said.
-    pub judged: Option<Box<Judged>>,
+    pub judged: Option<Box<AdmissionReport>>,
     /// What stood before its limits, or came of their refusal.
     pub barred: Option<Barred>,
     /// What the keys of its limits lack.
-    pub gaps: Gaps,
+    pub gaps: MissingKeys,
     /// What was read of its body before the decision; `None` where no key asks for it.
     pub(super) body: Option<Prefix>,
     /// What was read of it and does not go to the origin by itself.
@@ -141,7 +143,7 @@ impl Context {
             admitted: None,
             judged: None,
             barred: None,
-            gaps: Gaps::default(),
+            gaps: MissingKeys::default(),
             body: None,
             held: None,
             invited: false,
@@ -242,12 +244,12 @@ impl Context {
 
     /// Settles the charges that wait for the answer: it has this status and, where it is the origin's, these fields.
     pub(super) fn settle(&mut self, status: StatusCode, fields: &HeaderMap) {
-        self.settle_as(AnsweredBy::Origin, status, fields);
+        self.settle_as(ResponseSource::Origin, status, fields);
     }
 
     /// The same of an answer that comes from elsewhere.
-    pub(super) fn settle_as(&mut self, by: AnsweredBy, status: StatusCode, fields: &HeaderMap) {
-        self.settle_by(Some(Answer { by, status, fields }));
+    pub(super) fn settle_as(&mut self, by: ResponseSource, status: StatusCode, fields: &HeaderMap) {
+        self.settle_by(Some(FinalResponse { by, status, fields }));
     }
 
     /// Settles the charges that still wait for an answer when there will be none.
@@ -255,7 +257,7 @@ impl Context {
         self.settle_by(None);
     }
 
-    fn settle_by(&mut self, answer: Option<Answer<'_>>) {
+    fn settle_by(&mut self, answer: Option<FinalResponse<'_>>) {
         if let Some(admitted) = &mut self.admitted
             && admitted.owes()
         {

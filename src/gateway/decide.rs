@@ -155,7 +155,7 @@ impl Gateway {
                 Step::Reject(Problem::KeyBlocked)
             }
             Admission::Incomplete => Step::Incomplete,
-            Admission::Unasked => Step::AskStore,
+            Admission::NeedsStore => Step::AskStore,
         }
     }
 

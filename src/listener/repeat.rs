@@ -20,7 +20,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::{Head, Spelling};
-use crate::admission::{KnownBody, Refused, foresee_refusal, key_values};
+use crate::admission::{KnownBody, Refused, key_values, peek_rejection};
 use crate::bounds;
 use crate::client::{Peer, Secured, Standing, given_request_id};
 use crate::clock;
@@ -128,7 +128,7 @@ impl Repeats {
             Standing::Ordinary | Standing::Allowed(_) => {
                 let limits = located.limits();
                 let facts = located.facts(KnownBody::Unread, arrived);
-                Some(foresee_refusal(limits, &facts, &live.seed, arrived)?)
+                Some(peek_rejection(limits, &facts, &live.seed, arrived)?)
             }
         };
         let decision = clock::since(arrived);

@@ -174,7 +174,7 @@ async fn places_that_are_left_go_round_in_order() {
     let rules = "circuit = { max_requests = 1, max_pending = 3, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
-    let admitted = crate::admission::Admitted::unasked();
+    let admitted = crate::admission::Admitted::exempt();
     let inside = held(pool.find(&wish(0)));
     let mut waits: [TryWait; 4] = Default::default();
     let [first, second, third, fourth] = &mut waits;

@@ -14,7 +14,7 @@ use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
 use super::outcome::{CacheUse, Disposition};
 use super::process::Process;
 use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreTallies};
-use crate::store::Decider;
+use crate::store::DecisionSource;
 
 /// `Content-Type` of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -310,7 +310,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
                 family.push(&labels, count);
             }
         }
-        for (decider, count) in Decider::ALL.iter().zip(reading.decided) {
+        for (decider, count) in DecisionSource::ALL.iter().zip(reading.decided) {
             if count > 0 {
                 let [route, limit] = labels;
                 store_decisions.push(&[route, limit, ("by", decider.as_str())], count);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Counted, Verdict};
 
-use crate::admission::{Bar, Barred, Finding};
+use crate::admission::{Bar, Barred, LimitEvent};
 use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use crate::client::{Secured, address_text};
 use crate::config::rules::{LogFormat, LogRules};
@@ -266,20 +266,23 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
         return;
     }
-    for (before, finding) in [
-        (&b",\"marked\":["[..], Finding::Marked),
-        (b",\"unlimited\":[", Finding::Unlimited),
-        (b",\"blocked\":[", Finding::Blocked),
-        (b",\"shadow_refused\":[", Finding::ShadowRefused),
-        (b",\"shadow_rates_refused\":[", Finding::ShadowRatesRefused),
-        (b",\"released\":[", Finding::Released),
-        (b",\"cost_malformed\":[", Finding::CostMalformed),
+    for (before, event) in [
+        (&b",\"marked\":["[..], LimitEvent::Marked),
+        (b",\"unlimited\":[", LimitEvent::Unlimited),
+        (b",\"blocked\":[", LimitEvent::Blocked),
+        (b",\"shadow_refused\":[", LimitEvent::ShadowRefused),
+        (
+            b",\"shadow_rates_refused\":[",
+            LimitEvent::ShadowRatesRefused,
+        ),
+        (b",\"released\":[", LimitEvent::Released),
+        (b",\"cost_malformed\":[", LimitEvent::CostMalformed),
     ] {
-        list(into, before, outcome, finding);
+        list(into, before, outcome, event);
     }
     let mut before: &[u8] = b",\"cost\":{\"";
-    for (_, limit, finding) in outcome.notes() {
-        if let Finding::Cost(units) = finding {
+    for (_, limit, event) in outcome.notes() {
+        if let LimitEvent::Cost(units) = event {
             text(into, before, limit.as_bytes());
             number(into, b":", units.into());
             before = b",\"";
@@ -289,8 +292,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         into.push(b'}');
     }
     let mut before: &[u8] = b",\"decided_by\":{\"";
-    for (_, limit, finding) in outcome.notes() {
-        if let Finding::Decided(decider) = finding {
+    for (_, limit, event) in outcome.notes() {
+        if let LimitEvent::Decided(decider) = event {
             text(into, before, limit.as_bytes());
             text(into, b":\"", decider.as_str().as_bytes());
             before = b",\"";
@@ -302,8 +305,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 }
 
 /// The names of the limits of which this was found out.
-fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: Finding) {
-    let mut limits = outcome.notes().filter(|(_, _, finding)| *finding == what);
+fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: LimitEvent) {
+    let mut limits = outcome.notes().filter(|(_, _, event)| *event == what);
     let Some((_, first, _)) = limits.next() else {
         return;
     };

@@ -17,7 +17,9 @@ use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::Stamp;
 use super::*;
-use crate::admission::{Bar, Barred, Beside, Finding, Gap, Note, Why};
+use crate::admission::{
+    Bar, Barred, LimitEvent, LimitNote, MissingKey, MissingReason, ReportDetails,
+};
 use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{Asked, ClientCertificate, Secured};
 use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
@@ -37,9 +39,9 @@ pub(crate) struct Example<'a> {
     pub(crate) route: Option<&'a RouteMetrics>,
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
-    pub(crate) beside: Option<&'a Beside>,
+    pub(crate) beside: Option<&'a ReportDetails>,
     pub(crate) fields: Option<&'a HeaderMap>,
-    pub(crate) gaps: &'a [Gap],
+    pub(crate) gaps: &'a [MissingKey],
     pub(crate) barred: Option<&'a Barred>,
     pub(crate) origin: Option<OriginUse<'a>>,
     pub(crate) reason: Option<&'a str>,
@@ -278,11 +280,11 @@ fn a_forwarded_request_names_its_origin() {
     assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
 }
 
-fn gap() -> Gap {
-    Gap {
+fn gap() -> MissingKey {
+    MissingKey {
         limit: 0,
         source: ValueSource::Cookie("s\"id".into()),
-        why: Why::Repeated,
+        why: MissingReason::Repeated,
         then: OnMissing::Ip,
     }
 }
@@ -447,25 +449,25 @@ proptest! {
 fn notes_are_written_with_the_names_of_their_limits() {
     let (_, verdict) = refused();
     let route = Metrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
-    let note = |limit, finding| Note { limit, finding };
-    let beside = Beside {
+    let note = |limit, event| LimitNote { limit, event };
+    let beside = ReportDetails {
         tiers: Default::default(),
         queues: Vec::new(),
         named: vec![(0, Arc::from("pro")), (1, Arc::from("fr\"ee"))],
         asked: [1].into_iter().collect(),
         notes: vec![
-            note(0, Finding::Released),
-            note(0, Finding::Cost(7)),
-            note(1, Finding::Released),
-            note(1, Finding::Cost(0)),
-            note(1, Finding::CostMalformed),
-            note(0, Finding::Marked),
-            note(0, Finding::Unlimited),
-            note(1, Finding::Blocked),
-            note(1, Finding::ShadowRatesRefused),
-            note(1, Finding::ShadowRatesAdmitted),
-            note(0, Finding::OverflowRefused),
-            note(1, Finding::ShareRefused),
+            note(0, LimitEvent::Released),
+            note(0, LimitEvent::Cost(7)),
+            note(1, LimitEvent::Released),
+            note(1, LimitEvent::Cost(0)),
+            note(1, LimitEvent::CostMalformed),
+            note(0, LimitEvent::Marked),
+            note(0, LimitEvent::Unlimited),
+            note(1, LimitEvent::Blocked),
+            note(1, LimitEvent::ShadowRatesRefused),
+            note(1, LimitEvent::ShadowRatesAdmitted),
+            note(0, LimitEvent::OverflowRefused),
+            note(1, LimitEvent::ShareRefused),
         ],
         marks: Vec::new(),
     };

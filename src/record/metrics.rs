@@ -23,9 +23,9 @@ use super::proxy_headers::ProxyHeaders;
 use super::store_calls::StoreTallies;
 use super::stripe::{self, STRIPES, Striped};
 use super::untrusted_forwarding::UntrustedForwarding;
-use crate::admission::{Bar, Finding};
+use crate::admission::{Bar, LimitEvent};
 use crate::config::rules::Name;
-use crate::store::Decider;
+use crate::store::DecisionSource;
 
 /// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
 pub(super) const DURATION_BOUNDS: [u64; 15] = [
@@ -122,8 +122,8 @@ pub(super) struct LimitCells {
     blocked: AtomicU64,
     banned: AtomicU64,
     concurrency_refused: AtomicU64,
-    /// By [`Decider`].
-    decided: [AtomicU64; Decider::ALL.len()],
+    /// By [`DecisionSource`].
+    decided: [AtomicU64; DecisionSource::ALL.len()],
     store_away: AtomicU64,
 }
 
@@ -167,8 +167,8 @@ pub(super) struct LimitReading {
     pub(super) banned: u64,
     /// Requests that others in flight left no room for.
     pub(super) concurrency_refused: u64,
-    /// Requests that it was asked about where it is decided in a store, by [`Decider`].
-    pub(super) decided: [u64; Decider::ALL.len()],
+    /// Requests that it was asked about where it is decided in a store, by [`DecisionSource`].
+    pub(super) decided: [u64; DecisionSource::ALL.len()],
     /// Requests that nobody could decide.
     pub(super) store_away: u64,
 }
@@ -294,9 +294,9 @@ impl Metrics {
                 }
             }
         }
-        for (limit, _, finding) in outcome.notes() {
+        for (limit, _, event) in outcome.notes() {
             if let Some(limit) = limits.get(limit) {
-                limit.mine().note(finding);
+                limit.mine().note(event);
             }
         }
     }
@@ -390,21 +390,21 @@ impl LimitCells {
         cell.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn note(&self, finding: Finding) {
-        let (cell, units) = match finding {
+    fn note(&self, event: LimitEvent) {
+        let (cell, units) = match event {
             // The table of the limit counts it.
-            Finding::OverflowRefused | Finding::ShareRefused => return,
-            Finding::Released => (&self.released, 1),
-            Finding::Cost(units) => (&self.told_cost, units.into()),
-            Finding::CostMalformed => (&self.cost_malformed, 1),
-            Finding::Marked => (&self.marked, 1),
-            Finding::Unlimited => (&self.unlimited, 1),
-            Finding::Blocked => (&self.blocked, 1),
-            Finding::Decided(decider) => (&self.decided[decider.index()], 1),
-            Finding::ShadowAdmitted => (&self.shadow_admitted, 1),
-            Finding::ShadowRefused => (&self.shadow_refused, 1),
-            Finding::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),
-            Finding::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
+            LimitEvent::OverflowRefused | LimitEvent::ShareRefused => return,
+            LimitEvent::Released => (&self.released, 1),
+            LimitEvent::Cost(units) => (&self.told_cost, units.into()),
+            LimitEvent::CostMalformed => (&self.cost_malformed, 1),
+            LimitEvent::Marked => (&self.marked, 1),
+            LimitEvent::Unlimited => (&self.unlimited, 1),
+            LimitEvent::Blocked => (&self.blocked, 1),
+            LimitEvent::Decided(decider) => (&self.decided[decider.index()], 1),
+            LimitEvent::ShadowAdmitted => (&self.shadow_admitted, 1),
+            LimitEvent::ShadowRefused => (&self.shadow_refused, 1),
+            LimitEvent::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),
+            LimitEvent::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
         };
         cell.fetch_add(units, Ordering::Relaxed);
     }

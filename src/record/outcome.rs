@@ -11,7 +11,7 @@ use sluicegate_limiter::{Counted, KeyHash, Outcome as Answer, Timestamp, Verdict
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
 use super::trace::Trace;
-use crate::admission::{Bar, Barred, Beside, Finding, Gap};
+use crate::admission::{Bar, Barred, LimitEvent, MissingKey, ReportDetails};
 use crate::client::Secured;
 
 /// Everything that is remembered of one request.
@@ -46,9 +46,9 @@ pub struct Outcome<'a> {
     /// The list that blocked the client or let it past the limits.
     pub list: Option<&'a str>,
     /// What the verdict does not say, and which limits it is over; `None`: all of the route's.
-    pub beside: Option<&'a Beside>,
+    pub beside: Option<&'a ReportDetails>,
     /// What the keys of its limits lack.
-    pub gaps: &'a [Gap],
+    pub gaps: &'a [MissingKey],
     /// What stood before the limits, or came of their refusal.
     pub barred: Option<&'a Barred>,
     /// The key that the limit which refused counts it by; `None` where none refused.
@@ -177,11 +177,11 @@ impl Outcome<'_> {
     }
 
     /// The notes, with the names of their limits.
-    pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, Finding)> {
+    pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, LimitEvent)> {
         let notes = self.beside.map_or(&[][..], |beside| &beside.notes);
         notes.iter().filter_map(|note| {
             let limit = usize::from(note.limit);
-            Some((limit, &**self.route?.limits().get(limit)?, note.finding))
+            Some((limit, &**self.route?.limits().get(limit)?, note.event))
         })
     }
 }

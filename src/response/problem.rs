@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::rule::Rule;
-use crate::admission::{Gap, Why};
+use crate::admission::{MissingKey, MissingReason};
 use crate::config::rules::ValueSource;
 
 /// The content type of a problem body.
@@ -153,7 +153,7 @@ impl Problem {
 
 /// The body of the answer to a request that lacks a part of a key. It names what to send, and neither limit nor value.
 #[must_use]
-pub fn key_missing(gap: &Gap) -> Bytes {
+pub fn key_missing(gap: &MissingKey) -> Bytes {
     let what = match &gap.source {
         ValueSource::Header(name) => format!("the header {name}"),
         ValueSource::Cookie(name) => format!("the cookie {name}"),
@@ -167,13 +167,13 @@ pub fn key_missing(gap: &Gap) -> Bytes {
         ValueSource::Ja4 => "a handshake of TLS".to_owned(),
     };
     let wrong = match gap.why {
-        Why::Absent => "is missing",
-        Why::Repeated => "is given more than once, with different values",
-        Why::Malformed => "has not the form that is expected here",
-        Why::Unverified => "is missing, since the token is not valid here",
-        Why::TooLarge => "cannot be read, since the body is too large for that",
-        Why::OtherType => "cannot be read, since the content type is another",
-        Why::Encoded => "cannot be read, since the body is compressed",
+        MissingReason::Absent => "is missing",
+        MissingReason::Repeated => "is given more than once, with different values",
+        MissingReason::Malformed => "has not the form that is expected here",
+        MissingReason::Unverified => "is missing, since the token is not valid here",
+        MissingReason::TooLarge => "cannot be read, since the body is too large for that",
+        MissingReason::OtherType => "cannot be read, since the content type is another",
+        MissingReason::Encoded => "cannot be read, since the body is compressed",
     };
     about_blank(StatusCode::BAD_REQUEST, &format!("{what} {wrong}"))
 }

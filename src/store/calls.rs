@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sluicegate_limiter::{Due, Timestamp};
+use sluicegate_limiter::{Settle, Timestamp};
 use tracing::warn;
 
 use super::changes::Changes;
@@ -208,7 +208,7 @@ impl Store {
     pub(super) async fn settle(
         &self,
         charge: &Charge,
-        due: Due,
+        due: Settle,
         now: Timestamp,
     ) -> Result<Option<Left>, Trouble> {
         let Some(call) = script::settle(charge, due, self.moment(now)) else {

@@ -13,14 +13,14 @@ use sluicegate_limiter::{
 
 use super::Trouble;
 use super::settle::Held;
-use super::strict::{Said, StrictAsk};
+use super::strict::{RemoteCheck, Said};
 use crate::config::rules::OnStoreFailure;
 
 /// The shares of limits, by ask; `None` for those that are open.
 type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
 /// Decides over `asks`, all or none; `trouble` is why the store did not.
-pub(super) fn decide(asks: &[&StrictAsk<'_>], trouble: &Trouble, now: Timestamp) -> Said {
+pub(super) fn decide(asks: &[&RemoteCheck<'_>], trouble: &Trouble, now: Timestamp) -> Said {
     let mut says = asks.iter().map(|ask| ask.shared.on_failure);
     if let Some(ask) = says.position(|says| says == OnStoreFailure::Closed) {
         return Said::Away(ask);
@@ -49,7 +49,7 @@ pub(super) fn decide(asks: &[&StrictAsk<'_>], trouble: &Trouble, now: Timestamp)
         decisions.push(decision);
         charged.push(reservation);
     }
-    let owes = |ask: &StrictAsk<'_>| match trouble.surely_did_not_arrive() {
+    let owes = |ask: &RemoteCheck<'_>| match trouble.surely_did_not_arrive() {
         true => ask.owe(),
         false => Held::Unknown,
     };
@@ -62,18 +62,18 @@ pub(super) fn decide(asks: &[&StrictAsk<'_>], trouble: &Trouble, now: Timestamp)
 
 /// What each would say, without a charge.
 fn looked_at(
-    asks: &[&StrictAsk<'_>],
+    asks: &[&RemoteCheck<'_>],
     shares: &Shares,
     now: Timestamp,
 ) -> ArrayVec<Decision, MAX_ASKS> {
-    let decision = |(ask, share): (&&StrictAsk<'_>, &Option<Limit>)| match share {
+    let decision = |(ask, share): (&&RemoteCheck<'_>, &Option<Limit>)| match share {
         Some(share) => share.peek(ask.key, ask.cost, now),
         None => ask.alone(now),
     };
     asks.iter().zip(shares).map(decision).collect()
 }
 
-impl StrictAsk<'_> {
+impl RemoteCheck<'_> {
     /// What this node admitted, judged by its share; `None` where the limit judges nobody without the store.
     fn share(&self) -> Option<Limit> {
         let is_judged = self.shared.on_failure == OnStoreFailure::Local;

@@ -32,9 +32,14 @@ pub use self::calls::{Debts, Store};
 pub use self::changes::KeyChange;
 pub use self::link::{Link, LinkView, Refusal, Trouble};
 pub use self::script::KeyName;
-pub use self::settle::StrictCharge;
-pub use self::strict::{Answer, Answers, Belief, Decider, Ruling, Shared, StrictAsk, reserve};
+pub use self::settle::RemoteCharge;
+pub use self::strict::{
+    BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Revalidation,
+    Ruling, reserve,
+};
 pub use self::sync::{Exchanged, Syncs};
-pub use self::synced::{SyncAsk, SyncCharge, SyncRuling, Synced, reserve_synced};
+pub use self::synced::{
+    ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
+};
 pub use self::tls::{Tls, TlsError, TlsTexts};
 pub use self::unsent::{Debt, Unsent};

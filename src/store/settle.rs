@@ -13,10 +13,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sluicegate_limiter::{Cost, Due, KeyHash, Limit, Reservation, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
 
 use super::script::{Ask, Charge, KeyName};
-use super::strict::Shared;
+use super::strict::RemoteBackend;
 use super::{Store, Trouble};
 use crate::bounds;
 use crate::clock;
@@ -24,16 +24,16 @@ use crate::clock;
 /// The charges of one request; dropped without being settled, they stand.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
-pub struct StrictCharge(Vec<(usize, Part)>);
+pub struct RemoteCharge(Vec<(usize, Part)>);
 
 /// The same of a request that is not decided yet: dropped, it gives everything back.
 #[derive(Debug, Default)]
-pub(super) struct Undecided(StrictCharge);
+pub(super) struct Undecided(RemoteCharge);
 
 /// What one ask took.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RemoteBackend>,
     /// What the store last said, with the policy that the key is judged by.
     pub(super) view: Limit,
     /// The key here.
@@ -65,19 +65,19 @@ pub(super) struct Settlements {
 
 /// What a charge in the store comes to, to be told there.
 struct Settled {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteBackend>,
     view: Limit,
     key: KeyHash,
     charge: Box<Charge>,
-    due: Due,
+    due: Settle,
 }
 
 /// One call that is under way.
 struct UnderWay(Arc<Store>);
 
-impl StrictCharge {
+impl RemoteCharge {
     /// Makes each ask, by its index among those that were reserved together, cost what is due.
-    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Due) {
+    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Settle) {
         for (ask, part) in self.0 {
             part.settle(due(ask), now);
         }
@@ -90,12 +90,12 @@ impl Undecided {
     }
 
     #[cfg(test)]
-    pub(super) fn take_over(&mut self, charge: StrictCharge) {
+    pub(super) fn take_over(&mut self, charge: RemoteCharge) {
         self.add(charge.0.into_iter());
     }
 
     /// The request passes: what was taken is charged.
-    pub(super) fn stand(mut self) -> StrictCharge {
+    pub(super) fn stand(mut self) -> RemoteCharge {
         std::mem::take(&mut self.0)
     }
 }
@@ -104,13 +104,13 @@ impl Drop for Undecided {
     fn drop(&mut self) {
         let taken = std::mem::take(&mut self.0);
         if !taken.0.is_empty() {
-            taken.settle_each(clock::now(), |_| Due::Nothing);
+            taken.settle_each(clock::now(), |_| Settle::Refund);
         }
     }
 }
 
 impl Part {
-    fn settle(self, due: Due, now: Timestamp) {
+    fn settle(self, due: Settle, now: Timestamp) {
         let Self {
             shared,
             view,
@@ -118,7 +118,7 @@ impl Part {
             own,
             held,
         } = self;
-        if due == Due::AsReserved {
+        if due == Settle::Keep {
             return;
         }
         own.settle_each(now, |_| due);

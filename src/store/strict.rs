@@ -14,7 +14,7 @@
 //! Both err towards refusing, and by no more than the calls that were under way.
 //!
 //! Answers may overtake each other on their way into the view. An older one says less than was charged, and costs a call more; or it
-//! says more than is left after something was given back, which a second look heals ([`Shared::is_final`]).
+//! says more than is left after something was given back, which a second look heals ([`RemoteBackend::skip_remote_call`]).
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use sluicegate_limiter::{
 
 use super::fallback;
 use super::script::{self, Came, KeyName};
-use super::settle::{Held, Part, StrictCharge, Undecided};
+use super::settle::{Held, Part, RemoteCharge, Undecided};
 use super::{Store, Trouble};
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// What a limit that is shared needs beside what every limit has.
 #[derive(Debug)]
-pub struct Shared {
+pub struct RemoteBackend {
     pub(super) store: Arc<Store>,
     limit: Name,
     own: Limit,
@@ -42,18 +42,18 @@ pub struct Shared {
 
 /// How long what the store said is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belief {
+pub enum Revalidation {
     /// Until time frees it: nothing else gives back what was charged.
-    Final,
+    Never,
     /// A refusal is asked about again once a second by every node, since charges may be given back meanwhile.
-    Revisable,
+    EverySecond,
 }
 
 /// One strict limit, and what a request asks of it.
 #[derive(Clone, Copy, Debug)]
-pub struct StrictAsk<'a> {
+pub struct RemoteCheck<'a> {
     /// The limit.
-    pub shared: &'a Arc<Shared>,
+    pub shared: &'a Arc<RemoteBackend>,
     /// What the store last said, with the policy that the key is judged by.
     pub view: &'a Limit,
     /// The key in the tables of this node.
@@ -68,20 +68,20 @@ pub struct StrictAsk<'a> {
 
 /// Who decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decider {
+pub enum DecisionSource {
     /// The store.
     Store,
     /// The memory of what the store had refused.
-    View,
+    Cached,
     /// This node, while the store was away.
     Fallback,
 }
 
-impl Decider {
-    /// Every decider, in the order of [`Decider::index`].
-    pub const ALL: [Self; 3] = [Self::Store, Self::View, Self::Fallback];
+impl DecisionSource {
+    /// Every decider, in the order of [`DecisionSource::index`].
+    pub const ALL: [Self; 3] = [Self::Store, Self::Cached, Self::Fallback];
 
-    /// Its place in [`Decider::ALL`].
+    /// Its place in [`DecisionSource::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -92,7 +92,7 @@ impl Decider {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
-            Self::View => "view",
+            Self::Cached => "view",
             Self::Fallback => "fallback",
         }
     }
@@ -100,23 +100,23 @@ impl Decider {
 
 /// What one limit said.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct BackendDecision {
     /// Its decision.
     pub decision: Decision,
     /// Whose that is; `None` where another limit refused before this one was asked, and only a memory is told.
-    pub by: Option<Decider>,
+    pub by: Option<DecisionSource>,
 }
 
 /// One answer an ask, in the order of the asks.
-pub type Answers = ArrayVec<Answer, MAX_ASKS>;
+pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
 
 /// What all of them said together.
 #[derive(Debug)]
 pub enum Ruling {
     /// All have room, and were charged.
-    Admitted(Answers, StrictCharge),
+    Admitted(BackendDecisions, RemoteCharge),
     /// Some have not, and none is charged.
-    Refused(Answers),
+    Refused(BackendDecisions),
     /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
     Away(usize),
 }
@@ -128,7 +128,7 @@ pub(super) enum Said {
     Away(usize),
 }
 
-impl Shared {
+impl RemoteBackend {
     /// What the limit `limit` needs; `own` counts for this node.
     #[must_use]
     pub fn new(
@@ -136,9 +136,9 @@ impl Shared {
         store: &Arc<Store>,
         own: Limit,
         on_failure: OnStoreFailure,
-        belief: Belief,
+        revalidation: Revalidation,
     ) -> Self {
-        let revisable = belief == Belief::Revisable || store.has_slots();
+        let revisable = revalidation == Revalidation::EverySecond || store.has_slots();
         Self {
             second_looks: revisable.then(|| second_looks(own.capacity())).flatten(),
             store: Arc::clone(store),
@@ -184,7 +184,7 @@ impl Shared {
     /// A refusal that may have been taken back, by an answer that does not count or by a limit in another slot, is asked about again:
     /// once a second for each key, so that an attack on one costs the store next to nothing. Whoever is told to asks.
     #[must_use]
-    pub fn is_final(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
+    pub fn skip_remote_call(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
             let (limit, cost) = (looks, Cost::ONE);
             decide(
@@ -202,9 +202,9 @@ impl Shared {
         is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
 
-    /// As [`is_final`](Self::is_final), for a question that is asked beforehand and takes no turn.
+    /// As [`skip_remote_call`](Self::skip_remote_call), for a question that is asked beforehand and takes no turn.
     #[must_use]
-    pub fn seems_final(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
+    pub fn is_cached_rejection(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
             let decision = looks.peek(key, Cost::ONE, now);
             decision.outcome() == Judgement::Admitted
@@ -227,7 +227,7 @@ fn second_looks(capacity: Capacity) -> Option<Limit> {
     Some(Limit::new(Rates::new([rate]).ok()?, capacity))
 }
 
-impl StrictAsk<'_> {
+impl RemoteCheck<'_> {
     /// What the store last said of the key.
     fn remembered(&self, now: Timestamp) -> Decision {
         self.view.peek(self.key, self.cost, self.shared.moment(now))
@@ -275,9 +275,10 @@ fn is_own_refusal(remembered: &Decision) -> bool {
 }
 
 /// Asks for all of `asks`, which are of one store, and charges all or none.
-pub async fn reserve(asks: &[StrictAsk<'_>], now: Timestamp) -> Ruling {
+pub async fn reserve(asks: &[RemoteCheck<'_>], now: Timestamp) -> Ruling {
     let mut taken = Undecided::default();
-    let mut answers: ArrayVec<Option<Answer>, MAX_ASKS> = asks.iter().map(|_| None).collect();
+    let mut answers: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
+        asks.iter().map(|_| None).collect();
     let mut left: ArrayVec<usize, MAX_ASKS> = (0..asks.len().min(MAX_ASKS)).collect();
     while let Some(first) = left.first() {
         let slot = slot(&asks[*first]);
@@ -286,11 +287,14 @@ pub async fn reserve(asks: &[StrictAsk<'_>], now: Timestamp) -> Ruling {
             .partition(|ask| slot == self::slot(&asks[*ask]));
         left = others;
         let group: ArrayVec<usize, MAX_ASKS> = group;
-        let members: ArrayVec<&StrictAsk<'_>, MAX_ASKS> =
+        let members: ArrayVec<&RemoteCheck<'_>, MAX_ASKS> =
             group.iter().map(|ask| &asks[*ask]).collect();
         let (said, by) = match in_store(&members, now).await {
-            Ok(said) => (said, Decider::Store),
-            Err(trouble) => (fallback::decide(&members, &trouble, now), Decider::Fallback),
+            Ok(said) => (said, DecisionSource::Store),
+            Err(trouble) => (
+                fallback::decide(&members, &trouble, now),
+                DecisionSource::Fallback,
+            ),
         };
         let refused = matches!(said, Said::Refused(_));
         let decisions = match said {
@@ -302,7 +306,7 @@ pub async fn reserve(asks: &[StrictAsk<'_>], now: Timestamp) -> Ruling {
             Said::Away(member) => return Ruling::Away(group[member]),
         };
         for (ask, decision) in group.iter().zip(decisions) {
-            answers[*ask] = Some(Answer {
+            answers[*ask] = Some(BackendDecision {
                 decision,
                 by: Some(by),
             });
@@ -318,12 +322,12 @@ pub async fn reserve(asks: &[StrictAsk<'_>], now: Timestamp) -> Ruling {
 
 /// One answer an ask: of those that were not asked, or whose charge went back, what is remembered.
 fn told(
-    asks: &[StrictAsk<'_>],
-    answers: ArrayVec<Option<Answer>, MAX_ASKS>,
+    asks: &[RemoteCheck<'_>],
+    answers: ArrayVec<Option<BackendDecision>, MAX_ASKS>,
     now: Timestamp,
-) -> Answers {
+) -> BackendDecisions {
     let told = asks.iter().zip(answers).map(|(ask, answer)| {
-        answer.unwrap_or_else(|| Answer {
+        answer.unwrap_or_else(|| BackendDecision {
             decision: ask.remembered(now),
             by: None,
         })
@@ -332,7 +336,7 @@ fn told(
 }
 
 /// Where an ask is decided: in one place unless the store is spread over slots.
-fn slot<'a>(ask: &StrictAsk<'a>) -> Option<&'a str> {
+fn slot<'a>(ask: &RemoteCheck<'a>) -> Option<&'a str> {
     // A tag decides the slot, and is the same for equal keys of any limits.
     ask.name
         .filter(|_| ask.shared.store.has_slots())
@@ -340,7 +344,7 @@ fn slot<'a>(ask: &StrictAsk<'a>) -> Option<&'a str> {
 }
 
 /// Asks the store about limits of one slot.
-async fn in_store(asks: &[&StrictAsk<'_>], now: Timestamp) -> Result<Said, Trouble> {
+async fn in_store(asks: &[&RemoteCheck<'_>], now: Timestamp) -> Result<Said, Trouble> {
     let abroad: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
         asks.iter().map(|ask| ask.abroad()).collect();
     let (Some(abroad), Some(first)) = (abroad, asks.first()) else {

@@ -8,37 +8,37 @@
 //! While the store is away, `on_store_failure` holds: this node's own judged by its share, everybody, or nobody. The view is charged all
 //! the same, so that nobody finds it empty when the store is back.
 //!
-//! A cost that may be given back ([`SyncCharge::open`]) counts here at once, and is told once it is settled ([`super::owed`]).
+//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled ([`super::owed`]).
 
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, Due, Judgement, KeyHash, Limit, MAX_ASKS, Payer, RemoteState, Reservation,
-    Timestamp, Told, reserve, spend,
+    Ask, Cost, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Payer, RemoteState, Reservation,
+    Settle, Timestamp, Told, reserve, spend,
 };
 
 use super::Store;
 use super::owed::{Account, Adoptions, Entered, Moments, Share, Stand};
 use super::script::KeyName;
-use super::strict::{Answer, Answers, Belief, Decider};
+use super::strict::{BackendDecision, BackendDecisions, DecisionSource, Revalidation};
 use crate::clock;
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// What a limit whose counts are exchanged needs beside what every limit has.
 #[derive(Debug)]
-pub struct Synced {
+pub struct ReplicatedBackend {
     store: Arc<Store>,
     account: Arc<Account>,
     on_failure: OnStoreFailure,
-    belief: Belief,
+    revalidation: Revalidation,
 }
 
 /// One such limit, and what a request asks of it.
 #[derive(Clone, Copy, Debug)]
-pub struct SyncAsk<'a> {
+pub struct ReplicatedCheck<'a> {
     /// The limit.
-    pub synced: &'a Arc<Synced>,
+    pub synced: &'a Arc<ReplicatedBackend>,
     /// What the store last said, with the policy that the key is judged by.
     pub view: &'a Limit,
     /// The key in the tables of this node.
@@ -53,11 +53,11 @@ pub struct SyncAsk<'a> {
 
 /// What such limits said together.
 #[derive(Debug)]
-pub enum SyncRuling {
+pub enum ReplicatedRuling {
     /// All have room, and were charged.
-    Admitted(Answers, SyncCharge),
+    Admitted(BackendDecisions, ReplicatedCharge),
     /// Some have not, and none is charged.
-    Refused(Answers),
+    Refused(BackendDecisions),
     /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
     Away(usize),
 }
@@ -65,11 +65,11 @@ pub enum SyncRuling {
 /// What a request was charged. Dropped without being settled it stands, and the store is told.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
-pub struct SyncCharge(Vec<Part>);
+pub struct ReplicatedCharge(Vec<Part>);
 
 #[derive(Debug)]
 struct Part {
-    synced: Arc<Synced>,
+    synced: Arc<ReplicatedBackend>,
     account: Arc<Account>,
     key: KeyHash,
     name: Option<KeyHash>,
@@ -85,7 +85,7 @@ struct Part {
 
 /// One ask with the tables that judge it.
 struct Judge<'a> {
-    ask: SyncAsk<'a>,
+    ask: ReplicatedCheck<'a>,
     account: Arc<Account>,
     way: Way,
 }
@@ -103,7 +103,7 @@ enum Way {
 /// The store is away, and nobody passes.
 struct Closed;
 
-impl Synced {
+impl ReplicatedBackend {
     /// What the limit `limit` needs; `own` counts for this node, `view` what the store says.
     #[must_use]
     pub fn new(
@@ -111,14 +111,14 @@ impl Synced {
         store: &Arc<Store>,
         (own, view): (Limit, Limit),
         on_failure: OnStoreFailure,
-        belief: Belief,
+        revalidation: Revalidation,
     ) -> Self {
         let tally = store.owed().tally(limit);
         Self {
             store: Arc::clone(store),
             account: Arc::new(Account { tally, view, own }),
             on_failure,
-            belief,
+            revalidation,
         }
     }
 
@@ -141,12 +141,12 @@ impl Synced {
 
     /// The refusal of a request that asks so much, if it is certain that nobody else need be told of it.
     #[must_use]
-    pub fn foresee(self: &Arc<Self>, ask: &Ask<'_>, now: Timestamp) -> Option<Answer> {
-        if self.belief == Belief::Revisable {
+    pub fn foresee(self: &Arc<Self>, ask: &Ask<'_>, now: Timestamp) -> Option<BackendDecision> {
+        if self.revalidation == Revalidation::EverySecond {
             // Whoever is refused has the store asked.
             return None;
         }
-        let ask = SyncAsk {
+        let ask = ReplicatedCheck {
             synced: self,
             view: ask.limit,
             key: ask.key,
@@ -173,7 +173,7 @@ impl Synced {
     }
 }
 
-impl<'a> SyncAsk<'a> {
+impl<'a> ReplicatedCheck<'a> {
     /// What the limit would say.
     #[must_use]
     pub fn look(&self, now: Timestamp) -> Decision {
@@ -238,8 +238,8 @@ impl<'a> SyncAsk<'a> {
 
 impl Judge<'_> {
     /// What it would say.
-    fn look(&self, at: Moments) -> Answer {
-        let SyncAsk {
+    fn look(&self, at: Moments) -> BackendDecision {
+        let ReplicatedCheck {
             key, cost, view, ..
         } = self.ask;
         let decision = match &self.way {
@@ -257,8 +257,8 @@ impl Judge<'_> {
     }
 
     /// Charges it, if it has room.
-    fn charge(&self, at: Moments) -> (Answer, Option<Part>) {
-        let SyncAsk {
+    fn charge(&self, at: Moments) -> (BackendDecision, Option<Part>) {
+        let ReplicatedCheck {
             synced,
             key,
             view,
@@ -312,24 +312,24 @@ impl Judge<'_> {
         Decision::remote(self.ask.view.policy(), &none, Told::Nothing, at.store)
     }
 
-    fn answer(&self, decision: Decision) -> Answer {
+    fn answer(&self, decision: Decision) -> BackendDecision {
         let by = match self.way {
             Way::Known => None,
-            Way::Share(_) | Way::Open => Some(Decider::Fallback),
+            Way::Share(_) | Way::Open => Some(DecisionSource::Fallback),
         };
-        Answer { decision, by }
+        BackendDecision { decision, by }
     }
 
     /// Has the store asked about a key that it refuses, if somebody else may have given back what made it do so.
-    fn look_again(&self, answer: &Answer, at: Moments) {
-        let SyncAsk {
+    fn look_again(&self, answer: &BackendDecision, at: Moments) {
+        let ReplicatedCheck {
             synced,
             key,
             name,
             cost,
             ..
         } = self.ask;
-        if synced.belief == Belief::Revisable
+        if synced.revalidation == Revalidation::EverySecond
             && is_refusal(answer)
             && let Some(name) = name
         {
@@ -354,49 +354,49 @@ fn taken(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
     (decision, reservation)
 }
 
-fn is_refusal(answer: &Answer) -> bool {
+fn is_refusal(answer: &BackendDecision) -> bool {
     answer.decision.outcome() != Judgement::Admitted
 }
 
 /// Asks for all of `asks`, which are of one store, and charges all or none. All are looked at first, so that one that is refused takes
 /// nothing from others; one that loses its room between look and charge gives back.
 #[must_use]
-pub fn reserve_synced(asks: &[SyncAsk<'_>], now: Timestamp) -> SyncRuling {
+pub fn reserve_synced(asks: &[ReplicatedCheck<'_>], now: Timestamp) -> ReplicatedRuling {
     let Some(first) = asks.first() else {
-        return SyncRuling::Admitted(Answers::new(), SyncCharge::default());
+        return ReplicatedRuling::Admitted(BackendDecisions::new(), ReplicatedCharge::default());
     };
     let at = first.synced.moments(now);
     let mut judges = ArrayVec::<Judge<'_>, MAX_ASKS>::new();
     for (index, ask) in asks.iter().take(MAX_ASKS).enumerate() {
         match ask.judge() {
             Ok(judge) => judges.push(judge),
-            Err(Closed) => return SyncRuling::Away(index),
+            Err(Closed) => return ReplicatedRuling::Away(index),
         }
     }
-    let looked: Answers = judges.iter().map(|judge| judge.look(at)).collect();
+    let looked: BackendDecisions = judges.iter().map(|judge| judge.look(at)).collect();
     if looked.iter().any(is_refusal) {
         for (judge, answer) in judges.iter().zip(&looked) {
             judge.look_again(answer, at);
         }
-        return SyncRuling::Refused(looked);
+        return ReplicatedRuling::Refused(looked);
     }
-    let mut charge = SyncCharge::default();
-    let mut answers = Answers::new();
+    let mut charge = ReplicatedCharge::default();
+    let mut answers = BackendDecisions::new();
     for judge in &judges {
         let (answer, part) = judge.charge(at);
         let Some(part) = part else {
-            charge.settle_each(now, |_| Due::Nothing);
-            let mut looked: Answers = judges.iter().map(|judge| judge.look(at)).collect();
+            charge.settle_each(now, |_| Settle::Refund);
+            let mut looked: BackendDecisions = judges.iter().map(|judge| judge.look(at)).collect();
             looked[answers.len()] = answer;
-            return SyncRuling::Refused(looked);
+            return ReplicatedRuling::Refused(looked);
         };
         answers.push(answer);
         charge.0.push(part);
     }
-    SyncRuling::Admitted(answers, charge)
+    ReplicatedRuling::Admitted(answers, charge)
 }
 
-impl SyncCharge {
+impl ReplicatedCharge {
     /// Whether nothing was charged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -414,21 +414,21 @@ impl SyncCharge {
     }
 
     /// Makes each ask, by its index among those that were reserved together, cost what is due.
-    pub fn settle_each(mut self, now: Timestamp, due: impl Fn(usize) -> Due) {
+    pub fn settle_each(mut self, now: Timestamp, due: impl Fn(usize) -> Settle) {
         for (ask, part) in std::mem::take(&mut self.0).into_iter().enumerate() {
             part.settle(due(ask), now);
         }
     }
 }
 
-impl Drop for SyncCharge {
+impl Drop for ReplicatedCharge {
     fn drop(&mut self) {
         for part in std::mem::take(&mut self.0) {
             let now = match part.open {
                 None => part.made.here,
                 Some(_) => clock::now(),
             };
-            part.settle(Due::AsReserved, now);
+            part.settle(Settle::Keep, now);
         }
     }
 }
@@ -443,9 +443,9 @@ impl Part {
         })
     }
 
-    fn settle(mut self, due: Due, now: Timestamp) {
+    fn settle(mut self, due: Settle, now: Timestamp) {
         let at = self.synced.moments(now);
-        let made = self.tables.take().filter(|_| due != Due::AsReserved);
+        let made = self.tables.take().filter(|_| due != Settle::Keep);
         if let Some((own, view)) = made {
             own.settle_each(at.here, |_| due);
             view.settle_each(at.store, |_| due);
@@ -455,12 +455,12 @@ impl Part {
     }
 
     /// Enters what it came to.
-    fn tell(&self, due: Due, at: Moments) {
+    fn tell(&self, due: Settle, at: Moments) {
         let owed = self.synced.store.owed();
         let actual = match due {
-            Due::AsReserved => Some(self.cost),
-            Due::Nothing => None,
-            Due::Cost(cost) => Some(cost),
+            Settle::Keep => Some(self.cost),
+            Settle::Refund => None,
+            Settle::Adjust(cost) => Some(cost),
         };
         let units = actual.map_or(0, |cost| cost.get().into());
         match (self.share(self.cost), self.open, actual) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate_limiter::{
-    Capacity, Cost, Due, KeyHash, Limit, Period, Policy, Rate, Rates, Timestamp,
+    Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Settle, Timestamp,
 };
 
 use super::script::KeyName;
@@ -30,7 +30,7 @@ fn away() -> Arc<Store> {
 
 /// A limit of so many an hour, and its tables.
 struct Bench {
-    shared: Arc<Shared>,
+    shared: Arc<RemoteBackend>,
     view: Limit,
     name: KeyName,
 }
@@ -40,7 +40,13 @@ impl Bench {
         let rate = Rate::new(count, Period::from_secs(3_600).unwrap()).unwrap();
         let policy = Policy::from(Rates::new([rate]).unwrap());
         let table = || Limit::new(policy.clone(), Capacity::new(10).unwrap());
-        let shared = Shared::new(&name.into(), store, table(), on_failure, Belief::Final);
+        let shared = RemoteBackend::new(
+            &name.into(),
+            store,
+            table(),
+            on_failure,
+            Revalidation::Never,
+        );
         Self {
             name: shared.name(KEY),
             shared: Arc::new(shared),
@@ -48,8 +54,8 @@ impl Bench {
         }
     }
 
-    fn ask(&self) -> StrictAsk<'_> {
-        StrictAsk {
+    fn ask(&self) -> RemoteCheck<'_> {
+        RemoteCheck {
             shared: &self.shared,
             view: &self.view,
             key: KEY,
@@ -66,13 +72,13 @@ impl Bench {
     }
 }
 
-async fn admitted(asks: &[StrictAsk<'_>]) -> StrictCharge {
+async fn admitted(asks: &[RemoteCheck<'_>]) -> RemoteCharge {
     match reserve(asks, NOW).await {
         Ruling::Admitted(answers, charge) => {
             assert!(
                 answers
                     .iter()
-                    .all(|answer| answer.by == Some(Decider::Fallback))
+                    .all(|answer| answer.by == Some(DecisionSource::Fallback))
             );
             charge
         }
@@ -97,10 +103,10 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     drop(admitted(&[limit.ask()]).await);
     assert_eq!((limit.left(), units()), (2, 1));
     let charge = admitted(&[limit.ask()]).await;
-    charge.settle_each(NOW, |_| Due::Nothing);
+    charge.settle_each(NOW, |_| Settle::Refund);
     assert_eq!((limit.left(), units()), (2, 0));
     let charge = admitted(&[limit.ask()]).await;
-    charge.settle_each(NOW, |_| Due::Cost(Cost::new(2).unwrap()));
+    charge.settle_each(NOW, |_| Settle::Adjust(Cost::new(2).unwrap()));
     assert_eq!((limit.left(), units()), (0, 2));
     let refused = reserve(&[limit.ask()], NOW).await;
     assert!(matches!(refused, Ruling::Refused(_)), "{refused:?}");

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
-use sluicegate_limiter::{Cost, Due, Policy};
+use sluicegate_limiter::{Cost, Policy, Settle};
 
 use super::script::{Ask, KeyName};
 use crate::bounds;
@@ -64,12 +64,12 @@ impl Unsent {
     }
 
     /// Makes what was added for `ask` cost what is due.
-    pub fn correct(&self, ask: &Ask<'_>, due: Due) {
+    pub fn correct(&self, ask: &Ask<'_>, due: Settle) {
         let added = ask.cost.get();
         let actual = match due {
-            Due::AsReserved => added,
-            Due::Nothing => 0,
-            Due::Cost(cost) => cost.get(),
+            Settle::Keep => added,
+            Settle::Refund => 0,
+            Settle::Adjust(cost) => cost.get(),
         };
         if let Some(missing) = Cost::new(actual.saturating_sub(added)) {
             self.add(&Ask {
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn a_debt_is_what_the_charge_came_to() {
         for (due, left) in [
-            (Due::Nothing, None),
-            (Due::Cost(cost(1)), Some(1)),
-            (Due::AsReserved, Some(3)),
-            (Due::Cost(cost(5)), Some(5)),
+            (Settle::Refund, None),
+            (Settle::Adjust(cost(1)), Some(1)),
+            (Settle::Keep, Some(3)),
+            (Settle::Adjust(cost(5)), Some(5)),
         ] {
             let unsent = Unsent::default();
             let (policy, name) = (&policy(), &name("a", 1));

@@ -92,7 +92,7 @@ pub use region::{
     KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
 };
 pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
-pub use reservation::{Due, Reservation, Settlement};
+pub use reservation::{Reservation, Settle, Settlement};
 pub use share::Payer;
 #[cfg(any(loom, test))]
 pub use sync::lose_patience;

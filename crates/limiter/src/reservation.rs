@@ -32,13 +32,13 @@ struct Part {
 
 /// What the charge of one ask comes to once the outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum Settle {
     /// What was reserved.
-    AsReserved,
+    Keep,
     /// Nothing: the request does not count for this limit.
-    Nothing,
+    Refund,
     /// So much.
-    Cost(Cost),
+    Adjust(Cost),
 }
 
 /// What settling came to.
@@ -64,12 +64,12 @@ impl Reservation {
     /// Makes every ask cost `actual`: what was reserved beyond is given back as far as it still counts, what is missing is
     /// charged whether it fits or not, since it is spent.
     pub fn settle(self, actual: Cost, now: Timestamp) -> Settlement {
-        self.settle_each(now, |_| Due::Cost(actual))
+        self.settle_each(now, |_| Settle::Adjust(actual))
     }
 
     /// Gives everything back that still counts.
     pub fn release(self, now: Timestamp) {
-        self.settle_each(now, |_| Due::Nothing);
+        self.settle_each(now, |_| Settle::Refund);
     }
 
     /// Gives everything back that still counts of a request that was held back and never went. Of a leaky bucket that is the whole cost,
@@ -82,14 +82,14 @@ impl Reservation {
 
     /// As [`settle`](Self::settle), with a word of its own for each ask, by its index: limits of one request may count by
     /// different outcomes.
-    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Due) -> Settlement {
+    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Settle) -> Settlement {
         let mut settlement = Settlement::AsReserved;
         for (ask, part) in self.0.iter().enumerate() {
             let reserved = part.cost.get();
             let actual = match due(ask) {
-                Due::AsReserved => reserved,
-                Due::Nothing => 0,
-                Due::Cost(cost) => cost.get(),
+                Settle::Keep => reserved,
+                Settle::Refund => 0,
+                Settle::Adjust(cost) => cost.get(),
             };
             if let Some(surplus) = Cost::new(reserved.saturating_sub(actual)) {
                 part.limit.undo(part.key, &part.receipt, surplus, now);

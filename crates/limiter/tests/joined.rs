@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::{START, admits, after, ask, capacity, cost, key, left, limit, peek, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Due, Limit, Outcome, Policy, Refill, Settlement, Timestamp,
-    Unit, Zone, decide, reserve,
+    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, Settle, Settlement,
+    Timestamp, Unit, Zone, decide, reserve,
 };
 
 fn policy(algorithm: &Algorithm, numbers: &[(u32, u32)]) -> Policy {
@@ -328,7 +328,7 @@ fn each_ask_of_a_reservation_is_settled_by_its_own_word() {
     let asks = [ask(&kept, 1), ask(&released, 1), ask(&dearer, 1)];
     let (_, reservation) = reserve(&asks, START);
     let reservation = reservation.expect("there is room");
-    let due = |ask: usize| [Due::AsReserved, Due::Nothing, Due::Cost(cost(4))][ask];
+    let due = |ask: usize| [Settle::Keep, Settle::Refund, Settle::Adjust(cost(4))][ask];
     assert_eq!(
         reservation.settle_each(after(1), due),
         Settlement::Corrected
@@ -338,6 +338,6 @@ fn each_ask_of_a_reservation_is_settled_by_its_own_word() {
     let (_, again) = reserve(&asks, after(2));
     let unchanged = again
         .expect("there is room")
-        .settle_each(after(3), |_| Due::AsReserved);
+        .settle_each(after(3), |_| Settle::Keep);
     assert_eq!(unchanged, Settlement::AsReserved);
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{START, after, capacity, cost, key, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Decision, Due, Entry, Judgement, Limit, Policy, RateState,
-    Refill, RemoteState, Told, Unit, Zone, decide, spend,
+    Algorithm, Alignment, Ask, Counted, Decision, Entry, Judgement, Limit, Policy, RateState,
+    Refill, RemoteState, Settle, Told, Unit, Zone, decide, spend,
 };
 
 /// Two rates of each algorithm; a calendar has one.
@@ -289,7 +289,7 @@ fn what_is_spent_counts_and_can_be_given_back() {
         let after = left(&limit.peek(key(1), cost(1), START));
         let less: Vec<u32> = untouched.iter().map(|units| units - 2).collect();
         assert_eq!(after, less, "{policy:?}");
-        spent.settle_each(START, |_| Due::Nothing);
+        spent.settle_each(START, |_| Settle::Refund);
         assert_eq!(left(&limit.peek(key(1), cost(1), START)), untouched);
         drop(spend(&[ask(1_000)], START));
         assert_eq!(left(&limit.peek(key(1), cost(1), START))[0], 0);

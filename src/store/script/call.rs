@@ -7,7 +7,7 @@
 //! `entries` is zero but for logs, which take two keys instead of one: the log, and what is to be remembered beside it.
 
 use sluicegate_limiter::{
-    Begins, Cost, Debt, Due, Entry, RateState, RateTerms, RemoteState, Span, Timestamp,
+    Begins, Cost, Debt, Entry, RateState, RateTerms, RemoteState, Settle, Span, Timestamp,
 };
 
 use super::{Ask, Call, Charge, KeyName, Node, Number};
@@ -73,12 +73,12 @@ pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
 /// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
 /// whether it fits or not. `None` if it cost what was charged.
 #[must_use]
-pub fn settle(charge: &Charge, due: Due, near: Timestamp) -> Option<Call> {
+pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
     let charged = charge.cost.get();
     let actual = match due {
-        Due::AsReserved => charged,
-        Due::Nothing => 0,
-        Due::Cost(cost) => cost.get(),
+        Settle::Keep => charged,
+        Settle::Refund => 0,
+        Settle::Adjust(cost) => cost.get(),
     };
     let of = |cost: Cost| Ask {
         cost,

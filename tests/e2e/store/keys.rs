@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate::store::script::{self, Answer, Came, KeyName, Node, Number, Reply};
 use sluicegate_limiter::{
-    Algorithm, Alignment, Due, Judgement, Policy, Refill, Timestamp, Unit, Zone,
+    Algorithm, Alignment, Judgement, Policy, Refill, Settle, Timestamp, Unit, Zone,
 };
 
 use super::server::Server;
@@ -56,7 +56,7 @@ fn a_key_expires_when_it_owes_nothing() {
         };
         assert!(expires_in(&mut server, &key, due + 1_000), "{algorithm:?}");
         let charge = decided.told[0].charge.as_ref().unwrap();
-        let back = script::settle(charge, Due::Nothing, now).unwrap();
+        let back = script::settle(charge, Settle::Refund, now).unwrap();
         let settled = server.decided_at(&[ask], &back, now);
         assert_eq!(settled.came, Came::Done);
         assert_eq!(left(&mut server, &policy, &name, now), units.max(4));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sluicegate::store::script::{self, Ask, Came, Charge, KeyName, Node, Number};
 use sluicegate_limiter::{
-    self as limiter, Algorithm, Alignment, Capacity, Counted, Due, KeyHash, Limit, MAX_COUNT,
-    Outcome, Policy, Rates, Refill, Reservation, Timestamp, Unit, Zone,
+    self as limiter, Algorithm, Alignment, Capacity, Counted, KeyHash, Limit, MAX_COUNT, Outcome,
+    Policy, Rates, Refill, Reservation, Settle, Timestamp, Unit, Zone,
 };
 
 use super::server::Server;
@@ -30,7 +30,7 @@ enum Operation {
     /// What was admitted elsewhere, and how often the store is told of it.
     Push(usize, u64, u32, u32),
     /// An admitted request is settled: which, counted back from the latest, and what each of its asks comes to.
-    Settle(usize, [Due; 3]),
+    Settle(usize, [Settle; 3]),
     /// Time passes.
     Wait(Duration),
     /// The clock steps back.
@@ -106,9 +106,9 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     let units = || prop_oneof![12 => Just(1u32), 6 => 1u32..6, 1 => 1u32..100, 1 => Just(MAX_COUNT), 1 => Just(u32::MAX)];
     let due = || {
         prop_oneof![
-            1 => Just(Due::AsReserved),
-            3 => Just(Due::Nothing),
-            3 => (1u32..6).prop_map(|units| Due::Cost(cost(units))),
+            1 => Just(Settle::Keep),
+            3 => Just(Settle::Refund),
+            3 => (1u32..6).prop_map(|units| Settle::Adjust(cost(units))),
         ]
     };
     let asks = prop::collection::btree_map((0..LIMITS, 0..KEYS), units(), 1..4).prop_map(|asks| {
@@ -133,8 +133,8 @@ fn any_operation() -> impl Strategy<Value = Operation> {
 /// What happens to one key of one limit that is settled about as often as it is charged.
 fn any_settling() -> impl Strategy<Value = Operation> {
     let due = prop_oneof![
-        3 => Just(Due::Nothing),
-        2 => (1u32..4).prop_map(|units| Due::Cost(cost(units))),
+        3 => Just(Settle::Refund),
+        2 => (1u32..4).prop_map(|units| Settle::Adjust(cost(units))),
     ];
     let asks = (1u32..4).prop_map(|units| Operation::Ask(vec![(0, 0, units)]));
     let wait = prop_oneof![
@@ -337,7 +337,7 @@ impl<'s> Bench<'s> {
         self.compare(limit, key)
     }
 
-    fn settle(&mut self, which: usize, dues: &[Due; 3]) -> Result<(), TestCaseError> {
+    fn settle(&mut self, which: usize, dues: &[Settle; 3]) -> Result<(), TestCaseError> {
         let Some(index) = self.admitted.len().checked_sub(which + 1) else {
             return Ok(());
         };
