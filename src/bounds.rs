@@ -74,7 +74,7 @@ pub const HOST_BYTES: usize = 255;
 /// gives nobody a fresh counter.
 pub const KEY_VALUE_BYTES: usize = 8 * 1024;
 
-/// Bytes of a body that are read for keys: the most that `body_key_bytes` can ask for.
+/// Bytes of a body that are read for keys: the most that `max_key_body_bytes` can ask for.
 ///
 /// Pingora's buffer for what is sent to the origin again has 64 KiB, and a frame of HTTP/2 brings up to 16 KiB more than asked for.
 pub const BODY_KEY_BYTES: usize = 32 * 1024;
@@ -179,9 +179,9 @@ pub const WAITING_PIECE: u64 = 32 * 1024;
 /// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
 pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 
-/// Requests that one server gets at the same time where its origin has no `circuit`: with connections that idle, or that were just closed,
-/// they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503. Over HTTP/2,
-/// where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
+/// Requests that one server gets at the same time where its origin has no `circuit_breaker`: with connections that idle, or that were just
+/// closed, they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503.
+/// Over HTTP/2, where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
 pub const SERVER_REQUESTS: u32 = 16 * 1024;
 
 /// Clients whose connections are counted apart from others', for `max_connections_per_client`: 2 MB. Beyond it newcomers are counted
@@ -322,8 +322,8 @@ pub const STORE_WAYS: usize = 4;
 /// Keys of limits with `store = "shared"` of which the store is yet to be told something.
 ///
 /// 64 shards of 1,792, which fill a table of 2,048 places to seven eighths: with 85 bytes a key at most 11 MB. A sync empties it, so it
-/// takes 450,000 new keys a second at the default `sync` to fill it. At the bound a sync begins at once; charges of further keys are
-/// counted by this node alone meanwhile, and that is counted.
+/// takes 450,000 new keys a second at the default `sync_interval` to fill it. At the bound a sync begins at once; charges of further keys
+/// are counted by this node alone meanwhile, and that is counted.
 pub const SYNC_KEYS: usize = 64 * 1792;
 
 /// Proofs for an ACME server that are shown at a time: one order is under way, and has one for each of its names. At the bound the

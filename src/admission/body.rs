@@ -6,7 +6,7 @@
 //! origin another.
 //!
 //! # Limits
-//! A body is at most `body_key_bytes` long; it is parsed without recursion but along the pointer, which has at most 16 steps.
+//! A body is at most `max_key_body_bytes` long; it is parsed without recursion but along the pointer, which has at most 16 steps.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -5,7 +5,7 @@
 //! else is malformed: then no parser can find a value that the gateway does not.
 //!
 //! # Limits
-//! A body is at most `body_key_bytes` long. It is read in one pass, without allocation.
+//! A body is at most `max_key_body_bytes` long. It is read in one pass, without allocation.
 
 use std::borrow::Cow;
 

@@ -171,7 +171,7 @@ fn a_place_is_given_back_until_the_request_goes_on() {
 /// Goal: two limits that name the same second one ask it once. Method: both exceeded; the second has one unit a request.
 #[test]
 fn a_second_limit_of_two_is_asked_once() {
-    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nfallback_limit = \"slow\"";
     let bench = Bench::new(&[("a", mark), ("b", mark), ("slow", FIVE)], &["a", "b"]);
     assert!(
         bench
@@ -193,7 +193,7 @@ fn a_second_limit_of_two_is_asked_once() {
 /// Goal: a second limit may be in shadow for a key, and then lets it pass. Method: one that is enforced for hardly anybody.
 #[test]
 fn a_second_limit_in_shadow_refuses_nobody() {
-    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nfallback_limit = \"slow\"";
     let slow = "rates = [\"1 per 30d\"]\nenforce = \"0.01%\"";
     let left_out = |bench: &Bench| {
         let slow = &bench.limits[1];
@@ -272,7 +272,7 @@ fn what_tiers_say_is_not_foreseen() {
 /// nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
 #[test]
 fn a_second_limit_bans_when_it_is_asked() {
-    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nthen = \"slow\"";
+    let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nfallback_limit = \"slow\"";
     let slow = "rates = [\"1 per 30d\"]\nban = { for = \"70d\" }";
     let bench = Bench::new(
         &[("a", mark), ("each", FIVE), ("slow", slow)],

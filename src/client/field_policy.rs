@@ -278,7 +278,7 @@ mod tests {
     use crate::config::parse;
 
     const EDGE: &str =
-        "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\nforwarded = \"x-edge-client\"\n";
+        "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\nclient_ip_header = \"x-edge-client\"\n";
     const LISTING: &str = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\ntrusted_headers = [\"x-forwarded-host\", \"cf-*\", \
          \"x-user-id\", \"x-original-url\"]\n";
 
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn overrides_pass_where_the_operator_says_so() {
         let sent = "X-HTTP-Method-Override X_Original_URL X-Original-Host X_Real_IP";
-        let config = "[server]\noverride_fields = \"pass\"\nunderscores = \"pass\"\n";
+        let config = "[server]\npath_override_headers = \"pass\"\nunderscores = \"pass\"\n";
         let kept = left(Hop::Stranger, config, &[], sent);
         assert_eq!(kept, "x-http-method-override x_original_url");
     }

@@ -11,7 +11,7 @@
 //! 2. [`NAMES`] and [`PREFIXES`] are sorted, and no prefix is a prefix of another: the only one that can match a name is the last that is
 //!    not greater.
 
-/// Fields that are read in place of the request's own path or method. `[server] override_fields = "pass"` lets clients send them.
+/// Fields that are read in place of the request's own path or method. `[server] path_override_headers = "pass"` lets clients send them.
 pub const OVERRIDES: [&str; 9] = [
     "x-forwarded-uri",
     "x-http-method",

@@ -1,4 +1,4 @@
-//! Owns what happens at a limit, and how that is written: `action`, `mark`, `then`, `enforce` and `shadow_rates`.
+//! Owns what happens at a limit, and how that is written: `action`, `mark`, `fallback_limit`, `enforce` and `shadow_rates`.
 //!
 //! They stand together because they exclude each other: whoever writes one that says nothing beside the others expects something
 //! that would not happen, so it is an error.
@@ -111,7 +111,7 @@ pub(super) struct Keys<'d> {
 /// What they say.
 pub(super) struct Said {
     pub(super) action: Action,
-    /// `then`, where it was written.
+    /// `fallback_limit`, where it was written.
     pub(super) then: Option<Placed<Name>>,
     pub(super) enforce: Share,
     pub(super) shadow_rates: Option<Policy>,
@@ -126,7 +126,7 @@ impl<'d> Keys<'d> {
         Self {
             action: section.field("action", "\"reject\""),
             mark: header,
-            then: section.field("then", "\"slow\""),
+            then: section.field("fallback_limit", "\"slow\""),
             enforce: section.field("enforce", "\"10%\""),
             shadow_rates: section.field("shadow_rates", "[\"3 per 1m\"]"),
         }

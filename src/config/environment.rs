@@ -20,9 +20,10 @@ pub(super) fn fill(table: &mut DeTable<'_>, report: &Report<'_>) {
 
 fn fill_table(table: &mut DeTable<'_>, path: &str, report: &Report<'_>) {
     for (key, value) in table.iter_mut() {
+        let name = report.written_name(key);
         let path = match path {
-            "" => key.get_ref().to_string(),
-            _ => format!("{path}.{}", key.get_ref()),
+            "" => name.to_owned(),
+            _ => format!("{path}.{name}"),
         };
         fill_value(value, &path, report);
     }

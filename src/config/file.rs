@@ -17,6 +17,7 @@ use super::loopholes;
 use super::overlap;
 use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
+use super::renamed_keys;
 use super::report::{Place, Report};
 use super::rules::Rules;
 use super::second::Seconds;
@@ -163,6 +164,7 @@ fn read_in(
     let texts = Texts::gather(file_name, text, surroundings);
     let report = Report::new(texts.source(), surroundings);
     let (mut table, faults) = texts.tree(&report);
+    renamed_keys::apply(&mut table, &report);
     let written = Arc::new(Written::of(&table));
     environment::fill(&mut table, &report);
     let rules = walk(&table, file_name, &report).map(|rules| Rules {

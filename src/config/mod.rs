@@ -36,6 +36,7 @@ mod problem;
 mod rates;
 mod references;
 mod refusal;
+mod renamed_keys;
 mod report;
 mod rows;
 pub mod rules;

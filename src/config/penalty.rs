@@ -71,7 +71,7 @@ impl<'d> Keys<'d> {
                         "{} refuses, and a limit with action = \"mark\" does not",
                         field.key
                     ),
-                    "write it in the limit that `then` names, or in one of its own",
+                    "write it in the limit that `fallback_limit` names, or in one of its own",
                 );
             }
         }

@@ -4,8 +4,11 @@
 //! [`Ground`], since a text that is not TOML hides what follows, and what is hidden must not be called missing.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::DeString;
 
 use super::form::{Form, Forms};
 use super::problem::{Mistake, Problem, Problems, Severity};
@@ -47,6 +50,8 @@ pub(super) struct Report<'t> {
     known: RefCell<BTreeSet<String>>,
     /// Those among them that must be written.
     required: RefCell<BTreeSet<String>>,
+    /// Keys that are written under an old name: the name, by the byte at which it stands.
+    old_names: RefCell<BTreeMap<usize, &'static str>>,
     /// How values are written; `None` where nobody asks.
     forms: Option<RefCell<Forms>>,
 }
@@ -90,6 +95,7 @@ impl<'t> Report<'t> {
             found: RefCell::default(),
             known: RefCell::default(),
             required: RefCell::default(),
+            old_names: RefCell::default(),
             forms: None,
         }
     }
@@ -176,6 +182,21 @@ impl<'t> Report<'t> {
     /// Every key that was asked for.
     pub(super) fn known(&self) -> BTreeSet<String> {
         self.known.borrow().clone()
+    }
+
+    /// Remembers that a key is written under an old name.
+    pub(super) fn note_renamed(&self, start: usize, old_name: &'static str) {
+        self.old_names.borrow_mut().insert(start, old_name);
+    }
+
+    /// The old name under which a key is written, if it is.
+    pub(super) fn old_name(&self, key: &Spanned<DeString<'_>>) -> Option<&'static str> {
+        self.old_names.borrow().get(&key.span().start).copied()
+    }
+
+    /// The name under which a key is written.
+    pub(super) fn written_name<'k>(&self, key: &'k Spanned<DeString<'_>>) -> &'k str {
+        self.old_name(key).unwrap_or(key.get_ref())
     }
 
     /// Remembers that a key must be written.

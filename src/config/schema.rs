@@ -20,6 +20,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{Form, Forms, constraints};
+use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
 use super::surroundings::Nowhere;
 
 const REFERENCE: &str = include_str!("../../conf/reference.toml");
@@ -255,7 +256,7 @@ impl Survey<'_> {
         if children.is_empty() {
             return schema;
         }
-        let properties: Map<String, Value> = children
+        let mut properties: Map<String, Value> = children
             .iter()
             .map(|(name, generic)| ((*name).to_owned(), self.property(generic, required)))
             .collect();
@@ -264,6 +265,10 @@ impl Survey<'_> {
             .filter(|(_, generic)| required.contains(generic))
             .map(|(name, _)| *name)
             .collect();
+        for key in RENAMED_KEYS.iter().filter(|key| key.table == generic) {
+            let deprecated = properties.get(key.new).map(|new| deprecated(new, key));
+            properties.insert(key.old.to_owned(), deprecated.unwrap_or_default());
+        }
         schema.insert("properties".to_owned(), properties.into());
         if !must.is_empty() {
             schema.insert("required".to_owned(), json!(must));
@@ -335,6 +340,15 @@ fn specimen() -> (String, Vec<Range<usize>>) {
         specimen.push('\n');
     }
     (specimen, optional)
+}
+
+/// The schema of a key under its old name.
+fn deprecated(new: &Value, key: &RenamedKey) -> Value {
+    let mut schema = new.as_object().cloned().unwrap_or_default();
+    let says = format!("`{}` is called `{}` now.", key.old, key.new);
+    schema.insert("description".to_owned(), json!(says));
+    schema.insert("deprecated".to_owned(), json!(true));
+    schema.into()
 }
 
 /// The lines of comment directly above, as one text.

@@ -1,4 +1,4 @@
-//! Judges what limits say about each other: `then`, the limit that is asked when another is exceeded.
+//! Judges what limits say about each other: `fallback_limit`, the limit that is asked when another is exceeded.
 //!
 //! A second limit must be able to refuse, and has no second one itself: a chain of marks would let everything pass, and a circle of them
 //! would have no end.
@@ -76,7 +76,7 @@ impl Seconds {
                             quoted(&both.value),
                             quoted(&limit.value)
                         ),
-                        "leave it out here, or name another one with `then`",
+                        "leave it out here, or name another one with `fallback_limit`",
                     );
                 }
             }

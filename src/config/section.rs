@@ -56,6 +56,7 @@ impl<'d> Section<'d> {
         let generic = self.generic_inside(key);
         self.report.know(generic.clone());
         let value = self.table?.get(key)?;
+        let key = self.written_name(key);
         Some(Field {
             report: self.report,
             place: self.place.inside(&format!(".{key}"), Some(value.span())),
@@ -121,6 +122,7 @@ impl<'d> Section<'d> {
         let written = self.has(key).then(|| {
             let value = self.table.and_then(|table| table.get(key));
             let span = value.map(Spanned::span);
+            let key = self.written_name(key);
             self.place.inside(&format!(".{key}"), span)
         });
         (written, self.section(key, example))
@@ -257,6 +259,13 @@ impl<'d> Section<'d> {
             self.report
                 .absent(&place, message, format!("write {key} = {example}"));
         }
+    }
+
+    /// The name under which a key is written, which may be an old one; where it is not written, its own.
+    pub(super) fn written_name(&self, key: &'static str) -> &'static str {
+        let written = self.table.and_then(|table| table.get_key_value(key));
+        let old_name = written.and_then(|(key, _)| self.report.old_name(key));
+        old_name.unwrap_or(key)
     }
 
     fn has(&self, key: &str) -> bool {

@@ -6,7 +6,7 @@
 //! piece on its way to the origin.
 //!
 //! # Limits
-//! At most `body_key_bytes` and one read are held, for at most `client_read_timeout` in all. A body that announces more is not read.
+//! At most `max_key_body_bytes` and one read are held, for at most `client_read_timeout` in all. A body that announces more is not read.
 
 use bytes::{Bytes, BytesMut};
 use pingora::Result;

@@ -10,7 +10,7 @@
 //! (`super::intercept` does the same for pages).
 //!
 //! # Limits
-//! What is waited for is at most what may be stored of one answer (`max_object`) and `bounds::REPLACED_BYTES` more.
+//! What is waited for is at most what may be stored of one answer (`max_object_bytes`) and `bounds::REPLACED_BYTES` more.
 
 use http::{Method, StatusCode, Version};
 use pingora::http::ResponseHeader;

@@ -154,7 +154,10 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
 /// Goal: a pool never has more in flight at a server than its circuit allows, and says so. Method: fill it, leave one place.
 #[test]
 fn full_servers_are_told_from_absent_ones() {
-    let pool = pool(&format!("{}\ncircuit = {{ max_requests = 2 }}", servers(2)));
+    let pool = pool(&format!(
+        "{}\ncircuit_breaker = {{ max_requests = 2 }}",
+        servers(2)
+    ));
     let mut inside: Vec<Held> = (0..4).map(|_| held(pool.find(&wish(0)))).collect();
     assert!(matches!(pool.find(&wish(0)), Choice::Full));
     let left = inside.pop().expect("four").server.address;
@@ -171,7 +174,8 @@ fn full_servers_are_told_from_absent_ones() {
 /// Method: a place taken; three wait, of which the first leaves; a fourth and a newcomer come too late.
 #[tokio::test]
 async fn places_that_are_left_go_round_in_order() {
-    let rules = "circuit = { max_requests = 1, max_pending = 3, pending_timeout = \"60s\" }";
+    let rules =
+        "circuit_breaker = { max_requests = 1, max_pending = 3, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
     let admitted = crate::admission::Admitted::exempt();
@@ -211,7 +215,8 @@ async fn places_that_are_left_go_round_in_order() {
 /// refusal. Method: one place and one seat; who had waited comes back from the server, beside a newcomer, and then has its connection.
 #[tokio::test]
 async fn a_seat_is_kept_until_there_is_a_connection() {
-    let rules = "circuit = { max_connections = 1, max_pending = 1, pending_timeout = \"60s\" }";
+    let rules =
+        "circuit_breaker = { max_connections = 1, max_pending = 1, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
     let mut waits: [TryWait; 3] = Default::default();
@@ -251,7 +256,7 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
 #[tokio::test]
 async fn a_reload_parts_no_request_from_what_wakes_it() {
     let bounded = |pending| {
-        let circuit = format!("circuit = {{ max_requests = 1, max_pending = {pending} }}");
+        let circuit = format!("circuit_breaker = {{ max_requests = 1, max_pending = {pending} }}");
         rules(&format!("{}\n{circuit}", servers(1)))
     };
     let seed = seed();
@@ -274,16 +279,22 @@ fn places_are_what_requests_and_connections_allow() {
     for (lines, places) in [
         ("", SERVER_REQUESTS),
         ("protocol = \"h2c\"", SERVER_REQUESTS * streams),
-        ("circuit = { max_requests = 3 }", 3),
-        ("circuit = { max_connections = 2 }", 2),
-        ("circuit = { max_requests = 3, max_connections = 2 }", 2),
-        ("circuit = { max_requests = 2, max_connections = 3 }", 2),
+        ("circuit_breaker = { max_requests = 3 }", 3),
+        ("circuit_breaker = { max_connections = 2 }", 2),
         (
-            "protocol = \"h2c\"\ncircuit = { max_connections = 2 }",
+            "circuit_breaker = { max_requests = 3, max_connections = 2 }",
+            2,
+        ),
+        (
+            "circuit_breaker = { max_requests = 2, max_connections = 3 }",
+            2,
+        ),
+        (
+            "protocol = \"h2c\"\ncircuit_breaker = { max_connections = 2 }",
             2 * streams,
         ),
         (
-            "protocol = \"h2c\"\ncircuit = { max_requests = 3, max_connections = 2 }",
+            "protocol = \"h2c\"\ncircuit_breaker = { max_requests = 3, max_connections = 2 }",
             3,
         ),
     ] {
@@ -295,7 +306,7 @@ fn places_are_what_requests_and_connections_allow() {
 /// Goal: a place that is given back was no try. Method: one is given back, another ends without an answer.
 #[test]
 fn a_place_given_back_is_no_try() {
-    let rules = "circuit = { max_connections = 2 }";
+    let rules = "circuit_breaker = { max_connections = 2 }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let server = Arc::clone(&pool.servers()[0]);
     let other = held(pool.find(&wish(0)));
@@ -383,7 +394,7 @@ fn a_slow_start_ramps_the_share() {
 /// Goal: what counts as a failure is what the rules name, and a success forgets it. Method: answers of every kind.
 #[test]
 fn answers_eject_as_the_rules_say() {
-    let ejection = "ejection = { failures = 2, on = [503], for = \"10s\" }";
+    let ejection = "outlier_detection = { consecutive_failures = 2, on = [503], base_ejection_time = \"10s\" }";
     let pool = pool(&format!("{}\n{ejection}", servers(2)));
     let answer = |status: u16| {
         let server = Arc::clone(&pool.servers()[0]);
@@ -408,7 +419,7 @@ fn answers_eject_as_the_rules_say() {
     );
 }
 
-/// Goal: `retries` bounds tries, `on` and `within` what they are for. Method: one question for each.
+/// Goal: `retries` bounds tries, `on` and `deadline` what they are for. Method: one question for each.
 #[test]
 fn retries_are_for_what_the_rules_name() {
     let none = || Duration::ZERO;
@@ -422,7 +433,7 @@ fn retries_are_for_what_the_rules_name() {
         !plain.grants_retry(Failure::Timeout, 1, none),
         "it was sent"
     );
-    let retry = "retries = 2\nretry = { on = [503], min_per_second = 1, within = \"1s\" }";
+    let retry = "retries = 2\nretry = { on = [503], min_per_second = 1, deadline = \"1s\" }";
     let chosen = pool(&format!("{}\n{retry}", servers(1)));
     assert!(!chosen.grants_retry(Failure::Connect, 1, none));
     assert!(!chosen.grants_retry(Failure::Status(503), 1, || Duration::from_secs(1)));
@@ -443,7 +454,7 @@ proptest! {
         percent in 1usize..=100,
         events in prop::collection::vec((0u16..12, any::<bool>(), 0u64..30_000), 0..80),
     ) {
-        let ejection = format!("ejection = {{ failures = 1, max_percent = {percent}, for = \"5s\" }}");
+        let ejection = format!("outlier_detection = {{ consecutive_failures = 1, max_percent = {percent}, base_ejection_time = \"5s\" }}");
         let pool = pool(&format!("{}\n{ejection}", servers(count)));
         let mut drained = 0;
         let mut events = events;

@@ -3,8 +3,8 @@
 //! The [`script`] judges in the store, by its clock, all that is asked in one call or nothing of it. The [`Link`] gets calls there and
 //! answers back, or says within the timeout that it could not. `strict` has the limits that are decided there, `fallback` what holds for
 //! them while the store is away; `synced` those that each node decides at once. What it admits of these is `owed`, and told by the protocol
-//! of `exchange` in the next `sync`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the debts
-//! go when a reload puts another store in force.
+//! of `exchange` in the next `sync_interval`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the
+//! debts go when a reload puts another store in force.
 
 mod administer;
 mod breaker;

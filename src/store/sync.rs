@@ -1,15 +1,16 @@
-//! Meets the store every `[store] sync`: tells it what this node admitted of limits with `store = "shared"`, and takes over what it says.
+//! Meets the store every `[store] sync_interval`: tells it what this node admitted of limits with `store = "shared"`, and takes over what
+//! it says.
 //!
 //! A task in the background looks after it, for whatever store the snapshot in force has. Its pauses are three quarters to all of
-//! `sync`, each anew, so that nodes that were started together do not meet the store together, and none later than it was told to.
+//! `sync_interval`, each anew, so that nodes that were started together do not meet the store together, and none later than it was told to.
 //! A sync takes what had waited when it began, in pieces; keys that go on being charged wait for the next.
 //!
 //! When the store is away nothing is taken. What was admitted meanwhile waits, and goes with the first sync after it is back, together
 //! with what was admitted of limits with `store = "shared-strict"`.
 //!
 //! # Limits
-//! What a process has not told when it is killed is lost to the others: at most what it admitted in one `sync`. One that drains meets
-//! the store every [`HURRY`] until it ends.
+//! What a process has not told when it is killed is lost to the others: at most what it admitted in one `sync_interval`. One that drains
+//! meets the store every [`HURRY`] until it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,7 +126,7 @@ impl Syncs {
     }
 }
 
-/// Three quarters to all of `sync`; `random` is any number.
+/// Three quarters to all of `sync_interval`; `random` is any number.
 fn pause(sync: Duration, random: u64) -> Duration {
     let thousandths = 750 + u32::try_from(random % 251).unwrap_or_default();
     sync * thousandths / 1_000
@@ -304,7 +305,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    /// Goal: no pause is longer than `sync`, and nodes drift apart. Method: both ends of chance.
+    /// Goal: no pause is longer than `sync_interval`, and nodes drift apart. Method: both ends of chance.
     #[test]
     fn pauses_differ_and_are_never_longer_than_told() {
         let sync = Duration::from_millis(200);

@@ -114,7 +114,8 @@ async fn an_exceeded_limit_marks_what_it_lets_pass() {
 async fn a_second_limit_is_asked_once_the_first_is_exceeded() {
     // Goal: two buckets, the second for what the first has no room for, under any interleaving. Method: 200 requests at once against
     // five and ten; what the origin saw marked.
-    let lines = limit("fast", 5, "action = \"mark\"\nthen = \"slow\"") + &limit("slow", 10, "");
+    let lines =
+        limit("fast", 5, "action = \"mark\"\nfallback_limit = \"slow\"") + &limit("slow", 10, "");
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, &rules(&lines, "\"fast\"")).await;
     let flood = Flood::gets(200, "/").run(gateway.address()).await;

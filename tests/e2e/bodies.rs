@@ -426,7 +426,7 @@ async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
     // and bodies that no framework reads parameters from.
     let origin = Origin::echo();
     let rules = KEYED.replace("body.json.phone | e164 DE", "query.phone");
-    let rules = format!("[server]\nbody_key_bytes = \"2KiB\"\n{rules}");
+    let rules = format!("[server]\nmax_key_body_bytes = \"2KiB\"\n{rules}");
     let gateway = Gateway::before(&origin, &rules).await;
     let mut client = gateway.client().await;
     let hidden = "{\"phone\":\"2\"}";

@@ -350,7 +350,7 @@ async fn numbers_that_cannot_hold_are_named() {
     let gateway = Setup::new()
         .with_open_files(1024)
         .origin("app", &origin)
-        .origin_line("circuit = { max_connections = 50 }")
+        .origin_line("circuit_breaker = { max_connections = 50 }")
         .rules(&rules)
         .start()
         .await;

@@ -144,7 +144,7 @@ shadow_rates = ["300 per 1h", "30 per 1m"]
 key = "client.ip"
 rates = ["30 per 1m"]
 action = "mark"
-then = "slow"
+fallback_limit = "slow"
 [limit.slow]
 key = "client.ip"
 rates = ["300 per 1h"]

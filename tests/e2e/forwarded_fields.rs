@@ -93,7 +93,7 @@ async fn the_chain_is_told_whatever_field_carries_the_address() {
         ("forwarded", "for=203.0.113.9"),
     ] {
         let rules = format!(
-            "[client]\ntrusted_proxies = [\"127.0.0.1\"]\nforwarded = \"{source}\"\n{PASS}"
+            "[client]\ntrusted_proxies = [\"127.0.0.1\"]\nclient_ip_header = \"{source}\"\n{PASS}"
         );
         let gateway = Gateway::before(&origin, &rules).await;
         let request = get("/").forwarded_for("6.6.6.6").header(source, value);

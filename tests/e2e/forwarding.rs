@@ -82,7 +82,7 @@ async fn a_trusted_hop_is_appended_to_the_chain() {
 async fn the_forwarded_field_is_told_where_it_is_configured() {
     // Goal: RFC 7239 in place of X-Forwarded-For, replaced for a stranger and extended for a trusted hop. Method: the echo.
     let origin = Origin::echo();
-    let rules = PASS_TRUSTING.replace("[client]", "[client]\nforwarded = \"forwarded\"");
+    let rules = PASS_TRUSTING.replace("[client]", "[client]\nclient_ip_header = \"forwarded\"");
     let gateway = Gateway::before(&origin, &rules).await;
     let request = get("/").header("Forwarded", "for=203.0.113.7");
     let extended = gateway

@@ -197,9 +197,10 @@ async fn broken_chains_open_no_endless_supply_of_clients() {
 
 #[tokio::test]
 async fn the_forwarded_field_is_read_where_it_is_configured() {
-    // Goal: `forwarded = "forwarded"`, RFC 7239, and X-Forwarded-For is then ignored. Method: the log's client.
+    // Goal: `client_ip_header = "forwarded"`, RFC 7239, and X-Forwarded-For is then ignored. Method: the log's client.
     let gateway =
-        Gateway::start(&TRUSTING.replace("[client]", "[client]\nforwarded = \"forwarded\"")).await;
+        Gateway::start(&TRUSTING.replace("[client]", "[client]\nclient_ip_header = \"forwarded\""))
+            .await;
     let requests = vec![
         get("/")
             .header("Forwarded", "for=203.0.113.9;proto=https")
@@ -221,7 +222,10 @@ async fn the_forwarded_field_is_read_where_it_is_configured() {
 #[tokio::test]
 async fn a_single_value_field_is_read_where_it_is_configured() {
     // Goal: a CDN's own field. Method: one value is believed; two, or a list, are not; strangers are not believed at all.
-    let rules = TRUSTING.replace("[client]", "[client]\nforwarded = \"cf-connecting-ip\"");
+    let rules = TRUSTING.replace(
+        "[client]",
+        "[client]\nclient_ip_header = \"cf-connecting-ip\"",
+    );
     let gateway = Gateway::start(&rules).await;
     let requests = vec![
         get("/")

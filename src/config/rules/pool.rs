@@ -74,7 +74,7 @@ pub enum FailureClass {
     Status(RangeInclusive<u16>),
 }
 
-/// `[origin.NAME.ejection]`: a server that fails requests is left alone for a while.
+/// `[origin.NAME.outlier_detection]`: a server that fails requests is left alone for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EjectionRules {
     /// Failures in a row; default 5.
@@ -106,7 +106,7 @@ pub struct RetryRules {
     pub within: Option<Duration>,
 }
 
-/// `[origin.NAME.circuit]`: how much a server gets at once, and how much waits for that.
+/// `[origin.NAME.circuit_breaker]`: how much a server gets at once, and how much waits for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitRules {
     /// `max_requests` in flight at one server. Without it there are `max_connections`.

@@ -115,7 +115,7 @@ pub struct SharedRules {
 /// Who decides over a limit that counts in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedMode {
-    /// The node, at once; counts are exchanged every `[store] sync`.
+    /// The node, at once; counts are exchanged every `[store] sync_interval`.
     Synced,
     /// The store, in one round trip.
     Strict,

@@ -18,7 +18,7 @@ use crate::config::section::Section;
 use crate::store::{Tls, TlsTexts};
 
 pub(in crate::config) const EXAMPLE: &str =
-    "{ terms_agreed = true, contact = [\"mailto:ops@example.com\"] }";
+    "{ accept_terms = true, contact = [\"mailto:ops@example.com\"] }";
 
 /// Servers that have a name of their own, the first is the default.
 const SERVERS: [(&str, &str); 2] = [
@@ -116,7 +116,7 @@ pub(in crate::config) fn check(
         (None, Some((listener, names))) => report.absent(
             &listener.place,
             format!("it asks for a certificate of {}, and nothing says from whom", quoted(names.first())),
-            "write [acme] with terms_agreed = true, once you have read the terms of who issues it: Let's Encrypt by default",
+            "write [acme] with accept_terms = true, once you have read the terms of who issues it: Let's Encrypt by default",
         ),
         // A listener that could not be read may ask.
         (Some((field, _)), None) if !report.has_errors() => report.unused(
@@ -265,8 +265,8 @@ fn contact(field: &Field<'_>) -> Option<Vec<String>> {
 fn agreed(section: &Section<'_>) -> Option<()> {
     let message =
         "an account can only be made by who agrees to the server's terms of service, RFC 8555 §7.3";
-    let advice = "read them (https://letsencrypt.org/repository/ has those of Let's Encrypt) and write terms_agreed = true";
-    match section.field("terms_agreed", "true") {
+    let advice = "read them (https://letsencrypt.org/repository/ has those of Let's Encrypt) and write accept_terms = true";
+    match section.field("accept_terms", "true") {
         Some(field) => match field.boolean()? {
             true => Some(()),
             false => field.refuse(message, advice),

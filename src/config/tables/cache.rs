@@ -15,7 +15,7 @@ use crate::config::section::Section;
 
 use super::route::Route;
 
-pub(in crate::config) const EXAMPLE: &str = "{ memory = \"256MiB\" }";
+pub(in crate::config) const EXAMPLE: &str = "{ max_bytes = \"256MiB\" }";
 
 /// Least memory for stored answers: less would hold a handful.
 const LEAST: u64 = 1 << 20;
@@ -28,14 +28,15 @@ const FIELDS: usize = 8;
 
 /// Reads `[cache]`.
 pub(in crate::config) fn read(section: Section<'_>) -> Option<CacheRules> {
-    let memory = section.or("memory", "\"256MiB\"", 256 << 20, |field| {
+    let memory = section.or("max_bytes", "\"256MiB\"", 256 << 20, |field| {
         bytes(field, LEAST..=MOST)
     });
-    let field = section.field("max_object", "\"1MiB\"");
+    let field = section.field("max_object_bytes", "\"1MiB\"");
     let max_object = match &field {
         Some(field) => bytes(field, 1..=MOST),
         None => Some(memory.unwrap_or(1 << 20).min(1 << 20)),
     };
+    let memory_key = section.written_name("max_bytes");
     section.finish();
     let (memory, max_object) = (memory?, max_object?);
     if let Some(field) = field
@@ -43,7 +44,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<CacheRules> {
     {
         return field.refuse(
             "an object of this size would not fit into the memory of the cache",
-            "write less than `memory`, or raise that",
+            format!("write less than `{memory_key}`, or raise that"),
         );
     }
     Some(CacheRules { memory, max_object })
@@ -52,7 +53,9 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<CacheRules> {
 /// Reads `[route.cache]`; `None` inside where there is none, outside where it is wrong.
 pub(in crate::config) fn of_route(section: &Section<'_>) -> Option<Option<RouteCacheRules>> {
     let (written, table) = section.table("cache", "{ stale_if_error = \"1h\" }");
-    let max_object = table.optional("max_object", "\"1MiB\"", |field| bytes(field, 1..=MOST));
+    let max_object = table.optional("max_object_bytes", "\"1MiB\"", |field| {
+        bytes(field, 1..=MOST)
+    });
     let default_ttl = table.optional("default_ttl", "\"1m\"", |field| {
         field.duration(Duration::from_secs(1)..=LONGEST)
     });
@@ -131,8 +134,8 @@ pub(in crate::config) fn check(rules: Option<&CacheRules>, routes: &[Route], rep
         {
             report.error(
                 &place,
-                "an object of `max_object` would not fit into the memory of the cache",
-                "write less, or raise `memory` in [cache]",
+                "an object of `max_object_bytes` would not fit into the memory of the cache",
+                "write less, or raise `max_bytes` in [cache]",
             );
         }
     }

@@ -36,7 +36,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
             Some(element.placed(block))
         }))
     });
-    let forwarded = section.field("forwarded", "\"x-forwarded-for\"");
+    let forwarded = section.field("client_ip_header", "\"x-forwarded-for\"");
     let source = forwarded
         .as_ref()
         .map_or(Some(ForwardedSource::XForwardedFor), |field| {

@@ -44,7 +44,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<DefenceRules> {
             .and_then(|size| usize::try_from(size).ok())
     });
     let stripped = OverrideFields::Strip;
-    let override_fields = section.or("override_fields", "\"strip\"", stripped, |field| {
+    let override_fields = section.or("path_override_headers", "\"strip\"", stripped, |field| {
         strip_or_pass(
             field,
             [OverrideFields::Strip, OverrideFields::Pass],

@@ -1,4 +1,4 @@
-//! `ejection`, `retry` and `circuit` of an origin: what holds when its servers fail, or have enough.
+//! `outlier_detection`, `retry` and `circuit_breaker` of an origin: what holds when its servers fail, or have enough.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,9 +10,11 @@ use crate::config::problem::Mistake;
 use crate::config::rules::{CircuitRules, EjectionRules, FailureClass, Percent, RetryRules};
 use crate::config::section::Section;
 
-/// `[origin.NAME.ejection]`
+/// `[origin.NAME.outlier_detection]`
 pub(super) fn ejection(section: Section<'_>) -> Option<EjectionRules> {
-    let failures = section.or("failures", "5", 5, |field| count(field, 1..=1_000));
+    let failures = section.or("consecutive_failures", "5", 5, |field| {
+        count(field, 1..=1_000)
+    });
     let on = section.or(
         "on",
         "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
@@ -25,12 +27,18 @@ pub(super) fn ejection(section: Section<'_>) -> Option<EjectionRules> {
         classes,
     );
     let span = Duration::from_millis(100)..=Duration::from_secs(86_400);
-    let first = section.or("for", "\"10s\"", Duration::from_secs(10), |field| {
-        field.duration(span.clone())
-    });
-    let longest = section.or("max", "\"5m\"", Duration::from_secs(300), |field| {
-        field.duration(span.clone())
-    });
+    let first = section.or(
+        "base_ejection_time",
+        "\"10s\"",
+        Duration::from_secs(10),
+        |field| field.duration(span.clone()),
+    );
+    let longest = section.or(
+        "max_ejection_time",
+        "\"5m\"",
+        Duration::from_secs(300),
+        |field| field.duration(span.clone()),
+    );
     let most = section.or("max_percent", "50", Percent(50), |field| {
         let percent = field.integer(1..=100)?;
         u8::try_from(percent).ok().map(Percent)
@@ -41,7 +49,11 @@ pub(super) fn ejection(section: Section<'_>) -> Option<EjectionRules> {
         section.report.error(
             &section.place,
             "an ejection lasts longer at first than at most",
-            "write a `max` that is at least `for`",
+            format!(
+                "write a `{}` that is at least `{}`",
+                section.written_name("max_ejection_time"),
+                section.written_name("base_ejection_time")
+            ),
         );
         section.finish();
         return None;
@@ -70,7 +82,7 @@ pub(super) fn retry(section: Section<'_>) -> Option<RetryRules> {
     let floor = section.or("min_per_second", "10", 10, |field| {
         count(field, 0..=100_000)
     });
-    let within = section.optional("within", "\"10s\"", |field| {
+    let within = section.optional("deadline", "\"10s\"", |field| {
         field.duration(Duration::from_millis(1)..=Duration::from_secs(3_600))
     });
     section.finish();
@@ -82,7 +94,7 @@ pub(super) fn retry(section: Section<'_>) -> Option<RetryRules> {
     })
 }
 
-/// `[origin.NAME.circuit]`
+/// `[origin.NAME.circuit_breaker]`
 pub(super) fn circuit(section: Section<'_>) -> Option<CircuitRules> {
     let requests = section.optional("max_requests", "100", |field| count(field, 1..=1_000_000));
     let connections = section.optional("max_connections", "100", |field| count(field, 1..=10_000));

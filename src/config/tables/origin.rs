@@ -35,13 +35,15 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Origi
     let health = section.optional("health", "{ path = \"/healthz\" }", |field| {
         health(field.section()?)
     });
-    let ejection = section.optional("ejection", "{ failures = 5 }", |field| {
-        failing::ejection(field.section()?)
-    });
+    let ejection = section.optional(
+        "outlier_detection",
+        "{ consecutive_failures = 5 }",
+        |field| failing::ejection(field.section()?),
+    );
     let slow_start = section.optional("slow_start", "\"30s\"", |field| {
         field.duration(Duration::from_millis(100)..=Duration::from_secs(3_600))
     });
-    let circuit = section.optional("circuit", "{ max_requests = 100 }", |field| {
+    let circuit = section.optional("circuit_breaker", "{ max_requests = 100 }", |field| {
         failing::circuit(field.section()?)
     });
     let timeouts = timeouts(section.section("timeouts", "{ connect = \"2s\" }"));

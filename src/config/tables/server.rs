@@ -62,7 +62,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         None,
         |field| upgrade_socket(field, base).map(Some),
     );
-    let body_key_bytes = section.or("body_key_bytes", "\"16KiB\"", 16 << 10, |field| {
+    let body_key_bytes = section.or("max_key_body_bytes", "\"16KiB\"", 16 << 10, |field| {
         field
             .size(1..=BODY_KEY_BYTES as u64)
             .and_then(|size| usize::try_from(size).ok())

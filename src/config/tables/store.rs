@@ -65,7 +65,7 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
     let connect_timeout = section.or("connect_timeout", "\"1s\"", millis(1_000), |field| {
         field.duration(millis(10)..=millis(60_000))
     });
-    let sync = section.or("sync", "\"250ms\"", millis(250), |field| {
+    let sync = section.or("sync_interval", "\"250ms\"", millis(250), |field| {
         field.duration(millis(10)..=millis(60_000))
     });
     let ready = section.or("required_for_ready", "true", ReadyWhen::Serving, |field| {

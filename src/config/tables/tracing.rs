@@ -14,7 +14,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Optio
     let traced = propagate
         .as_ref()
         .map_or(Some(false), |field| field.boolean());
-    let sample = section.field("sample", "\"10%\"");
+    let sample = section.field("sample_ratio", "\"10%\"");
     let share = sample
         .as_ref()
         .map_or(Some(Share::ALL), |field| field.parsed(any_share));

@@ -42,7 +42,7 @@ fn setup(server: &AcmeServer, tls: SocketAddr, wish: &Wish<'_>) -> Setup {
          [[listener]]\naddress = \"{tls}\"\n[listener.tls]\nacme = {names}\n\
          [admin]\naddress = \"{{admin}}\"\n\
          [log]\naccess = \"{{directory}}/access.log\"\n\
-         [acme]\nterms_agreed = true\ndirectory = \"{directory}\"\nca_file = \"{{directory}}/ca.pem\"\n{acme}\n\
+         [acme]\naccept_terms = true\ndirectory = \"{directory}\"\nca_file = \"{{directory}}/ca.pem\"\n{acme}\n\
          [[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"served\" }}\n",
         directory = server.directory(),
         acme = wish.acme,

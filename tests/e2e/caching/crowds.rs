@@ -85,7 +85,7 @@ async fn memory_is_bounded_whatever_is_asked_for() {
             .body("x".repeat(20_000))
             .into()
     });
-    let rules = format!("[cache]\nmemory = \"2MiB\"\n{}", storing(""));
+    let rules = format!("[cache]\nmax_bytes = \"2MiB\"\n{}", storing(""));
     let gateway = Gateway::before(&origin, &rules).await;
     let mut client = gateway.client().await;
     for number in 0..1_000 {

@@ -149,7 +149,7 @@ async fn a_broken_or_endless_answer_is_not_stored(by: Version) {
 }
 
 async fn what_is_too_large_passes_and_is_not_stored(by: Version) {
-    // Goal: max_object bounds what is stored, not what passes. Method: bodies around the bound, with a length and without.
+    // Goal: max_object_bytes bounds what is stored, not what passes. Method: bodies around the bound, with a length and without.
     let origin = Origin::answering(|received| {
         let size = match received.target.as_str() {
             "/small" => 1_000,
@@ -164,7 +164,7 @@ async fn what_is_too_large_passes_and_is_not_stored(by: Version) {
         }
         with(&[("Cache-Control", "max-age=60")]).body(body).into()
     });
-    let gateway = before(by, &origin, &storing("max_object = 1000")).await;
+    let gateway = before(by, &origin, &storing("max_object_bytes = 1000")).await;
     for (target, length, count) in [
         ("/small", 1_000, 1),
         ("/large", 1_001, 2),

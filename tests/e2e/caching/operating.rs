@@ -148,7 +148,7 @@ async fn what_is_stored_survives_a_reload_and_obeys_the_new_rules() {
     gateway.get("/").await;
     gateway
         .reload(&format!(
-            "{}\n[cache]\nmemory = \"1MiB\"\n",
+            "{}\n[cache]\nmax_bytes = \"1MiB\"\n",
             storing("stale_if_error = \"1h\"")
         ))
         .await;
@@ -175,7 +175,7 @@ async fn a_reload_neither_forgets_what_is_stored_nor_counts_it_twice() {
     // Goal: what answers take is known across reloads, so the bound holds after them, and nothing is left when all are gone. Method: five
     // answers of one size; more memory, then less than they take; a write to each, and all stored again.
     let origin = Origin::answering(|_| with(FRESH).body(vec![b'x'; 300_000]).into());
-    let rules = |memory: &str| format!("{}\n[cache]\nmemory = \"{memory}\"\n", storing(""));
+    let rules = |memory: &str| format!("{}\n[cache]\nmax_bytes = \"{memory}\"\n", storing(""));
     let mut gateway = Setup::new()
         .origin("app", &origin)
         .rules(&rules("16MiB"))

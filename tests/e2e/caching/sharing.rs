@@ -171,7 +171,10 @@ async fn what_hides_another_request_is_not_stored(by: Version) {
     // with one and then without.
     for name in ["x-original-url", "x-rewrite-url", "x-http-method-override"] {
         let origin = mirror(&[FRESH], name);
-        let rules = format!("[server]\noverride_fields = \"pass\"\n{}", storing(""));
+        let rules = format!(
+            "[server]\npath_override_headers = \"pass\"\n{}",
+            storing("")
+        );
         let gateway = before(by, &origin, &rules).await;
         let answer = gateway.send(get("/").header(name, "evil")).await;
         assert_eq!(answer.text(), "/ evil");

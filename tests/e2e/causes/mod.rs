@@ -349,7 +349,7 @@ async fn a_server_that_cannot_be_reached_says_how() {
     // Method: an address where nobody listens, one whose queue is full, one that its checks took out, one that failed too often.
     let hole = BlackHole::start().await;
     let out = "health = { interval = \"100ms\", unhealthy_after = 1 }";
-    let ejected = "ejection = { failures = 1, max_percent = 100 }";
+    let ejected = "outlier_detection = { consecutive_failures = 1, max_percent = 100 }";
     let gateway = Setup::new()
         .servers("stopped", &[free_address()])
         .servers("hole", &[hole.address])
@@ -403,7 +403,9 @@ async fn a_full_origin_says_whether_the_queue_was_full_or_the_wait_too_long() {
     let origin = Origin::answering(|_| Reply::Hang);
     let gateway = Setup::new()
         .origin("app", &origin)
-        .origin_line("circuit = { max_requests = 1, max_pending = 1, pending_timeout = \"2s\" }")
+        .origin_line(
+            "circuit_breaker = { max_requests = 1, max_pending = 1, pending_timeout = \"2s\" }",
+        )
         .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
         .start()
         .await;

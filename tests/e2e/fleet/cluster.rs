@@ -56,7 +56,7 @@ fn counted_by(cluster: &Cluster) -> usize {
 async fn acquainted(cluster: &Cluster, origin: &Origin, rules: &str) -> Fleet {
     // However slow the machine, nobody is to fall back whose master lives.
     let store = format!(
-        "cluster = {}\nsync = \"50ms\"\ntimeout = \"5s\"",
+        "cluster = {}\nsync_interval = \"50ms\"\ntimeout = \"5s\"",
         cluster.toml()
     );
     let fleet = fleet_at(3, origin, &store, rules).await;

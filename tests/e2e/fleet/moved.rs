@@ -82,7 +82,7 @@ async fn a_store_that_nothing_follows_is_told_before_it_is_left() {
     let exchanged = shared("a", rates) + &route("/a", "\"a\"");
     for other in [false, true] {
         let (redis, origin) = (Redis::start().await, Origin::echo());
-        let store = format!("[store]\n{}\nsync = \"60s\"\n", at(&redis));
+        let store = format!("[store]\n{}\nsync_interval = \"60s\"\n", at(&redis));
         let mut node = Gateway::before(&origin, &format!("{store}{exchanged}")).await;
         eventually("it is known how keys are hashed", async || {
             (node.status().await["store"]["seed_known"] == true).then_some(())

@@ -6,7 +6,7 @@ use super::*;
 
 /// What `[store]` says of this server.
 pub(super) fn often(place: &str) -> String {
-    format!("url = \"redis://{place}\"\nsync = \"50ms\"\ntimeout = \"300ms\"")
+    format!("url = \"redis://{place}\"\nsync_interval = \"50ms\"\ntimeout = \"300ms\"")
 }
 
 /// A shared limit `name` with these lines.

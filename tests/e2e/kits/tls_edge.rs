@@ -47,7 +47,7 @@ async fn pages_are_served_under_tls_to_clients_that_the_balancer_announces() {
     let acme = AcmeServer::start();
     let tls = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let order = format!(
-        "terms_agreed = true\ndirectory = \"{}\"\nca_file = \"{{directory}}/acme.pem\"",
+        "accept_terms = true\ndirectory = \"{}\"\nca_file = \"{{directory}}/acme.pem\"",
         acme.directory()
     );
     let gateway = kit_with(
@@ -58,7 +58,7 @@ async fn pages_are_served_under_tls_to_clients_that_the_balancer_announces() {
             ("[::]:443", &tls.to_string()),
             ("\"required\"    # before the handshake", "\"optional\""),
             ("10.0.0.0/24", "127.0.0.1"),
-            ("terms_agreed = true", &order),
+            ("accept_terms = true", &order),
             (
                 "tls      = { server_name",
                 "tls = { ca_file = \"{directory}/shop.pem\", server_name",

@@ -8,7 +8,7 @@ use super::*;
 async fn what_a_server_cannot_take_is_refused() {
     // Goal: a full server gets no more; the client learns when to come back. Method: one place, taken by a request that hangs.
     let origin = Origin::answering(|_| Reply::Hang);
-    let gateway = before(&[&origin], "circuit = { max_requests = 1 }").await;
+    let gateway = before(&[&origin], "circuit_breaker = { max_requests = 1 }").await;
     let mut stuck = gateway.client().await;
     let stuck = tokio::spawn(async move { stuck.try_send(get("/")).await });
     origin.is_asked(1).await;
@@ -34,7 +34,8 @@ async fn requests_wait_for_a_place() {
             Box::new(Answer::new(200).into()),
         )
     });
-    let circuit = "circuit = { max_requests = 1, max_pending = 3, pending_timeout = \"1m\" }";
+    let circuit =
+        "circuit_breaker = { max_requests = 1, max_pending = 3, pending_timeout = \"1m\" }";
     let gateway = before(&[&origin], circuit).await;
     let started = Instant::now();
     let gets = (0..4).map(|_| gateway.get("/"));
@@ -54,7 +55,8 @@ async fn requests_wait_for_a_place() {
 async fn a_wait_ends() {
     // Goal: a queue bounded in time. Method: a place that is never left; the wait is neither cut nor stretched.
     let origin = Origin::answering(|_| Reply::Hang);
-    let circuit = "circuit = { max_requests = 1, max_pending = 9, pending_timeout = \"300ms\" }";
+    let circuit =
+        "circuit_breaker = { max_requests = 1, max_pending = 9, pending_timeout = \"300ms\" }";
     let gateway = before(&[&origin], circuit).await;
     let mut stuck = gateway.client().await;
     let stuck = tokio::spawn(async move { stuck.try_send(get("/")).await });

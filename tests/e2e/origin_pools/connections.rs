@@ -18,7 +18,7 @@ const QUEUE: &str = "max_pending = 10000, pending_timeout = \"1m\"";
 fn behind(turnstile: &Turnstile, circuit: &str) -> Setup {
     Setup::new()
         .servers("app", &[turnstile.address])
-        .origin_line(&format!("circuit = {{ {circuit} }}"))
+        .origin_line(&format!("circuit_breaker = {{ {circuit} }}"))
         .rules(PASS)
 }
 
@@ -279,7 +279,9 @@ async fn a_server_that_is_away_keeps_no_permits() {
     let address = origin.stop();
     let gateway = Setup::new()
         .servers("app", &[address])
-        .origin_line(&format!("circuit = {{ max_connections = 1, {QUEUE} }}"))
+        .origin_line(&format!(
+            "circuit_breaker = {{ max_connections = 1, {QUEUE} }}"
+        ))
         .rules(PASS)
         .start()
         .await;
@@ -308,7 +310,7 @@ async fn checks_have_connections_of_their_own() {
     let health = "health = { path = \"/healthz\", interval = \"20ms\", unhealthy_after = 1 }";
     let gateway = before(
         &[&origin],
-        &format!("circuit = {{ max_connections = 1 }}\n{health}"),
+        &format!("circuit_breaker = {{ max_connections = 1 }}\n{health}"),
     )
     .await;
     let mut stuck = gateway.client().await;
@@ -335,7 +337,7 @@ async fn one_each(servers: &[SocketAddr]) -> Gateway {
     Setup::new()
         .servers("app", servers)
         .origin_line(&format!(
-            "protocol = \"h2c\"\ncircuit = {{ max_connections = 1, {QUEUE} }}"
+            "protocol = \"h2c\"\ncircuit_breaker = {{ max_connections = 1, {QUEUE} }}"
         ))
         .rules(PASS)
         .start()

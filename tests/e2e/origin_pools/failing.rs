@@ -9,7 +9,7 @@ async fn a_server_that_fails_requests_is_left_alone() {
     // Goal: passive ejection, without checks. Method: one of two servers answers 503; after three of them clients see no more, and status
     // and metrics say why.
     let (ill, well) = (answering(503), Origin::named("well"));
-    let ejection = "ejection = { failures = 3, on = [503], for = \"1h\", max = \"1h\" }";
+    let ejection = "outlier_detection = { consecutive_failures = 3, on = [503], base_ejection_time = \"1h\", max_ejection_time = \"1h\" }";
     let gateway = before(&[&ill, &well], ejection).await;
     let mut client = gateway.client().await;
     let mut statuses = Vec::new();
@@ -34,7 +34,7 @@ async fn an_ejected_server_comes_back() {
         Answer::new(if first { 500 } else { 200 }).into()
     });
     let well = Origin::named("well");
-    let ejection = "ejection = { failures = 1, on = [\"500-599\"], for = \"200ms\" }";
+    let ejection = "outlier_detection = { consecutive_failures = 1, on = [\"500-599\"], base_ejection_time = \"200ms\" }";
     let gateway = before(&[&shaky, &well], ejection).await;
     let mut client = gateway.client().await;
     eventually("it was ejected and is asked again", async || {
@@ -51,7 +51,7 @@ async fn an_ejected_server_comes_back() {
 async fn the_last_servers_are_not_ejected() {
     // Goal: `max_percent` outweighs failures. Method: a single server that always fails is asked all the same.
     let ill = answering(502);
-    let gateway = before(&[&ill], "ejection = { failures = 1 }").await;
+    let gateway = before(&[&ill], "outlier_detection = { consecutive_failures = 1 }").await;
     let mut client = gateway.client().await;
     for _ in 0..10 {
         assert_eq!(client.get("/").await.text(), "said");
@@ -109,7 +109,8 @@ async fn a_server_that_is_killed_under_load_costs_no_get() {
     let origins: Vec<Origin> = (0..3).map(|_| Origin::named("alive")).collect();
     let addresses: Vec<SocketAddr> = origins.iter().map(Origin::address).collect();
     let setup = Setup::new().servers("app", &addresses).origin_line(
-        "health = { interval = \"100ms\" }\nejection = { failures = 3, for = \"1h\", max = \"1h\" }\nretries = 3\n\
+        "health = { interval = \"100ms\" }\n\
+         outlier_detection = { consecutive_failures = 3, base_ejection_time = \"1h\", max_ejection_time = \"1h\" }\nretries = 3\n\
          retry = { on = [\"connect\", \"reset\"], budget = \"100%\", min_per_second = 1000 }",
     );
     let gateway = setup.rules(PASS).start().await;

@@ -77,7 +77,9 @@ async fn behind(origin: &OnDemand, bound: &str) -> Gateway {
     let circuit = format!("{bound}, max_pending = 100, pending_timeout = \"1m\"");
     Setup::new()
         .servers("app", &[origin.address])
-        .origin_line(&format!("protocol = \"h2c\"\ncircuit = {{ {circuit} }}"))
+        .origin_line(&format!(
+            "protocol = \"h2c\"\ncircuit_breaker = {{ {circuit} }}"
+        ))
         .rules(PASS)
         .start()
         .await
@@ -186,7 +188,9 @@ async fn no_more_wait_than_may_though_their_server_has_no_connection() {
     let circuit = "max_connections = 1, max_pending = 2, pending_timeout = \"1m\"";
     let gateway = Setup::new()
         .servers("app", &[origin.address])
-        .origin_line(&format!("protocol = \"h2c\"\ncircuit = {{ {circuit} }}"))
+        .origin_line(&format!(
+            "protocol = \"h2c\"\ncircuit_breaker = {{ {circuit} }}"
+        ))
         .rules(PASS)
         .start()
         .await;

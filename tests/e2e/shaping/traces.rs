@@ -8,7 +8,7 @@ trusted_proxies = ["127.0.0.1"]
 
 [tracing]
 propagate = true
-sample = "0%"
+sample_ratio = "0%"
 
 [[route]]
 path = "/*"

@@ -13,7 +13,7 @@ fn before(turnstile: &Turnstile, authority: &Authority, protocol: &str) -> Setup
         .origin_line(TLS)
         .origin_line(&format!("protocol = \"{protocol}\""))
         // A client has its answer a moment before the place of its request is left: the next one may have to wait.
-        .origin_line("circuit = { max_connections = 1, max_pending = 1 }")
+        .origin_line("circuit_breaker = { max_connections = 1, max_pending = 1 }")
         .rules(ROUTE)
         .file("ca.pem", &authority.pem())
 }

@@ -98,7 +98,7 @@ async fn a_tunnel_outlives_the_request_that_opened_it() {
     // Goal: the end of the request never ends the tunnel. Method: 600 tunnels to origins that switch before they have read the request,
     // with and without a bound on connections; bytes pass both ways, twice, in each.
     for switches in [Switches::Unasked, Switches::AtFirstByte] {
-        for lines in ["", "circuit = { max_connections = 100 }"] {
+        for lines in ["", "circuit_breaker = { max_connections = 100 }"] {
             let gateway = Setup::new()
                 .servers("app", &[echo(switches).await])
                 .origin_line(lines)
