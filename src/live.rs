@@ -4,6 +4,7 @@
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
 
 mod asked;
+pub mod watch;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +22,6 @@ use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, OverflowNews};
 use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
-use crate::config::watch::Version;
 use crate::config::{self, AvailableMemory, Loaded, MemoryPlan, Problems};
 use crate::gateway::Waiting;
 use crate::in_force::InForce;
@@ -33,6 +33,7 @@ use crate::state::Home;
 use crate::supervisor;
 
 pub use self::asked::ReloadWishes;
+use self::watch::Version;
 
 /// Shared by all requests of the process.
 pub struct Live {

@@ -53,7 +53,6 @@ mod tables;
 mod template;
 mod tier;
 mod units;
-pub mod watch;
 mod written;
 mod zone;
 

@@ -7,8 +7,8 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{Orders, Renewals};
-use crate::config::watch::Reloads;
 use crate::live::Live;
+use crate::live::watch::Reloads;
 use crate::origin::HealthChecks;
 #[cfg(feature = "otlp")]
 use crate::record::otlp::Exports;

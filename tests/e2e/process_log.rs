@@ -105,7 +105,7 @@ async fn a_broken_file_is_told_in_the_format_that_was_asked_for() {
 
 #[tokio::test]
 async fn a_module_has_a_level_of_its_own() {
-    // Goal: one module is heard while the rest is silent. Method: a reload that is refused, which `live` tells, as `config::watch` does.
+    // Goal: one module is heard while the rest is silent. Method: a reload that is refused, which `live` tells, as `live::watch` does.
     let mut gateway = logged("off,sluicegate::live=error").start().await;
     refuses(&mut gateway, BROKEN).await;
     let modules = modules(&gateway);

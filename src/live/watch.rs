@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 use tracing::info;
 
-use crate::live::Live;
+use super::Live;
 
 #[cfg(target_os = "linux")]
 mod inotify;
