@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 pub mod bounds;
+pub mod budgets;
 pub mod cli;
 pub mod clock;
 pub mod server;
@@ -27,6 +28,7 @@ pub mod cache;
 
 pub mod config;
 pub mod explain;
+mod framing;
 mod in_force;
 pub mod live;
 mod retry_after;
@@ -35,6 +37,7 @@ pub mod state;
 pub mod store;
 mod supervisor;
 pub mod telephony;
+pub mod tls;
 
 pub mod acme;
 pub mod admin;

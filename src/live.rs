@@ -19,18 +19,18 @@ use tracing::{error, info, warn};
 
 use crate::acme::Acme;
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, OverflowNews};
+use crate::budgets::{Admittance, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers};
 use crate::cache::Cache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::{self, AvailableMemory, Loaded, MemoryPlan, Problems};
-use crate::gateway::Waiting;
 use crate::in_force::InForce;
-use crate::listener::{Admittance, Certificates, OpenFiles, OriginRequests, UnreadAnswers};
 use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::{Snapshot, keep_addresses};
 use crate::state::Home;
 use crate::supervisor;
+use crate::tls::Certificates;
 
 pub use self::asked::ReloadWishes;
 use self::watch::Version;
@@ -61,7 +61,7 @@ pub struct Live {
     /// Bytes of answers that wait for clients.
     pub unread_answers: Arc<UnreadAnswers>,
     /// Requests that are held back.
-    pub waiting: Waiting,
+    pub delayed: DelayedRequests,
     /// What ordered certificates have to do with requests.
     pub acme: Arc<Acme>,
     snapshot: ArcSwap<Snapshot>,
@@ -152,7 +152,7 @@ impl Live {
             unread_answers: Arc::new(UnreadAnswers::new(
                 AvailableMemory::of_the_process().as_ref(),
             )),
-            waiting: Waiting::default(),
+            delayed: DelayedRequests::default(),
             acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
             bound,

@@ -19,7 +19,6 @@ use crate::config::rules::{
     FixedResponse, ForwardedSource, KeyPart, Name, RedirectRules, RefusalRules, RouteAction,
     RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
-use crate::listener::{self, Certificates, Listeners};
 use crate::origin::Pool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RequestId, RouteMetrics};
@@ -27,6 +26,7 @@ use crate::response::{Refusal, Scene, rate_limit_policy, varies};
 use crate::route::Routes;
 use crate::state::Home;
 use crate::store::{Link, Store, script};
+use crate::tls::{self, Certificates, Listeners};
 
 pub use self::addresses::keep_addresses;
 
@@ -194,7 +194,7 @@ impl Snapshot {
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
             routes,
             limits,
-            listeners: listener::compile(
+            listeners: tls::compile(
                 &rules.listeners,
                 &certificates,
                 previous.map(|snapshot| &snapshot.listeners),

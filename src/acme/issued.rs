@@ -6,7 +6,7 @@ use rustls::sign::CertifiedKey;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, NameSet, Secret};
-use crate::listener::{Certificate, CertificateError, CertificateTexts, Validity};
+use crate::tls::{Certificate, CertificateError, CertificateTexts, Validity};
 
 /// A certificate with its key, both good for TLS.
 pub(super) struct Issued(Certificate);

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::NameSet;
-use crate::listener::Validity;
+use crate::tls::Validity;
 
 pub use challenge::Answers;
 pub use service::{Orders, Renewals};

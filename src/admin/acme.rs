@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::acme::Outcome;
     use crate::config::rules::NameSet;
-    use crate::listener::Validity;
+    use crate::tls::Validity;
 
     fn view() -> AcmeView {
         let names = |names: &[&str]| {

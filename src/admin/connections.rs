@@ -1,6 +1,6 @@
 //! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
 
-use crate::listener::{
+use crate::budgets::{
     ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies, UnreadCap,
     UnreadTallies,
 };

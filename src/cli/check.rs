@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::bounds::CONFIGURATION_BYTES;
+use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
-use crate::listener::OpenFiles;
 use crate::server;
 
 /// What a text from the standard input is called.

@@ -42,9 +42,9 @@ use crate::cache::{Cache, moment, vary};
 use crate::client::{OVERRIDES, Peer, Scheme, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
-use crate::listener::secured;
 use crate::record::Disposition;
 use crate::response::Problem;
+use crate::tls::secured;
 
 /// The field by which some origins let a request have come by another scheme.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

@@ -12,8 +12,8 @@ use pingora::http::ResponseHeader;
 use pingora::{Error, ErrorType};
 
 use crate::bounds::FAILURE_REASON;
+use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
 use crate::config::rules::OriginTimeouts;
-use crate::listener::{RequestCap, RequestCaps, UnreadCap};
 use crate::origin::FailureKind;
 use crate::response::Problem;
 

@@ -16,10 +16,10 @@ use super::pace::Pace;
 use crate::admission::{
     AdmissionReport, Admitted, Barred, FinalResponse, MissingKeys, ResponseSource,
 };
+use crate::budgets::{RequestPermit, UnreadPermit};
 use crate::client::{Scheme, Secured, Source};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
-use crate::listener::{RequestPermit, UnreadPermit};
 use crate::origin::{Held, Tried, TryWait, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::Compressor;

@@ -15,14 +15,14 @@ use super::context::Context;
 use super::locate::{RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
-use super::wait::Waited;
+use super::wait::{self, Waited};
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
 use crate::client::{Peer, PrefixBits, Source, Standing, given_request_id, prefix};
 use crate::clock;
-use crate::listener::secured;
 use crate::record::Trace;
 use crate::response::{Problem, Refusal};
 use crate::snapshot::{ActiveAction, ActiveRoute};
+use crate::tls::secured;
 
 /// What happens to a request after the decision.
 pub(super) enum Step {
@@ -206,7 +206,7 @@ impl Gateway {
         let queues = queues.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let (address, _) = context.client_or_unspecified();
         let client = prefix(address, PrefixBits::default());
-        let waited = self.0.waiting.hold(session, client, queues).await;
+        let waited = wait::hold(&self.0.delayed, session, client, queues).await;
         match waited {
             Waited::Over => {
                 // Shorter than it was to be, where others left.

@@ -8,7 +8,6 @@ mod cache;
 mod cause;
 mod context;
 mod decide;
-mod delay_queue;
 mod error;
 mod head_only;
 mod intercept;
@@ -59,7 +58,6 @@ use crate::snapshot::ActiveAction;
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use pace::worth;
-pub use wait::Waiting;
 
 use answer::{answered, is_final};
 use cause::Cause;
@@ -470,7 +468,7 @@ impl ProxyHttp for Gateway {
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }
         if fault == Fault::ClientGone {
-            crate::listener::note_given_up();
+            crate::budgets::cancelled_streams::note_given_up();
         }
         let mut error_code = 0;
         if let Some(problem) = fault.problem()

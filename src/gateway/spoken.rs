@@ -13,7 +13,7 @@ use pingora::{Error, ErrorType, OrErr, Result};
 use super::context::Context;
 use super::error::Fault;
 use crate::clock;
-use crate::listener::head::is_framing_lookalike;
+use crate::framing::is_framing_lookalike;
 use crate::origin::{Fields, Pool};
 use crate::response::{Problem, Rule};
 use crate::route::raw_query;

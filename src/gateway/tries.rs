@@ -21,9 +21,9 @@ use super::cause::{Cause, Stage, explain};
 use super::context::Context;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::bounds::MAX_TRIES;
+use crate::budgets::RequestPermit;
 use crate::client::Scheme;
 use crate::clock;
-use crate::listener::RequestPermit;
 use crate::live::Live;
 use crate::origin::{
     Channel, Choice, Failure, FailureKind, Fields, NO_CONNECTION, Pool, TryWait, TunnelSocket,

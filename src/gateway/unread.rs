@@ -4,7 +4,7 @@
 //! it will be large, or a stream of small events that never waits; it takes room while its pieces come faster than the client reads, and is
 //! cut off where there is none.
 //!
-//! [`UnreadAnswers`]: crate::listener::UnreadAnswers
+//! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
 use bytes::Bytes;
 use http::StatusCode;

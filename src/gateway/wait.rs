@@ -5,33 +5,29 @@
 //! belongs to the connection. So the kernel is asked instead, now and then: a connection that the client has closed is not
 //! established any more.
 //!
-//! When one leaves, those behind it move up: [`super::delay_queue`] keeps the order.
+//! When one leaves, those behind it move up: [`crate::budgets::delay_queue`] keeps the order.
 //!
 //! # Concurrency
 //! One lock for all that wait, held for some words when one comes, leaves, or has its turn. A request leaves by being dropped, so that none
 //! is lost whichever way it ends.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pingora::proxy::Session;
 
-use super::delay_queue::{DelayQueues, Delayed, Departure};
 use crate::admission::QueuePlace;
 use crate::bounds;
+use crate::budgets::DelayedRequests;
+use crate::budgets::delay_queue::{Delayed, Departure};
 use crate::client::Prefix;
 use crate::clock;
 
 /// What Linux calls an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
 
-/// The requests of the process that are held back.
-#[derive(Debug, Default)]
-pub struct Waiting(Mutex<DelayQueues>);
-
-/// One of them.
+/// One request that is held back.
 struct Waiter<'a> {
-    waiting: &'a Waiting,
+    delayed: &'a DelayedRequests,
     request: Delayed,
     departure: Departure,
 }
@@ -47,39 +43,27 @@ pub(super) enum Waited {
     Crowded,
 }
 
-impl Waiting {
-    fn queues(&self) -> MutexGuard<'_, DelayQueues> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Holds a request of `client` back until it is its turn in all of these queues.
+pub(super) async fn hold(
+    delayed: &DelayedRequests,
+    session: &mut Session,
+    client: Prefix,
+    places: Vec<QueuePlace>,
+) -> Waited {
+    let now = clock::deadline(Duration::ZERO);
+    let Some(request) = delayed.queues().enter(client, places, now) else {
+        return Waited::Crowded;
+    };
+    let mut waiter = Waiter {
+        delayed,
+        request,
+        departure: Departure::Withdrawn,
+    };
+    let waited = waiter.turn_or_end(session).await;
+    if waited == Waited::Over {
+        waiter.departure = Departure::Admitted;
     }
-
-    /// How many there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.queues().count()
-    }
-
-    /// Holds a request of `client` back until it is its turn in all of these queues.
-    pub(super) async fn hold(
-        &self,
-        session: &mut Session,
-        client: Prefix,
-        places: Vec<QueuePlace>,
-    ) -> Waited {
-        let now = clock::deadline(Duration::ZERO);
-        let Some(request) = self.queues().enter(client, places, now) else {
-            return Waited::Crowded;
-        };
-        let mut waiter = Waiter {
-            waiting: self,
-            request,
-            departure: Departure::Withdrawn,
-        };
-        let waited = waiter.turn_or_end(session).await;
-        if waited == Waited::Over {
-            waiter.departure = Departure::Admitted;
-        }
-        waited
-    }
+    waited
 }
 
 impl Waiter<'_> {
@@ -100,7 +84,7 @@ impl Waiter<'_> {
     /// Returns when it is its turn.
     async fn turn(&self) {
         loop {
-            let turn = self.waiting.queues().turn(&self.request);
+            let turn = self.delayed.queues().turn(&self.request);
             let Some(turn) = turn.filter(|turn| *turn > clock::deadline(Duration::ZERO)) else {
                 return;
             };
@@ -114,7 +98,7 @@ impl Waiter<'_> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.waiting.queues().leave(&self.request, self.departure);
+        self.delayed.queues().leave(&self.request, self.departure);
     }
 }
 

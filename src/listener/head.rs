@@ -11,6 +11,7 @@
 use http::Method;
 
 use super::target::{Absolute, Target};
+use crate::framing::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 use crate::response::Rule;
 
 /// What the bytes read so far hold.
@@ -286,28 +287,6 @@ impl<'a> Framing<'a> {
             (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
-}
-
-const CONTENT_LENGTH: &[u8] = b"content-length";
-const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
-
-/// Whether a name, which is neither, may be taken for `Content-Length` or `Transfer-Encoding`: its letters and digits are the same.
-///
-/// Origins that speak CGI's language read `_` as `-`, others drop or merge what they do not expect in a name, and each would frame the body
-/// by a field that nobody before it looked at (RFC 9112 §11.2).
-pub(crate) fn is_framing_lookalike(name: &[u8]) -> bool {
-    // Most names are shorter, or begin with another letter.
-    if name.len() < CONTENT_LENGTH.len() - 1 {
-        return false;
-    }
-    let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric();
-    let whole = match name.iter().find(is_letter) {
-        Some(b'c' | b'C') => CONTENT_LENGTH,
-        Some(b't' | b'T') => TRANSFER_ENCODING,
-        _ => return false,
-    };
-    let letters = name.iter().filter(is_letter).map(u8::to_ascii_lowercase);
-    letters.eq(whole.iter().filter(is_letter).copied()) && !name.eq_ignore_ascii_case(whole)
 }
 
 /// Whether a token may hold this byte.

@@ -3,20 +3,16 @@
 //! Frames are parsed and bounded by the h2 crate, which Pingora drives. It answers at most one PING and one SETTINGS before it reads on,
 //! counts CONTINUATION frames and empty DATA, and ends a connection whose client resets streams faster than they are accepted, which
 //! [`super::outgoing`] reads off the frames that it sends. What it does not see is a client whose every stream is accepted, sent to an
-//! origin and given up (CVE-2023-44487, "rapid reset"): that is counted here, by what became of the requests.
+//! origin and given up (CVE-2023-44487, "rapid reset"): that is counted by [`CancelledStreams`], by what became of the requests.
 //!
 //! # Limits
 //! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer that fits
 //! into the send buffer is over for all other accounts before it is read, so the buffer is small, and the connection ends when the client
 //! reads nothing of it, or too slowly ([`super::watched`]).
-//!
-//! # Concurrency
-//! Each stream is a task of its own. Its request finds the tally of its connection in a local of that task.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use http::HeaderMap;
@@ -26,12 +22,12 @@ use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
-use tokio::sync::Notify;
 
 use super::connection::read_pace;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::watched::Watched;
 use crate::bounds;
+use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::client::{Secured, identify};
 use crate::clock;
 use crate::config::rules::ServerRules;
@@ -39,11 +35,6 @@ use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::record::{Outcome, RequestId};
 use crate::response::{Problem, Rule};
-
-tokio::task_local! {
-    /// The tally of the connection whose request this task serves.
-    static TALLY: Arc<Tally>;
-}
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(
@@ -56,7 +47,7 @@ pub(super) async fn serve(
         let rules = &live.snapshot().rules.server;
         (rules.client_read_timeout, read_pace(rules))
     };
-    let tally = Arc::new(Tally::default());
+    let tally = Arc::new(CancelledStreams::default());
     let account = Arc::new(Account {
         live: Arc::clone(live),
         peer: super::peer_address(&*stream),
@@ -72,17 +63,11 @@ pub(super) async fn serve(
     });
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
-        () = tally.exceeded.notified() => account.shown_out("it gave up most of its requests"),
+        () = tally.exceeded() => account.shown_out("it gave up most of its requests"),
         // Pingora waits for the first frames without end, and so does nobody here.
         () = tally.silence(patience) => {}
         _ = connection.process_new(stream, shutdown) => {}
     }
-}
-
-/// Notes that the client gave up the request of this task before it was answered.
-pub(crate) fn note_given_up() {
-    // Requests of HTTP/1 have no tally: there giving up costs the connection.
-    let _ = TALLY.try_with(|tally| tally.give_up());
 }
 
 /// What is remembered of a connection beside its requests.
@@ -148,7 +133,7 @@ impl FrameWatch for Arc<Account> {
 struct Connection {
     live: Arc<Live>,
     proxy: Arc<HttpProxy<Gateway>>,
-    tally: Arc<Tally>,
+    tally: Arc<CancelledStreams>,
 }
 
 #[async_trait]
@@ -160,7 +145,7 @@ impl HttpServerApp for Connection {
     ) -> Option<ReusedHttpStream> {
         self.tally.begin();
         let served = self.proxy.process_new_http(session, shutdown);
-        TALLY.scope(Arc::clone(&self.tally), served).await
+        CancelledStreams::scope(&self.tally, served).await
     }
 
     fn h2_options(&self) -> Option<H2Options> {
@@ -186,57 +171,4 @@ fn options(rules: &ServerRules) -> H2Options {
         .max_pending_accept_reset_streams(bounds::CLIENT_RESET_STREAMS)
         .max_local_error_reset_streams(Some(bounds::CLIENT_BROKEN_STREAMS));
     options
-}
-
-/// What became of the requests of one connection.
-#[derive(Default)]
-struct Tally {
-    begun: AtomicU32,
-    given_up: AtomicU32,
-    exceeded: Notify,
-}
-
-impl Tally {
-    fn begin(&self) {
-        // Relaxed, here and below: two counts that need not agree; being off by the streams under way changes nothing that matters.
-        self.begun.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Ends when no request has begun for so long; never once one has.
-    async fn silence(&self, patience: Duration) {
-        tokio::time::sleep(patience).await;
-        if self.begun.load(Ordering::Relaxed) > 0 {
-            std::future::pending().await
-        }
-    }
-
-    fn give_up(&self) {
-        let given_up = self
-            .given_up
-            .fetch_add(1, Ordering::Relaxed)
-            .saturating_add(1);
-        if is_abuse(given_up, self.begun.load(Ordering::Relaxed)) {
-            self.exceeded.notify_one();
-        }
-    }
-}
-
-/// Whether that is no client changing its mind: there are many, and they are most of its requests.
-fn is_abuse(given_up: u32, of: u32) -> bool {
-    given_up >= bounds::CLIENT_GIVEN_UP && given_up > of / 2
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: whoever cancels now and then is served, whoever does little else is not. Method: counts on both sides of the two bounds.
-    #[test]
-    fn only_many_streams_given_up_among_few_answered_are_abuse() {
-        let most = bounds::CLIENT_GIVEN_UP;
-        assert!(!is_abuse(most - 1, most - 1));
-        assert!(is_abuse(most, most));
-        assert!(!is_abuse(most, most * 2));
-        assert!(is_abuse(most + 1, most * 2));
-    }
 }

@@ -1,6 +1,6 @@
 //! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
 //!
-//! What its listener speaks before HTTP comes first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`super::tls`]).
+//! What its listener speaks before HTTP comes first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]).
 //! Heads are read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in
 //! two ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
 //! refused, [`super::repeat`] first looks whether the next would be refused again and answers that at a fraction of the cost;
@@ -17,15 +17,15 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
-use super::active::ActiveListener;
 use super::connection::{Connection, Next};
 use super::repeat::Repeats;
 use super::watched::Watched;
-use super::{heartbeat, http2, proxy_protocol, tls};
+use super::{heartbeat, http2, proxy_protocol};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::live::Live;
 use crate::snapshot::Snapshot;
+use crate::tls::{self, ActiveListener};
 
 /// What every HTTP/2 connection starts with, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

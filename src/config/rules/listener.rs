@@ -8,7 +8,7 @@ use http::HeaderValue;
 use ipnet::IpNet;
 
 use super::NameSet;
-use crate::listener::{Certificate, ClientTrust};
+use crate::tls::{Certificate, ClientTrust};
 
 /// `[[listener]]`: one address to accept on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::config::rules::{
     ValueSource,
 };
 use crate::config::section::Section;
-use crate::listener::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
+use crate::tls::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
 
 const EXAMPLE: &str = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }";
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";

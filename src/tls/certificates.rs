@@ -165,7 +165,7 @@ fn lower(name: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use crate::config::rules::Secret;
-    use crate::listener::tls::certificate::CertificateTexts;
+    use crate::tls::certificate::CertificateTexts;
 
     fn certificate(names: &[&str]) -> Certificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

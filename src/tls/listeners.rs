@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::tls::{Certificates, Termination};
+use super::{Certificates, Termination};
 use crate::config::rules::ListenerRules;
 
 /// Listeners by the address that they are bound to.

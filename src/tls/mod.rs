@@ -12,6 +12,7 @@ mod certificate;
 mod certificates;
 mod clients;
 mod hello;
+mod listeners;
 mod stream;
 mod termination;
 
@@ -29,6 +30,7 @@ use tracing::debug;
 pub use certificate::{Certificate, CertificateError, CertificateTexts, Validity, served};
 pub use certificates::Certificates;
 pub use clients::ClientTrust;
+pub use listeners::{ActiveListener, Listeners, compile};
 pub(crate) use stream::{secured, secured_by};
 pub use termination::Termination;
 
@@ -41,7 +43,7 @@ use stream::SecuredStream;
 ///
 /// # Errors
 /// Why the handshake failed, which is counted.
-pub(super) async fn shake_hands(
+pub(crate) async fn shake_hands(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,

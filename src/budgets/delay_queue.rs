@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 use sluicegate_limiter::KeyHash;
@@ -23,9 +23,26 @@ use crate::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
 use crate::client::Prefix;
 use crate::config::rules::Name;
 
+/// The requests of the process that are held back, in their queues.
+#[derive(Debug, Default)]
+pub struct DelayedRequests(Mutex<DelayQueues>);
+
+impl DelayedRequests {
+    /// Locks the queues.
+    pub(crate) fn queues(&self) -> MutexGuard<'_, DelayQueues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of requests.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.queues().count()
+    }
+}
+
 /// The requests that are held back.
 #[derive(Debug, Default)]
-pub(super) struct DelayQueues {
+pub(crate) struct DelayQueues {
     all: usize,
     of_limit: HashMap<Name, usize>,
     of_client: HashMap<Prefix, usize>,
@@ -45,17 +62,17 @@ struct Queue {
 
 /// One request that is held back.
 #[derive(Debug)]
-pub(super) struct Delayed {
+pub(crate) struct Delayed {
     number: u64,
     client: Prefix,
     places: Vec<(QueuePlace, Instant)>,
     /// Says that its turn may be another.
-    pub(super) moved: Arc<Notify>,
+    pub(crate) moved: Arc<Notify>,
 }
 
 /// The way in which a request leaves its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
+pub(crate) enum Departure {
     /// It goes on; the next one keeps its distance.
     Admitted,
     /// It is gone, and its charge is given back.
@@ -64,12 +81,12 @@ pub(super) enum Departure {
 
 impl DelayQueues {
     /// How many requests there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.all
     }
 
     /// Adds a request of this client to its queues; `None` where there are as many as may be.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &mut self,
         client: Prefix,
         places: Vec<QueuePlace>,
@@ -113,7 +130,7 @@ impl DelayQueues {
     }
 
     /// When it is the turn of a request, as things are.
-    pub(super) fn turn(&self, request: &Delayed) -> Option<Instant> {
+    pub(crate) fn turn(&self, request: &Delayed) -> Option<Instant> {
         let turn = |(place, turn): &(QueuePlace, Instant)| {
             let queue = self.queues.get(&place.name());
             let first = queue.filter(|queue| queue.is_first((*turn, request.number)));
@@ -123,7 +140,7 @@ impl DelayQueues {
     }
 
     /// Takes a request out of its queues.
-    pub(super) fn leave(&mut self, request: &Delayed, departure: Departure) {
+    pub(crate) fn leave(&mut self, request: &Delayed, departure: Departure) {
         self.all -= 1;
         subtract(&mut self.of_client, &request.client);
         for (place, turn) in &request.places {

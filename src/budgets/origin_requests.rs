@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
-use super::admittance::at_least_one;
 use super::client_key;
+use super::connections::at_least_one;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{
