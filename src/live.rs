@@ -28,7 +28,7 @@ use crate::in_force::InForce;
 use crate::origin::HopName;
 use crate::record::{Outcome, Recorder};
 use crate::snapshot::{Snapshot, keep_addresses};
-use crate::state::Home;
+use crate::state::CounterStorage;
 use crate::supervisor;
 use crate::tls::Certificates;
 
@@ -40,7 +40,7 @@ pub struct Live {
     /// The secret of the limits' keys.
     pub seed: KeySeed,
     /// Where their counters live.
-    pub home: Arc<Home>,
+    pub home: Arc<CounterStorage>,
     /// What it calls itself to origins.
     pub hop: HopName,
     /// Access log and metrics.
@@ -116,7 +116,7 @@ impl Live {
         file: &Path,
         rules: Rules,
         recorder: Recorder,
-        home: Home,
+        home: CounterStorage,
         seed: KeySeed,
         open_files: OpenFiles,
     ) -> Self {

@@ -42,7 +42,7 @@ use crate::gateway::Gateway;
 use crate::listener::{AdminDesk, Intake};
 use crate::live::{Live, Phase};
 use crate::record::{AccessLog, Metrics, Recorder};
-use crate::state::{Home, HomeError, Lasting, Legacy};
+use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
 /// Why the gateway could not start.
@@ -55,7 +55,7 @@ pub enum StartError {
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
     /// There is no home for counters.
-    Home(HomeError),
+    Home(CounterStorageError),
     /// A socket of the service manager cannot be used.
     Activation(std::io::Error),
     /// Signals cannot be heard.
@@ -208,7 +208,8 @@ pub fn serve(
     })?;
     let sockets = Arc::new(sockets);
     // Before anything asks what time it is: counters that go on have a clock of their own.
-    let (home, seed) = Home::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
+    let (home, seed) =
+        CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
     let live = Arc::new(Live::new(file, rules, recorder, home, seed, files));
     live.home.settle();
@@ -291,7 +292,7 @@ pub fn serve(
 }
 
 /// How long counters last, by what the operator has set; and a warning where the predecessor's are lost by that.
-fn lasting(rules: &Rules, begin: Begin, legacy: Option<Legacy>) -> Lasting<'_> {
+fn lasting(rules: &Rules, begin: Begin, legacy: Option<CounterHandover>) -> PersistenceMode<'_> {
     match (&rules.server.state_dir, &rules.server.upgrade_socket) {
         (Some(path), _) => {
             if legacy.is_some() {
@@ -300,7 +301,7 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<Legacy>) -> Lasting<'_> {
                     path.display()
                 );
             }
-            Lasting::Directory(path)
+            PersistenceMode::Directory(path)
         }
         (None, Some(_)) => {
             if begin == Begin::AsSuccessor && legacy.is_none() {
@@ -308,9 +309,9 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<Legacy>) -> Lasting<'_> {
                     "upgrade: counters and bans start empty; those of the gateway before are in its [server] state_dir"
                 );
             }
-            Lasting::Upgrades(legacy)
+            PersistenceMode::Upgrades(legacy)
         }
-        (None, None) => Lasting::Process,
+        (None, None) => PersistenceMode::Process,
     }
 }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, Refused, RouteLimits};
-use crate::client::{Effect, FieldPolicy, Lists};
+use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
     FixedResponse, ForwardedSource, KeyPart, Name, RedirectRules, RefusalRules, RouteAction,
@@ -23,8 +23,8 @@ use crate::origin::Pool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RequestId, RouteMetrics};
 use crate::response::{Refusal, Scene, rate_limit_policy, varies};
-use crate::route::Routes;
-use crate::state::Home;
+use crate::route::RouteTable;
+use crate::state::CounterStorage;
 use crate::store::{Link, Store, script};
 use crate::tls::{self, Certificates, Listeners};
 
@@ -39,7 +39,7 @@ pub struct Snapshot {
     /// When it was compiled.
     pub compiled_at: Timestamp,
     /// Finds the index of a request's route in [`Self::routes`].
-    pub router: Routes,
+    pub router: RouteTable,
     /// The routes in file order.
     pub routes: Vec<Arc<ActiveRoute>>,
     /// Every limit, used or not.
@@ -65,7 +65,7 @@ pub struct Snapshot {
 /// A route in force.
 pub struct ActiveRoute {
     /// The lists that apply to its clients, those of `[client]` too.
-    pub lists: Lists,
+    pub lists: ClientLists,
     /// Its limits, in the order written.
     pub limits: RouteLimits,
     /// What happens to an admitted request.
@@ -163,7 +163,7 @@ impl Snapshot {
     pub fn compile(
         rules: Rules,
         previous: Option<&Snapshot>,
-        home: &Home,
+        home: &CounterStorage,
         metrics: &Metrics,
         seed: &KeySeed,
         now: Timestamp,
@@ -180,7 +180,7 @@ impl Snapshot {
             .map(|route| Arc::new(compile_route(route, &rules, &limits, &pools, metrics)))
             .collect();
         Self {
-            router: Routes::compile(&rules.routes),
+            router: RouteTable::compile(&rules.routes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
             fields: fields_read(&rules),
@@ -332,7 +332,7 @@ fn compile_store(
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
-    home: &Home,
+    home: &CounterStorage,
     store: Option<&Arc<Store>>,
     seed: &KeySeed,
     now: Timestamp,
@@ -416,12 +416,12 @@ fn compile_route(
 }
 
 /// The lists of a route and those of every route; one that both name with one effect counts once.
-fn lists_of(route: &RouteRules, rules: &Rules) -> Lists {
-    let mut lists = Lists::default();
+fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {
+    let mut lists = ClientLists::default();
     let (of_all, of_route) = (&rules.client.lists, &route.lists);
     for (effect, of_all, of_route) in [
-        (Effect::Allow, &of_all.allow, &of_route.allow),
-        (Effect::Block, &of_all.block, &of_route.block),
+        (ListEffect::Allow, &of_all.allow, &of_route.allow),
+        (ListEffect::Block, &of_all.block, &of_route.block),
     ] {
         let more = of_route.iter().filter(|name| !of_all.contains(name));
         for name in of_all.iter().chain(more) {

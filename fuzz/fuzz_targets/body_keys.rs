@@ -18,8 +18,8 @@ use sluicegate::admission::{
     BodyKind, KnownBody, MissingReason, RequestFacts, body_kind, normal_value,
 };
 use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
-use sluicegate::client::Hop;
-use sluicegate::client::token::Presented;
+use sluicegate::client::PeerTrust;
+use sluicegate::client::token::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate_limiter::Timestamp;
 
@@ -84,14 +84,14 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         segments: "/",
         secured: None,
         client: [192, 0, 2, 1].into(),
-        hop: Hop::Stranger,
+        hop: PeerTrust::Stranger,
         host: "",
         path: "/",
         method: &Method::POST,
         headers,
         query: "",
         pattern: None,
-        token: &Presented::new(None, headers),
+        token: &PresentedToken::new(None, headers),
         body,
         now: Timestamp::from_secs(1_800_000_000),
     };

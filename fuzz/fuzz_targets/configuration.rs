@@ -13,7 +13,7 @@ use sluicegate::config::{Loaded, Problems, Severity, Surroundings, parse_in};
 use sluicegate::explain::Explanation;
 use sluicegate::record::Metrics;
 use sluicegate::snapshot::Snapshot;
-use sluicegate::state::Home;
+use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 /// The machine that a text is read on.
@@ -104,7 +104,7 @@ fn compiles(mut loaded: Loaded) {
     let compile = |rules, previous| {
         let now = Timestamp::from_secs(1_800_000_000);
         let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
-        Snapshot::compile(rules, previous, &Home::MEMORY, &Metrics::new(), &seed, now)
+        Snapshot::compile(rules, previous, &CounterStorage::MEMORY, &Metrics::new(), &seed, now)
     };
     let rules = loaded.rules;
     let first = compile(rules.clone(), None);

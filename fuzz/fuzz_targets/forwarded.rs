@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
-use sluicegate::client::{Client, Source, identify};
+use sluicegate::client::{ClientAddress, AddressSource, identify};
 use sluicegate::config::rules::{ClientRules, ForwardedSource, ListUse};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { run(bytes).map_or(Corpus::Reject, |()| Corpus::Keep) });
@@ -54,7 +54,7 @@ fn run(bytes: &[u8]) -> Option<()> {
 }
 
 /// Who asks, found the long way.
-fn model(peer: IpAddr, fields: &[&[u8]], rules: &ClientRules) -> Client {
+fn model(peer: IpAddr, fields: &[&[u8]], rules: &ClientRules) -> ClientAddress {
     let peer = peer.to_canonical();
     let told = match rules.forwarded {
         _ if !trusts(&rules.trusted_proxies, peer) => None,
@@ -66,13 +66,13 @@ fn model(peer: IpAddr, fields: &[&[u8]], rules: &ClientRules) -> Client {
         ForwardedSource::Forwarded => nearest(fields, &rules.trusted_proxies, true),
     };
     match told {
-        Some(address) => Client {
+        Some(address) => ClientAddress {
             address,
-            source: Source::Forwarded,
+            source: AddressSource::Forwarded,
         },
-        None => Client {
+        None => ClientAddress {
             address: peer,
-            source: Source::Connection,
+            source: AddressSource::Connection,
         },
     }
 }

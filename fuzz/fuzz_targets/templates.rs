@@ -14,12 +14,12 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::admission::{
     Admission, KeySeed, KnownBody, MissingKeys, Refused, RouteLimits, admit,
 };
-use sluicegate::client::Peer;
+use sluicegate::client::ConnectionPeer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::Metrics;
 use sluicegate::snapshot::Snapshot;
-use sluicegate::state::Home;
+use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -53,7 +53,7 @@ fn run(text: &str) -> Option<()> {
             authority: Some("example.com"),
             headers,
         };
-        locate(&snapshot, Peer::plain([192, 0, 2, 1].into()), &head)
+        locate(&snapshot, ConnectionPeer::plain([192, 0, 2, 1].into()), &head)
     };
     match (
         locate(target, &headers),
@@ -150,7 +150,7 @@ fn snapshot(pattern: &str) -> Option<Snapshot> {
     Some(Snapshot::compile(
         rules,
         None,
-        &Home::MEMORY,
+        &CounterStorage::MEMORY,
         &Metrics::new(),
         &KeySeed::from_seed(Seed::from_bytes([7; 16])),
         NOW,

@@ -24,7 +24,7 @@ use crate::explain::RouteExplained;
 use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::{Pool, Server, TryOutcome};
 use crate::record::Recorder;
-use crate::state::Condition;
+use crate::state::DirectoryHealth;
 use crate::store::{Debts, Exchanged, KeyChange, LinkView};
 
 impl AdminView for Live {
@@ -168,7 +168,7 @@ impl AdminView for Live {
         })
     }
 
-    fn state(&self) -> Option<Condition> {
+    fn state(&self) -> Option<DirectoryHealth> {
         self.home.condition()
     }
 

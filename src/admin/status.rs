@@ -17,7 +17,7 @@ use super::{Page, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::Tallies;
 use crate::record::rfc3339;
-use crate::state::{Condition, Survival};
+use crate::state::{DirectoryHealth, Persistence};
 
 /// The page of `/status`.
 pub(super) fn page(view: &dyn AdminView) -> Page {
@@ -213,10 +213,10 @@ impl Limit {
 }
 
 /// Whether something outlives the process, and how it was found.
-fn survival(survival: &Survival) -> (bool, String) {
+fn survival(survival: &Persistence) -> (bool, String) {
     match survival {
-        Survival::InFile { found, .. } => (true, found.clone()),
-        Survival::InMemory { reason } => (false, format!("in memory only: {reason}")),
+        Persistence::InFile { found, .. } => (true, found.clone()),
+        Persistence::InMemory { reason } => (false, format!("in memory only: {reason}")),
     }
 }
 
@@ -277,7 +277,7 @@ impl Share {
 }
 
 impl State {
-    fn of(condition: Condition) -> Self {
+    fn of(condition: DirectoryHealth) -> Self {
         Self {
             directory: condition.path.display().to_string(),
             errors: condition.troubles,

@@ -17,7 +17,7 @@ use crate::config::rules::{AccessLogTarget, LogRules};
 use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
-use crate::state::{Condition, Survival};
+use crate::state::{DirectoryHealth, Persistence};
 use crate::store::{Debts, Exchanged, LinkView};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
@@ -108,8 +108,8 @@ impl AdminView for Gateway {
         })
     }
 
-    fn state(&self) -> Option<Condition> {
-        Some(Condition {
+    fn state(&self) -> Option<DirectoryHealth> {
+        Some(DirectoryHealth {
             path: "/var/lib/sluicegate/state".into(),
             trouble: None,
             troubles: 3,
@@ -178,7 +178,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_refused: 4,
         share: None,
         slots_reused: 77,
-        survival: Survival::unasked(),
+        survival: Persistence::unasked(),
         bans: Some(bans_view()),
         permits: Some(PermitsView {
             max: Concurrency::new(10).expect("ten"),
@@ -202,7 +202,7 @@ fn bans_view() -> BansView {
             slots_reused: 0,
         },
         bytes: 65_536,
-        survival: Survival::unasked(),
+        survival: Persistence::unasked(),
     }
 }
 
@@ -446,7 +446,7 @@ fn a_sample_shows_what_the_limit_holds() {
     let view = LimitView::sample(
         &Arc::from("otp"),
         "client.ip".to_owned(),
-        (&limit, &Survival::unasked()),
+        (&limit, &Persistence::unasked()),
         STARTED,
     );
     assert_eq!(

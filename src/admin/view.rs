@@ -24,7 +24,7 @@ use crate::config::rules::{BrokenFile, Name, Role, Weight};
 use crate::config::{Action, MemoryPlan, Share, algorithm_name};
 use crate::origin::{FailureKind, LatestFailure, ServerState, TryOutcome};
 use crate::record::Recorder;
-use crate::state::{Condition, Survival};
+use crate::state::{DirectoryHealth, Persistence};
 use crate::store::{Debts, Exchanged, LinkView};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
@@ -51,7 +51,7 @@ pub trait AdminView: Send + Sync {
     /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>>;
     /// How the state directory does; `None` without one.
-    fn state(&self) -> Option<Condition>;
+    fn state(&self) -> Option<DirectoryHealth>;
     /// How the way to the store does; `None` without one.
     fn store(&self) -> Option<LinkView>;
     /// What is owed to the store; `None` without one.
@@ -212,7 +212,7 @@ pub struct LimitView {
     /// Slots given to another key after their own owed nothing any more.
     pub slots_reused: u64,
     /// Whether its counters outlive the process.
-    pub survival: Survival,
+    pub survival: Persistence,
     /// Its bans; `None` where it bans nobody.
     pub bans: Option<BansView>,
     /// Its requests in flight; `None` where any number may be.
@@ -233,7 +233,7 @@ pub struct BansView {
     /// Memory of their table.
     pub bytes: u64,
     /// Whether they outlive the process.
-    pub survival: Survival,
+    pub survival: Persistence,
 }
 
 /// What one client may take of a limit's slots.
@@ -265,7 +265,7 @@ pub struct PermitsView {
 impl BansView {
     /// Samples `bans` at `now`.
     #[must_use]
-    pub fn sample(bans: &Bans, survival: &Survival, now: Timestamp) -> Self {
+    pub fn sample(bans: &Bans, survival: &Persistence, now: Timestamp) -> Self {
         let occupancy = bans.occupancy(now);
         Self {
             rules: *bans.rules(),
@@ -300,7 +300,7 @@ impl LimitView {
     pub fn sample(
         name: &Name,
         key: String,
-        (limit, survival): (&Limit, &Survival),
+        (limit, survival): (&Limit, &Persistence),
         now: Timestamp,
     ) -> Self {
         let occupancy = limit.occupancy(now);

@@ -9,8 +9,8 @@ use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 use super::body::KnownBody;
 use super::missing_key::MissingReason;
 use super::{normal, value};
-use crate::client::token::Presented;
-use crate::client::{Hop, PrefixBits, Secured, prefix};
+use crate::client::token::PresentedToken;
+use crate::client::{PeerTrust, PrefixBits, TlsFacts, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
@@ -20,7 +20,7 @@ pub struct RequestFacts<'a> {
     /// Who asks.
     pub client: IpAddr,
     /// Whether the other end of its connection may say more than anybody.
-    pub hop: Hop,
+    pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
     /// What a limit by the path counts, as [`NormalPath::key`](crate::route::NormalPath::key) gives it.
@@ -36,9 +36,9 @@ pub struct RequestFacts<'a> {
     /// The route's path, whose parameters are parts of keys.
     pub pattern: Option<&'a PathPattern>,
     /// The token it presents.
-    pub token: &'a Presented<'a>,
+    pub token: &'a PresentedToken<'a>,
     /// What the handshake of its connection said; `None` in clear text.
-    pub secured: Option<&'a Secured>,
+    pub secured: Option<&'a TlsFacts>,
     /// The beginning of its body.
     pub body: KnownBody<'a>,
     /// When it is decided.
@@ -263,10 +263,10 @@ mod tests {
             example
         }
 
-        fn facts<'a>(&'a self, token: &'a Presented<'a>) -> RequestFacts<'a> {
+        fn facts<'a>(&'a self, token: &'a PresentedToken<'a>) -> RequestFacts<'a> {
             RequestFacts {
                 client: self.client.parse().expect("an address"),
-                hop: Hop::Stranger,
+                hop: PeerTrust::Stranger,
                 host: "example.com",
                 path: self.path,
                 segments: self.path,
@@ -283,7 +283,7 @@ mod tests {
 
         fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, MissingReason> {
             let template = KeyTemplate(parts);
-            let token = Presented::new(None, &self.headers);
+            let token = PresentedToken::new(None, &self.headers);
             seed()
                 .hash(&template, &self.facts(&token))
                 .map_err(|lack| lack.why)

@@ -18,7 +18,7 @@ use crate::config::rules::{
 };
 use crate::config::{Action, Share};
 use crate::response::PolicyItems;
-use crate::state::{Home, Survival};
+use crate::state::{CounterStorage, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
 /// The bans of a limit.
@@ -27,7 +27,7 @@ pub struct ActiveBans {
     /// Who is banned.
     pub bans: Bans,
     /// Whether that outlives the process.
-    pub survival: Survival,
+    pub survival: Persistence,
 }
 
 /// Where a limit counts, and so who decides.
@@ -53,7 +53,7 @@ pub struct ActiveLimit {
     /// Its counters; where it is decided in a store, what that last said.
     pub limit: Limit,
     /// Whether what this node admitted outlives the process.
-    pub survival: Survival,
+    pub survival: Persistence,
     /// Where it counts.
     pub(super) backend: Backend,
     /// Its items of the RateLimit fields and the bodies of its refusals.
@@ -90,7 +90,7 @@ impl ActiveLimit {
         name: &Name,
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
-        home: &Home,
+        home: &CounterStorage,
         store: Option<&Arc<Store>>,
         seed: &KeySeed,
         now: Timestamp,
@@ -314,7 +314,7 @@ impl ActiveLimit {
     }
 
     /// The files of the state directory that it uses.
-    pub fn survivals(&self) -> impl Iterator<Item = &Survival> {
+    pub fn survivals(&self) -> impl Iterator<Item = &Persistence> {
         let bans = self.bans.as_ref().map(|bans| &bans.survival);
         std::iter::once(&self.survival).chain(bans)
     }

@@ -6,11 +6,11 @@ use http::{HeaderMap, Method, StatusCode};
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
-use crate::client::Hop;
-use crate::client::token::Presented;
+use crate::client::PeerTrust;
+use crate::client::token::PresentedToken;
 use crate::clock;
 use crate::config::parse;
-use crate::state::{Home, Lasting};
+use crate::state::{CounterStorage, PersistenceMode};
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -18,7 +18,7 @@ struct Bench {
     route: RouteLimits,
     seed: KeySeed,
     headers: HeaderMap,
-    hop: Hop,
+    hop: PeerTrust,
     now: Timestamp,
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
-        let (home, seed) = Home::open(Lasting::Process).expect("a random source");
+        let (home, seed) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let seed = KeySeed::from_seed(seed);
         let limits: Vec<_> = rules
             .limits
@@ -53,7 +53,7 @@ impl Bench {
             route,
             seed,
             headers: HeaderMap::new(),
-            hop: Hop::Stranger,
+            hop: PeerTrust::Stranger,
             now,
         }
     }
@@ -70,7 +70,7 @@ impl Bench {
             headers: &self.headers,
             query: "",
             pattern: None,
-            token: &Presented::new(None, &self.headers),
+            token: &PresentedToken::new(None, &self.headers),
             secured: None,
             body: KnownBody::Unread,
             now: self.now,
@@ -251,10 +251,10 @@ fn what_tiers_say_is_not_foreseen() {
         drop(bench.admit());
     }
     for (hop, plan, foreseen) in [
-        (Hop::Stranger, "pro", true),
-        (Hop::Trusted, "gold", true),
-        (Hop::Trusted, "pro", false),
-        (Hop::Trusted, "free", false),
+        (PeerTrust::Stranger, "pro", true),
+        (PeerTrust::Trusted, "gold", true),
+        (PeerTrust::Trusted, "pro", false),
+        (PeerTrust::Trusted, "free", false),
     ] {
         bench.hop = hop;
         bench

@@ -6,7 +6,7 @@
 use ahash::HashMap;
 
 use super::key::{RequestFacts, normal_value};
-use crate::client::Hop;
+use crate::client::PeerTrust;
 use crate::config::rules::{Name, TierIndex, TierRules, ValuePart, ValueSource};
 
 /// The tiers of a limit that requests name.
@@ -33,7 +33,7 @@ impl NamedTiers {
     /// The tier that a request names.
     pub(super) fn of(&self, facts: &RequestFacts<'_>) -> Option<(TierIndex, &Name)> {
         let is_anybodys = matches!(self.named_by.source, ValueSource::Header(_));
-        if is_anybodys && facts.hop == Hop::Stranger {
+        if is_anybodys && facts.hop == PeerTrust::Stranger {
             return None;
         }
         let said = normal_value(&self.named_by, facts).ok()?;

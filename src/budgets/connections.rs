@@ -24,7 +24,7 @@ use super::client_key;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
 use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
-use crate::client::{Hop, hop};
+use crate::client::{PeerTrust, hop};
 use crate::config::rules::{DefenceRules, Rules};
 
 /// The connections that are open, and how many may be.
@@ -168,7 +168,7 @@ impl Place<'_> {
         let admittance = self.admittance;
         // Before another is taken, so that a connection has one.
         self.of_client = None;
-        if hop(address, &rules.client) == Hop::Trusted {
+        if hop(address, &rules.client) == PeerTrust::Trusted {
             return Ok(());
         }
         let max = admittance.caps(&rules.server.defence).of_client;

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::admission::QueuePlace;
 use crate::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
-use crate::client::Prefix;
+use crate::client::AddressPrefix;
 use crate::config::rules::Name;
 
 /// The requests of the process that are held back, in their queues.
@@ -45,7 +45,7 @@ impl DelayedRequests {
 pub(crate) struct DelayQueues {
     all: usize,
     of_limit: HashMap<Name, usize>,
-    of_client: HashMap<Prefix, usize>,
+    of_client: HashMap<AddressPrefix, usize>,
     queues: HashMap<(Name, KeyHash), Queue>,
     /// Numbers requests, so that two with one moment have an order.
     next: u64,
@@ -64,7 +64,7 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Delayed {
     number: u64,
-    client: Prefix,
+    client: AddressPrefix,
     places: Vec<(QueuePlace, Instant)>,
     /// Says that its turn may be another.
     pub(crate) moved: Arc<Notify>,
@@ -88,7 +88,7 @@ impl DelayQueues {
     /// Adds a request of this client to its queues; `None` where there are as many as may be.
     pub(crate) fn enter(
         &mut self,
-        client: Prefix,
+        client: AddressPrefix,
         places: Vec<QueuePlace>,
         now: Instant,
     ) -> Option<Delayed> {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::client::{PrefixBits, prefix};
 
-    fn client(n: u8) -> Prefix {
+    fn client(n: u8) -> AddressPrefix {
         prefix(IpAddr::from([192, 0, 2, n]), PrefixBits::default())
     }
 

@@ -27,7 +27,7 @@ use crate::admission::KeySeed;
 use crate::bounds::{
     COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
 };
-use crate::client::{Hop, hop};
+use crate::client::{PeerTrust, hop};
 use crate::config::rules::Rules;
 
 /// The files that are for connections to origins, by use.
@@ -194,7 +194,7 @@ impl OriginRequests {
         if before.saturating_add(files) > caps.all.max(files) {
             return self.count(RequestCap::All);
         }
-        if hop(address, &rules.client) == Hop::Trusted {
+        if hop(address, &rules.client) == PeerTrust::Trusted {
             return Ok(permit);
         }
         let key = client_key(b"origin requests", address, seed);

@@ -25,7 +25,7 @@ use crate::admission::KeySeed;
 use crate::bounds::{
     ANSWER_OVERHEAD, ANSWER_PIPE, COUNTED_CLIENTS, SMALL_ANSWER, UNREAD_WITHOUT_MEMORY,
 };
-use crate::client::{Hop, hop};
+use crate::client::{PeerTrust, hop};
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 
@@ -128,7 +128,7 @@ impl UnreadAnswers {
         if held > most.max(bytes) {
             return self.count(UnreadCap::All);
         }
-        if hop(address, &rules.client) == Hop::Trusted {
+        if hop(address, &rules.client) == PeerTrust::Trusted {
             return Ok(Some(permit));
         }
         let key = client_key(b"unread answers", address, seed);

@@ -16,13 +16,13 @@
 use http::HeaderMap;
 use http::HeaderName;
 
-use crate::client::Scheme;
+use crate::client::UrlScheme;
 
 /// A URL as stored answers are known by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
     /// How the client came.
-    pub scheme: Scheme,
+    pub scheme: UrlScheme,
     /// Host and port as sent.
     pub authority: &'a str,
     /// Path and query as sent.
@@ -49,10 +49,10 @@ impl Url<'_> {
 }
 
 /// The port that is meant where none is written, RFC 9110 §4.2.
-fn default_port(scheme: Scheme) -> &'static str {
+fn default_port(scheme: UrlScheme) -> &'static str {
     match scheme {
-        Scheme::Http => "80",
-        Scheme::Https => "443",
+        UrlScheme::Http => "80",
+        UrlScheme::Https => "443",
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn url(scheme: Scheme, authority: &str) -> String {
+    fn url(scheme: UrlScheme, authority: &str) -> String {
         let url = Url {
             scheme,
             authority,
@@ -108,7 +108,7 @@ mod tests {
     /// and others, under both schemes.
     #[test]
     fn hosts_are_told_apart_and_ports_that_are_meant_anyway_are_not() {
-        use Scheme::{Http, Https};
+        use UrlScheme::{Http, Https};
         assert_eq!(url(Http, "A.test:80"), "http://a.test/A?b=%61");
         assert_eq!(url(Https, "a.test:443"), "https://a.test/A?b=%61");
         assert_eq!(url(Https, "a.test:80"), "https://a.test:80/A?b=%61");
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn routes_and_named_fields_make_other_keys() {
         let url = Url {
-            scheme: Scheme::Http,
+            scheme: UrlScheme::Http,
             authority: "a.test",
             target: "/",
         };

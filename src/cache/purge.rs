@@ -1,7 +1,7 @@
 //! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
 
 use super::key::{Url, url_of};
-use crate::client::Scheme;
+use crate::client::UrlScheme;
 
 /// What is to be taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Purge {
 /// As keys begin. The path may be missing: a site is all that begins with its root.
 fn normal(text: &str) -> Result<Vec<u8>, NoUrl> {
     let (scheme, rest) = text.split_once("://").ok_or(NoUrl)?;
-    let scheme = [Scheme::Http, Scheme::Https]
+    let scheme = [UrlScheme::Http, UrlScheme::Https]
         .into_iter()
         .find(|known| scheme.eq_ignore_ascii_case(known.as_str()))
         .ok_or(NoUrl)?;

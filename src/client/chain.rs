@@ -15,7 +15,7 @@ use crate::bounds;
 
 /// What a double quote means in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quotes {
+pub(super) enum QuoteSyntax {
     /// A byte like any other: `X-Forwarded-For`.
     Plain,
     /// It encloses text in which a comma does not separate: `Forwarded`.
@@ -26,9 +26,9 @@ pub(super) enum Quotes {
 pub(super) fn elements<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
-    quotes: Quotes,
-) -> Elements<'a> {
-    Elements {
+    quotes: QuoteSyntax,
+) -> ChainElements<'a> {
+    ChainElements {
         fields: headers.get_all(name).iter().rev(),
         rest: None,
         quotes,
@@ -39,16 +39,16 @@ pub(super) fn elements<'a>(
 
 /// See [`elements`].
 #[derive(Debug)]
-pub(super) struct Elements<'a> {
+pub(super) struct ChainElements<'a> {
     fields: Rev<ValueIter<'a, HeaderValue>>,
     /// What is left of the current field; `None` before the first and between two.
     rest: Option<&'a [u8]>,
-    quotes: Quotes,
+    quotes: QuoteSyntax,
     elements_left: usize,
     bytes_left: usize,
 }
 
-impl<'a> Iterator for Elements<'a> {
+impl<'a> Iterator for ChainElements<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -77,8 +77,8 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 /// The last comma that separates.
-fn last_comma(text: &[u8], quotes: Quotes) -> Option<usize> {
-    if quotes == Quotes::Plain {
+fn last_comma(text: &[u8], quotes: QuoteSyntax) -> Option<usize> {
+    if quotes == QuoteSyntax::Plain {
         return text.iter().rposition(|&byte| byte == b',');
     }
     let mut quoted = false;
@@ -115,7 +115,7 @@ pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
         }
         let (name, after) = rest.split_at(rest.iter().position(|&byte| !is_token(byte))?);
         let value = after.strip_prefix(b"=")?;
-        let (value, after) = Value::take(value)?;
+        let (value, after) = ParameterValue::take(value)?;
         rest = node::trim_blanks(after);
         if name.is_empty() || rest.first().is_some_and(|&byte| byte != b';') {
             return None;
@@ -128,13 +128,13 @@ pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
 }
 
 /// A parameter's value as it was sent.
-enum Value<'a> {
+enum ParameterValue<'a> {
     Bare(&'a [u8]),
     /// Without the quotes, with its escapes.
     Quoted(&'a [u8]),
 }
 
-impl<'a> Value<'a> {
+impl<'a> ParameterValue<'a> {
     /// Splits a value from what follows it.
     fn take(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let Some(inner) = text.strip_prefix(b"\"") else {
@@ -241,7 +241,7 @@ mod tests {
         headers.append("forwarded", HeaderValue::from_static("a, b=\"x,\\\"y\", c"));
         headers.append("forwarded", HeaderValue::from_static("d"));
         let found: Vec<&[u8]> =
-            elements(&headers, &http::header::FORWARDED, Quotes::Delimit).collect();
+            elements(&headers, &http::header::FORWARDED, QuoteSyntax::Delimit).collect();
         assert_eq!(found, [b"d".as_slice(), b" c", b" b=\"x,\\\"y\"", b"a"]);
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let name = http::header::FORWARDED;
         headers.append(&name, HeaderValue::from_str(&"a,".repeat(10_000)).unwrap());
         assert_eq!(
-            elements(&headers, &name, Quotes::Plain).count(),
+            elements(&headers, &name, QuoteSyntax::Plain).count(),
             bounds::FORWARDED_ELEMENTS
         );
         headers.insert(
@@ -259,13 +259,13 @@ mod tests {
             HeaderValue::from_str(&format!("{},b", "a".repeat(10_000))).unwrap(),
         );
         assert_eq!(
-            elements(&headers, &name, Quotes::Plain).collect::<Vec<_>>(),
+            elements(&headers, &name, QuoteSyntax::Plain).collect::<Vec<_>>(),
             [b"b"]
         );
         // All elements count, not each: eight of a thousand bytes, with their commas, leave no room for a ninth.
         let element = format!(",{}", "a".repeat(1000));
         let chain = HeaderValue::from_str(&element.repeat(20)).unwrap();
         headers.insert(&name, chain);
-        assert_eq!(elements(&headers, &name, Quotes::Plain).count(), 8);
+        assert_eq!(elements(&headers, &name, QuoteSyntax::Plain).count(), 8);
     }
 }

@@ -10,9 +10,9 @@ use ipnet::IpNet;
 
 /// A set of address blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cidrs {
-    v4: Runs<u32>,
-    v6: Runs<u128>,
+pub struct CidrSet {
+    v4: AddressRuns<u32>,
+    v6: AddressRuns<u128>,
     blocks: usize,
 }
 
@@ -22,7 +22,7 @@ pub struct PrefixLength(pub u8);
 
 /// The addresses of one family, cut where the answer changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Runs<W> {
+struct AddressRuns<W> {
     /// Where each run begins, ascending; what precedes the first is in no block.
     starts: Vec<W>,
     /// The longest block of each run, or [`NONE`].
@@ -32,7 +32,7 @@ struct Runs<W> {
 /// In no block; no family has prefixes this long.
 const NONE: u8 = u8::MAX;
 
-impl Cidrs {
+impl CidrSet {
     /// The set of `blocks`; bits behind a prefix are ignored, IPv4 in IPv6 is folded, and what is written twice counts once.
     #[must_use]
     pub fn new(blocks: impl IntoIterator<Item = IpNet>) -> Self {
@@ -46,8 +46,8 @@ impl Cidrs {
         let (v4, v6) = (sorted(v4), sorted(v6));
         Self {
             blocks: v4.len() + v6.len(),
-            v4: Runs::of(&v4),
-            v6: Runs::of(&v6),
+            v4: AddressRuns::of(&v4),
+            v6: AddressRuns::of(&v6),
         }
     }
 
@@ -93,20 +93,20 @@ fn folded(block: IpNet) -> IpNet {
 }
 
 /// Outer blocks before the blocks within them, each once.
-fn sorted<W: Bits>(mut blocks: Vec<(W, u8)>) -> Vec<(W, u8)> {
+fn sorted<W: AddressBits>(mut blocks: Vec<(W, u8)>) -> Vec<(W, u8)> {
     blocks.sort_unstable();
     blocks.dedup();
     blocks
 }
 
 /// The bits of an address of one family.
-trait Bits: Copy + Ord {
+trait AddressBits: Copy + Ord {
     /// The last address of the block that begins here.
     fn last(self, length: u8) -> Self;
     fn next(self) -> Option<Self>;
 }
 
-impl Bits for u32 {
+impl AddressBits for u32 {
     fn last(self, length: u8) -> Self {
         self | Self::MAX.checked_shr(u32::from(length)).unwrap_or(0)
     }
@@ -116,7 +116,7 @@ impl Bits for u32 {
     }
 }
 
-impl Bits for u128 {
+impl AddressBits for u128 {
     fn last(self, length: u8) -> Self {
         self | Self::MAX.checked_shr(u32::from(length)).unwrap_or(0)
     }
@@ -126,7 +126,7 @@ impl Bits for u128 {
     }
 }
 
-impl<W> Default for Runs<W> {
+impl<W> Default for AddressRuns<W> {
     fn default() -> Self {
         Self {
             starts: Vec::new(),
@@ -135,7 +135,7 @@ impl<W> Default for Runs<W> {
     }
 }
 
-impl<W: Bits> Runs<W> {
+impl<W: AddressBits> AddressRuns<W> {
     /// The runs of sorted blocks without twins.
     fn of(blocks: &[(W, u8)]) -> Self {
         let mut runs = Self::default();
@@ -191,11 +191,11 @@ mod tests {
 
     use super::*;
 
-    fn set(blocks: &[&str]) -> Cidrs {
-        Cidrs::new(blocks.iter().map(|block| block.parse::<IpNet>().unwrap()))
+    fn set(blocks: &[&str]) -> CidrSet {
+        CidrSet::new(blocks.iter().map(|block| block.parse::<IpNet>().unwrap()))
     }
 
-    fn longest(set: &Cidrs, address: &str) -> Option<u8> {
+    fn longest(set: &CidrSet, address: &str) -> Option<u8> {
         set.longest(address.parse().unwrap())
             .map(|PrefixLength(bits)| bits)
     }
@@ -246,14 +246,14 @@ mod tests {
         assert_eq!(longest(&set(&["::/0"]), "1.2.3.4"), None);
         let mapped = set(&["::ffff:10.0.0.0/104"]);
         assert_eq!(longest(&mapped, "10.9.9.9"), Some(8));
-        assert_eq!(longest(&Cidrs::default(), "::1"), None);
+        assert_eq!(longest(&CidrSet::default(), "::1"), None);
     }
 
     /// Goal: a list of a million addresses is bounded and quick. Method: a million blocks; the bytes, and every look-up's answer.
     #[test]
     fn a_million_addresses_take_ten_megabytes() {
         let address = |n: u32| std::net::Ipv4Addr::from_bits(n.wrapping_mul(2_654_435_761));
-        let set = Cidrs::new((0..1_000_000).map(|n| IpNet::from(IpAddr::V4(address(n)))));
+        let set = CidrSet::new((0..1_000_000).map(|n| IpNet::from(IpAddr::V4(address(n)))));
         assert_eq!(set.len(), 1_000_000);
         assert!(set.bytes() <= 10_000_000, "{} bytes", set.bytes());
         for n in (0..1_000_000).step_by(7) {
@@ -284,7 +284,7 @@ mod tests {
             blocks in prop::collection::vec(block(), 0..40),
             others: [u32; 4],
         ) {
-            let set = Cidrs::new(blocks.iter().copied());
+            let set = CidrSet::new(blocks.iter().copied());
             let edges = blocks.iter().flat_map(|block| [block.network(), block.broadcast()]);
             let beside = edges.clone().map(|edge| match edge {
                 IpAddr::V4(edge) => IpAddr::V4(edge.to_bits().wrapping_add(1).into()),

@@ -18,8 +18,8 @@ use std::net::IpAddr;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::proxy_fields::{self, Filter, OVERRIDES, is_proxy_field};
-use super::{Hop, hop};
+use super::proxy_fields::{self, NameFilter, OVERRIDES, is_proxy_field};
+use super::{PeerTrust, hop};
 use crate::config::rules::{
     ClientRules, ForwardedSource, OverrideFields, TrustedHeader, Underscores,
 };
@@ -56,7 +56,7 @@ pub struct FieldPolicy {
     canonical: Vec<Box<str>>,
     /// Whether one of the names that matter has another character than letters, digits and dashes.
     odd_is_written: bool,
-    filter: Filter,
+    filter: NameFilter,
     underscores: Underscores,
     override_fields: OverrideFields,
 }
@@ -101,7 +101,7 @@ impl FieldPolicy {
             });
         written.extend(listed.chain([source.clone()]));
         let beginnings = client.trusted_headers.iter().map(TrustedHeader::beginning);
-        let filter = Filter::with(beginnings.chain([source.as_str()]));
+        let filter = NameFilter::with(beginnings.chain([source.as_str()]));
         written.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         written.dedup();
         let mut canonical: Vec<Box<str>> =
@@ -135,14 +135,14 @@ impl FieldPolicy {
             } else if *name == X_FORWARDED_PROTO {
                 scheme(fields, &mut review);
             }
-            if hop == Hop::Stranger && claims_to_forward(name, client) {
+            if hop == PeerTrust::Stranger && claims_to_forward(name, client) {
                 review.is_untrusted_forwarding = true;
             }
         }
         review
     }
 
-    fn passes(&self, name: &HeaderName, hop: Hop, client: &ClientRules) -> bool {
+    fn passes(&self, name: &HeaderName, hop: PeerTrust, client: &ClientRules) -> bool {
         let text = name.as_str();
         let is_written = || {
             let found = |written: &HeaderName| written.as_str().cmp(text);
@@ -170,7 +170,7 @@ impl FieldPolicy {
     }
 
     /// Whether the peer may say what `name` says.
-    fn may_say(&self, name: &str, hop: Hop, client: &ClientRules) -> bool {
+    fn may_say(&self, name: &str, hop: PeerTrust, client: &ClientRules) -> bool {
         if self.is_passed_override(name) {
             return true;
         }
@@ -182,8 +182,8 @@ impl FieldPolicy {
                     .any(|listed| listed.holds(name))
         };
         match hop {
-            Hop::Trusted => !is_proxy_field(name) || is_listed(),
-            Hop::Stranger => !is_proxy_field(name) && !is_listed(),
+            PeerTrust::Trusted => !is_proxy_field(name) || is_listed(),
+            PeerTrust::Stranger => !is_proxy_field(name) && !is_listed(),
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
          \"x-user-id\", \"x-original-url\"]\n";
 
     /// What is left of fields with these names under `config`, where `written` are names that matter.
-    fn left(hop: Hop, config: &str, written: &[&'static str], sent: &str) -> String {
+    fn left(hop: PeerTrust, config: &str, written: &[&'static str], sent: &str) -> String {
         let rest = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\n\
                     respond = { status = 200, body = \"\" }\n";
         let rules = parse("test.toml", &format!("{config}{rest}"));
@@ -301,8 +301,8 @@ mod tests {
             fields.append(name, HeaderValue::from_static("https"));
         }
         let peer = match hop {
-            Hop::Trusted => "10.0.0.1",
-            Hop::Stranger => "192.0.2.1",
+            PeerTrust::Trusted => "10.0.0.1",
+            PeerTrust::Stranger => "192.0.2.1",
         };
         let review = policy.review(&fields, peer.parse().expect("an address"), &rules.client);
         for name in &review.remove {
@@ -319,9 +319,9 @@ mod tests {
         let sent = "X-Original-URL X_Rewrite_Url X-HTTP-Method-Override X-Forwarded-For X-Forwarded_For X-Forwarded-Prefix X-Edge-Client \
              X_Edge_Client Transfer_Encoding Forwarded CF-Visitor Proxy X-Edge-Clients X-Tenant Accept";
         let kept = "accept x-edge-clients x-tenant";
-        assert_eq!(left(Hop::Stranger, EDGE, &[], sent), kept);
+        assert_eq!(left(PeerTrust::Stranger, EDGE, &[], sent), kept);
         let sent = "CF-Ray X-User-Id X_User_Id X-Forwarded-Host X-User";
-        assert_eq!(left(Hop::Stranger, LISTING, &[], sent), "x-user");
+        assert_eq!(left(PeerTrust::Stranger, LISTING, &[], sent), "x-user");
     }
 
     /// Goal: a trusted proxy writes the address, the scheme and what is listed, and nothing that it merely passes on. Method: the fields of
@@ -331,9 +331,9 @@ mod tests {
         let sent = "X-Original-URL X-Real-IP Forwarded X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X_Forwarded_Proto X-Edge-Client \
              CF-Ray X-User-Id";
         let kept = "x-edge-client x-forwarded-proto x-user-id";
-        assert_eq!(left(Hop::Trusted, EDGE, &[], sent), kept);
+        assert_eq!(left(PeerTrust::Trusted, EDGE, &[], sent), kept);
         let kept = "cf-ray x-edge-client x-forwarded-for x-forwarded-host x-original-url x-user-id";
-        assert_eq!(left(Hop::Trusted, LISTING, &[], sent), kept);
+        assert_eq!(left(PeerTrust::Trusted, LISTING, &[], sent), kept);
     }
 
     /// Goal: a name that matters has one spelling, whatever the operator writes of underscores. Method: every character that CGI folds.
@@ -341,16 +341,19 @@ mod tests {
     fn a_name_that_matters_has_one_spelling() {
         let sent = "X-Api-Key X_Api_Key X-Api_Key X.Api.Key X!Api~Key X_Other X-Other Content_Type";
         let names = ["x-api-key"];
-        assert_eq!(left(Hop::Stranger, "", &names, sent), "x-api-key x-other");
+        assert_eq!(
+            left(PeerTrust::Stranger, "", &names, sent),
+            "x-api-key x-other"
+        );
         let passing = "[server]\nunderscores = \"pass\"\n";
         let kept = "x-api-key x-other x_other";
-        assert_eq!(left(Hop::Stranger, passing, &names, sent), kept);
+        assert_eq!(left(PeerTrust::Stranger, passing, &names, sent), kept);
         // Where the operator writes underscores, that spelling is the one.
         let kept = "x-other x_api_key";
-        assert_eq!(left(Hop::Stranger, "", &["x_api_key"], sent), kept);
+        assert_eq!(left(PeerTrust::Stranger, "", &["x_api_key"], sent), kept);
         // Of a proxy's field the odd spelling never passes.
         let sent = "X_Forwarded_Prefix Remote_User $WSRA X_Tenant";
-        assert_eq!(left(Hop::Stranger, passing, &[], sent), "x_tenant");
+        assert_eq!(left(PeerTrust::Stranger, passing, &[], sent), "x_tenant");
     }
 
     /// Goal: an operator who needs the overrides has them, and no more. Method: `pass`.
@@ -358,7 +361,7 @@ mod tests {
     fn overrides_pass_where_the_operator_says_so() {
         let sent = "X-HTTP-Method-Override X_Original_URL X-Original-Host X_Real_IP";
         let config = "[server]\npath_override_headers = \"pass\"\nunderscores = \"pass\"\n";
-        let kept = left(Hop::Stranger, config, &[], sent);
+        let kept = left(PeerTrust::Stranger, config, &[], sent);
         assert_eq!(kept, "x-http-method-override x_original_url");
     }
 
@@ -381,7 +384,7 @@ mod tests {
             let sent = if upper { spelled.to_uppercase() } else { spelled.clone() };
             let config = format!("[server]\nunderscores = \"{underscores}\"\n");
             let passes = spelled == name && matches!(name, "x-api-key" | "content-type");
-            let kept = left(Hop::Stranger, &config, &["x-api-key"], &sent);
+            let kept = left(PeerTrust::Stranger, &config, &["x-api-key"], &sent);
             prop_assert_eq!(kept, if passes { name } else { "" });
         }
     }

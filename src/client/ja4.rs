@@ -18,9 +18,9 @@ const PROTOCOLS: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 
 /// What is read out of a message; what is broken reads as empty.
-struct Bytes<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
@@ -51,7 +51,7 @@ impl<'a> Bytes<'a> {
 /// The fingerprint of a ClientHello, RFC 8446 §4.1.2, without the header of the handshake; `None` where it is broken.
 #[must_use]
 pub fn ja4(hello: &[u8]) -> Option<String> {
-    let mut hello = Bytes(hello);
+    let mut hello = ByteReader(hello);
     let legacy_version = hello.two()?;
     hello.take(32)?;
     hello.short()?;
@@ -62,18 +62,18 @@ pub fn ja4(hello: &[u8]) -> Option<String> {
     let mut protocol = None;
     let mut kinds = Vec::new();
     // Old clients have none.
-    let mut extensions = Bytes(hello.long().unwrap_or_default());
+    let mut extensions = ByteReader(hello.long().unwrap_or_default());
     while !extensions.0.is_empty() {
         let (kind, content) = (extensions.two()?, extensions.long()?);
         if is_grease(kind) {
             continue;
         }
         kinds.push(kind);
-        let mut content = Bytes(content);
+        let mut content = ByteReader(content);
         match kind {
             SUPPORTED_VERSIONS => versions = numbers(content.short()?),
             SIGNATURE_ALGORITHMS => signatures = numbers(content.long()?),
-            PROTOCOLS => protocol = Bytes(content.long()?).short(),
+            PROTOCOLS => protocol = ByteReader(content.long()?).short(),
             _ => {}
         }
     }

@@ -7,16 +7,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::cidrs::Cidrs;
+use super::cidrs::CidrSet;
 use crate::config::rules::Name;
 
 /// The lists that apply to the requests of one route.
 #[derive(Clone, Debug, Default)]
-pub struct Lists(Vec<(Name, Effect, Arc<Cidrs>)>);
+pub struct ClientLists(Vec<(Name, ListEffect, Arc<CidrSet>)>);
 
 /// What a list does to the clients that it names, the stronger last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum ListEffect {
     /// They skip the limits.
     Allow,
     /// They are refused.
@@ -25,7 +25,7 @@ pub enum Effect {
 
 /// How a client stands to the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'l> {
+pub enum ListMatch<'l> {
     /// No list names it.
     Ordinary,
     /// This list lets it past the limits.
@@ -34,28 +34,28 @@ pub enum Standing<'l> {
     Blocked(&'l Name),
 }
 
-impl Lists {
+impl ClientLists {
     /// Adds a list.
-    pub fn add(&mut self, name: &Name, effect: Effect, blocks: &Arc<Cidrs>) {
+    pub fn add(&mut self, name: &Name, effect: ListEffect, blocks: &Arc<CidrSet>) {
         self.0.push((Arc::clone(name), effect, Arc::clone(blocks)));
     }
 
     /// How `client` stands to them. Costs a binary search a list, and nothing where there is none.
     #[must_use]
-    pub fn standing(&self, client: IpAddr) -> Standing<'_> {
+    pub fn standing(&self, client: IpAddr) -> ListMatch<'_> {
         let hits = self.0.iter().filter_map(|(name, effect, blocks)| {
             let length = blocks.longest(client)?;
             Some((length, *effect, name))
         });
         match hits.max_by_key(|(length, effect, _)| (*length, *effect)) {
-            None => Standing::Ordinary,
-            Some((_, Effect::Allow, name)) => Standing::Allowed(name),
-            Some((_, Effect::Block, name)) => Standing::Blocked(name),
+            None => ListMatch::Ordinary,
+            Some((_, ListEffect::Allow, name)) => ListMatch::Allowed(name),
+            Some((_, ListEffect::Block, name)) => ListMatch::Blocked(name),
         }
     }
 }
 
-impl<'l> Standing<'l> {
+impl<'l> ListMatch<'l> {
     /// The list that decided.
     #[must_use]
     pub fn list(self) -> Option<&'l Name> {
@@ -74,29 +74,29 @@ mod tests {
     #[test]
     fn the_longest_block_of_all_lists_decides_and_a_tie_blocks() {
         let set = |blocks: &[&str]| {
-            Arc::new(Cidrs::new(
+            Arc::new(CidrSet::new(
                 blocks.iter().map(|block| block.parse().unwrap()),
             ))
         };
         let (office, bad) = (Name::from("office"), Name::from("bad"));
-        let mut lists = Lists::default();
+        let mut lists = ClientLists::default();
         lists.add(
             &bad,
-            Effect::Block,
+            ListEffect::Block,
             &set(&["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/48"]),
         );
         lists.add(
             &office,
-            Effect::Allow,
+            ListEffect::Allow,
             &set(&["10.1.0.0/16", "192.0.2.0/24", "2001:db8::/48"]),
         );
         for (client, standing) in [
-            ("10.2.0.1", Standing::Blocked(&bad)),
-            ("10.1.0.1", Standing::Allowed(&office)),
-            ("192.0.2.1", Standing::Allowed(&office)),
-            ("192.0.2.7", Standing::Blocked(&bad)),
-            ("2001:db8::1", Standing::Blocked(&bad)),
-            ("198.51.100.1", Standing::Ordinary),
+            ("10.2.0.1", ListMatch::Blocked(&bad)),
+            ("10.1.0.1", ListMatch::Allowed(&office)),
+            ("192.0.2.1", ListMatch::Allowed(&office)),
+            ("192.0.2.7", ListMatch::Blocked(&bad)),
+            ("2001:db8::1", ListMatch::Blocked(&bad)),
+            ("198.51.100.1", ListMatch::Ordinary),
         ] {
             assert_eq!(
                 lists.standing(client.parse().unwrap()),

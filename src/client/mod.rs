@@ -43,30 +43,30 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 pub use self::certificate::ClientCertificate;
-pub use self::cidrs::{Cidrs, PrefixLength};
+pub use self::cidrs::{CidrSet, PrefixLength};
 pub use self::field_policy::{FieldPolicy, FieldReview, X_FORWARDED_FOR, X_FORWARDED_PROTO};
 pub use self::field_policy::{is_never_received, told_about_url};
 pub use self::ja4::ja4;
-pub use self::lists::{Effect, Lists, Standing};
-pub use self::prefix::{Prefix, PrefixBits, prefix};
+pub use self::lists::{ClientLists, ListEffect, ListMatch};
+pub use self::prefix::{AddressPrefix, PrefixBits, prefix};
 pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
-pub use self::secured::{Asked, Peer, Scheme, Secured};
+pub use self::secured::{ClientCertPolicy, ConnectionPeer, TlsFacts, UrlScheme};
 pub use self::text::address_text;
 use crate::config::rules::{ClientRules, ForwardedSource};
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
+pub struct ClientAddress {
     /// The address to count under, never an IPv4-mapped one.
     pub address: IpAddr,
     /// Where it was read.
-    pub source: Source,
+    pub source: AddressSource,
 }
 
 /// Where a client's address was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum AddressSource {
     /// It is the other end of the connection.
     Connection,
     /// A trusted hop told it.
@@ -75,7 +75,7 @@ pub enum Source {
 
 /// How far the other end of a connection is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
+pub enum PeerTrust {
     /// It is one of the operator's own proxies: fields that it writes say what the operator wants said.
     Trusted,
     /// It may be anybody.
@@ -84,11 +84,11 @@ pub enum Hop {
 
 /// How far `peer` is believed.
 #[must_use]
-pub fn hop(peer: IpAddr, rules: &ClientRules) -> Hop {
+pub fn hop(peer: IpAddr, rules: &ClientRules) -> PeerTrust {
     if is_trusted(peer.to_canonical(), &rules.trusted_proxies) {
-        Hop::Trusted
+        PeerTrust::Trusted
     } else {
-        Hop::Stranger
+        PeerTrust::Stranger
     }
 }
 
@@ -98,34 +98,34 @@ pub fn hop(peer: IpAddr, rules: &ClientRules) -> Hop {
 /// peer. In the middle of a chain such an element ends the walk, and the answer is the last hop before it. When every hop is
 /// trusted the leftmost is the client. A single-value header counts only when it occurs once and holds one address.
 #[must_use]
-pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> Client {
+pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> ClientAddress {
     let peer = peer.to_canonical();
     let trusted = rules.trusted_proxies.as_slice();
     if !is_trusted(peer, trusted) {
-        return Client {
+        return ClientAddress {
             address: peer,
-            source: Source::Connection,
+            source: AddressSource::Connection,
         };
     }
     let told = match &rules.forwarded {
         ForwardedSource::XForwardedFor => {
-            let elements = chain::elements(headers, &X_FORWARDED_FOR, chain::Quotes::Plain);
+            let elements = chain::elements(headers, &X_FORWARDED_FOR, chain::QuoteSyntax::Plain);
             last_hop(elements.map(node::parse), trusted)
         }
         ForwardedSource::Forwarded => {
-            let elements = chain::elements(headers, &FORWARDED, chain::Quotes::Delimit);
+            let elements = chain::elements(headers, &FORWARDED, chain::QuoteSyntax::Delimit);
             last_hop(elements.map(chain::forwarded_for), trusted)
         }
         ForwardedSource::SingleValue(name) => only_address(headers, name),
     };
     match told {
-        Some(address) => Client {
+        Some(address) => ClientAddress {
             address,
-            source: Source::Forwarded,
+            source: AddressSource::Forwarded,
         },
-        None => Client {
+        None => ClientAddress {
             address: peer,
-            source: Source::Connection,
+            source: AddressSource::Connection,
         },
     }
 }

@@ -25,14 +25,14 @@ impl Default for PrefixBits {
 ///
 /// The family is part of it, so IPv4 and IPv6 never share a key; the length too, so a network and its first address do not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Prefix {
+pub struct AddressPrefix {
     /// `4` or `6`, the bits, then 4 or 16 octets; the rest is zero.
     bytes: [u8; 18],
 }
 
 /// The network of `address`, which is folded to IPv4 where it is a mapped one.
 #[must_use]
-pub fn prefix(address: IpAddr, bits: PrefixBits) -> Prefix {
+pub fn prefix(address: IpAddr, bits: PrefixBits) -> AddressPrefix {
     let mut bytes = [0; 18];
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -48,10 +48,10 @@ pub fn prefix(address: IpAddr, bits: PrefixBits) -> Prefix {
             bytes[2..].copy_from_slice(&(address.to_bits() & mask).to_be_bytes());
         }
     }
-    Prefix { bytes }
+    AddressPrefix { bytes }
 }
 
-impl Prefix {
+impl AddressPrefix {
     /// The bytes to count by: 6 for IPv4, 18 for IPv6.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -83,13 +83,13 @@ impl Prefix {
 }
 
 /// `203.0.113.0/24`.
-impl fmt::Display for Prefix {
+impl fmt::Display for AddressPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.network(), self.length())
     }
 }
 
-impl fmt::Debug for Prefix {
+impl fmt::Debug for AddressPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

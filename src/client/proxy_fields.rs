@@ -2,8 +2,8 @@
 //! request, the certificate or the account that the proxy verified, and switches between a proxy and its origin.
 //!
 //! Families come first: a prefix covers what its vendor adds next year. Single names follow where a family would cover fields that
-//! clients send themselves (`X-Amz-Date`, `X-Client-Version`, `Fastly-Key`). Suffixes cover the fields that every vendor invents anew:
-//! no client has to tell its own address.
+//! clients send themselves (`X-Amz-Date`, `X-ClientAddress-Version`, `Fastly-Key`). Suffixes cover the fields that every vendor invents
+//! anew: no client has to tell its own address.
 //!
 //! # Invariants
 //!
@@ -165,14 +165,14 @@ fn has_suffix(name: &str) -> bool {
 
 /// A look at the first two and the last letter of a name that rules most fields out before they are compared with a table.
 #[derive(Clone, Debug)]
-pub(super) struct Filter {
+pub(super) struct NameFilter {
     /// By the first letter: the second letters that occur behind it.
     starts: [u32; 27],
     /// Last letters of suffixes.
     ends: u32,
 }
 
-impl Filter {
+impl NameFilter {
     /// The filter of the table and of names that begin with one of `more`.
     pub(super) fn with<'a>(more: impl IntoIterator<Item = &'a str>) -> Self {
         let mut filter = Self {
@@ -225,7 +225,7 @@ mod tests {
             assert!(longer.clone().all(|name| !name.starts_with(prefix)));
             assert!(is_proxy_field(&format!("{prefix}zz")), "{prefix}");
         }
-        let filter = Filter::with([]);
+        let filter = NameFilter::with([]);
         for name in PREFIXES.iter().chain(NAMES).chain(SUFFIXES) {
             assert!(filter.may_hold(name), "{name}");
         }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 
-use super::{Hop, hop};
+use super::{PeerTrust, hop};
 use crate::config::rules::ClientRules;
 use crate::record::RequestId;
 
@@ -24,8 +24,8 @@ pub fn given_request_id(
         return None;
     };
     match hop(peer, rules) {
-        Hop::Trusted => RequestId::given(one.as_bytes()),
-        Hop::Stranger => None,
+        PeerTrust::Trusted => RequestId::given(one.as_bytes()),
+        PeerTrust::Stranger => None,
     }
 }
 

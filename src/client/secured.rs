@@ -9,16 +9,16 @@ use super::certificate::ClientCertificate;
 
 /// The other end of a connection: where it is, and what it proved.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer<'a> {
+pub struct ConnectionPeer<'a> {
     /// Its address.
     pub address: std::net::IpAddr,
     /// What its handshake said; `None` where the connection is in clear text.
-    pub secured: Option<&'a Secured>,
+    pub secured: Option<&'a TlsFacts>,
 }
 
 /// What a handshake said.
 #[derive(Debug)]
-pub struct Secured {
+pub struct TlsFacts {
     /// `TLSv1.3` or `TLSv1.2`.
     pub version: &'static str,
     /// The name that IANA has for the cipher suite.
@@ -28,7 +28,7 @@ pub struct Secured {
     /// What the client proved to be; `None` where it was not asked, or had nothing to show.
     pub certificate: Option<ClientCertificate>,
     /// Whether the listener asks clients for certificates.
-    pub asked: Asked,
+    pub asked: ClientCertPolicy,
     /// The client's fingerprint by JA4; `None` where its first message was too long for one.
     pub ja4: Option<Box<str>>,
     /// What every answer tells browsers about coming back, RFC 6797.
@@ -37,7 +37,7 @@ pub struct Secured {
 
 /// Whether a listener asks clients for certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ClientCertPolicy {
     /// It does: who reaches another name on this connection may meet other rules.
     ForCertificate,
     /// Anybody may come.
@@ -46,14 +46,14 @@ pub enum Asked {
 
 /// How a request travelled to the gateway, RFC 9110 §4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub enum UrlScheme {
     /// In clear text.
     Http,
     /// Under TLS.
     Https,
 }
 
-impl Scheme {
+impl UrlScheme {
     /// As it stands in a URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -64,7 +64,7 @@ impl Scheme {
     }
 }
 
-impl<'a> Peer<'a> {
+impl<'a> ConnectionPeer<'a> {
     /// One at `address`, in clear text.
     #[must_use]
     pub fn plain(address: std::net::IpAddr) -> Self {
@@ -76,12 +76,12 @@ impl<'a> Peer<'a> {
 
     /// How its requests travel.
     #[must_use]
-    pub fn scheme(&self) -> Scheme {
-        self.secured.map_or(Scheme::Http, |_| Scheme::Https)
+    pub fn scheme(&self) -> UrlScheme {
+        self.secured.map_or(UrlScheme::Http, |_| UrlScheme::Https)
     }
 }
 
-impl Secured {
+impl TlsFacts {
     /// Whether a request for `host`, in normal form, may be served here.
     ///
     /// RFC 9110 §7.4: a connection that proved a client's identity for one name is not one for another, whose listener might ask more
@@ -89,7 +89,7 @@ impl Secured {
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         match (self.asked, &self.server_name) {
-            (Asked::ForCertificate, Some(name)) => host.eq_ignore_ascii_case(name),
+            (ClientCertPolicy::ForCertificate, Some(name)) => host.eq_ignore_ascii_case(name),
             _ => true,
         }
     }

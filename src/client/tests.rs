@@ -27,14 +27,14 @@ fn headers(name: &str, values: &[&str]) -> HeaderMap {
     headers
 }
 
-fn from(address: &str, source: Source) -> Client {
-    Client {
+fn from(address: &str, source: AddressSource) -> ClientAddress {
+    ClientAddress {
         address: address.parse().unwrap(),
         source,
     }
 }
 
-fn xff(peer: &str, values: &[&str]) -> Client {
+fn xff(peer: &str, values: &[&str]) -> ClientAddress {
     let rules = rules(
         &["10.0.0.0/8", "2001:db8:ff::/48"],
         ForwardedSource::XForwardedFor,
@@ -46,7 +46,7 @@ fn xff(peer: &str, values: &[&str]) -> Client {
     )
 }
 
-fn single(values: &[&str]) -> Client {
+fn single(values: &[&str]) -> ClientAddress {
     let rules = rules(
         &["10.0.0.0/8"],
         ForwardedSource::SingleValue(HeaderName::from_static("cf-connecting-ip")),
@@ -62,12 +62,15 @@ fn single(values: &[&str]) -> Client {
 fn a_stranger_is_who_connected_whatever_it_claims() {
     assert_eq!(
         xff("192.0.2.1", &["6.6.6.6"]),
-        from("192.0.2.1", Source::Connection)
+        from("192.0.2.1", AddressSource::Connection)
     );
-    assert_eq!(xff("192.0.2.1", &[]), from("192.0.2.1", Source::Connection));
+    assert_eq!(
+        xff("192.0.2.1", &[]),
+        from("192.0.2.1", AddressSource::Connection)
+    );
     assert_eq!(
         xff("::ffff:192.0.2.1", &["6.6.6.6"]),
-        from("192.0.2.1", Source::Connection)
+        from("192.0.2.1", AddressSource::Connection)
     );
 }
 
@@ -75,23 +78,23 @@ fn a_stranger_is_who_connected_whatever_it_claims() {
 fn the_first_untrusted_hop_from_the_right_is_the_client() {
     assert_eq!(
         xff("10.0.0.1", &["6.6.6.6, 192.0.2.1"]),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     assert_eq!(
         xff("10.0.0.1", &["6.6.6.6, 192.0.2.1, 10.0.0.2"]),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     assert_eq!(
         xff("10.0.0.1", &["6.6.6.6", "192.0.2.1", "10.0.0.2"]),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     assert_eq!(
         xff("10.0.0.1", &["6.6.6.6, 192.0.2.1:80,10.0.0.2"]),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     assert_eq!(
         xff("2001:db8:ff::1", &["[2001:db8::9]:80"]),
-        from("2001:db8::9", Source::Forwarded)
+        from("2001:db8::9", AddressSource::Forwarded)
     );
 }
 
@@ -99,7 +102,7 @@ fn the_first_untrusted_hop_from_the_right_is_the_client() {
 fn a_chain_of_trusted_hops_leads_to_its_leftmost() {
     assert_eq!(
         xff("10.0.0.1", &["10.0.0.3, 10.0.0.2"]),
-        from("10.0.0.3", Source::Forwarded)
+        from("10.0.0.3", AddressSource::Forwarded)
     );
 }
 
@@ -116,18 +119,18 @@ fn nothing_is_read_beyond_an_element_that_names_nobody() {
     ] {
         assert_eq!(
             xff("10.0.0.1", &[&format!("6.6.6.6,{stop}")]),
-            from("10.0.0.1", Source::Connection),
+            from("10.0.0.1", AddressSource::Connection),
             "{stop:?}"
         );
         assert_eq!(
             xff("10.0.0.1", &[&format!("6.6.6.6,{stop},10.0.0.2")]),
-            from("10.0.0.2", Source::Forwarded),
+            from("10.0.0.2", AddressSource::Forwarded),
             "{stop:?}"
         );
     }
     assert_eq!(
         xff("10.0.0.1", &["6.6.6.6", "", "10.0.0.2"]),
-        from("10.0.0.2", Source::Forwarded)
+        from("10.0.0.2", AddressSource::Forwarded)
     );
 }
 
@@ -135,17 +138,17 @@ fn nothing_is_read_beyond_an_element_that_names_nobody() {
 fn mapped_addresses_are_the_same_hop_as_plain_ones() {
     assert_eq!(
         xff("::ffff:10.0.0.1", &["::ffff:192.0.2.1, ::ffff:10.0.0.2"]),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     let mapped = rules(&["::ffff:10.0.0.0/104"], ForwardedSource::XForwardedFor);
     let chain = headers("x-forwarded-for", &["192.0.2.1"]);
     assert_eq!(
         identify("10.9.9.9".parse().unwrap(), &chain, &mapped),
-        from("192.0.2.1", Source::Forwarded)
+        from("192.0.2.1", AddressSource::Forwarded)
     );
     assert_eq!(
         identify("11.9.9.9".parse().unwrap(), &chain, &mapped),
-        from("11.9.9.9", Source::Connection)
+        from("11.9.9.9", AddressSource::Connection)
     );
 }
 
@@ -155,7 +158,7 @@ fn trusting_all_of_ipv6_trusts_no_ipv4() {
     let chain = headers("x-forwarded-for", &["6.6.6.6"]);
     assert_eq!(
         identify("192.0.2.1".parse().unwrap(), &chain, &rules),
-        from("192.0.2.1", Source::Connection)
+        from("192.0.2.1", AddressSource::Connection)
     );
 }
 
@@ -180,7 +183,7 @@ fn a_forged_quote_cannot_swallow_an_honest_element() {
             let client = identify("10.0.0.1".parse().unwrap(), &chain, &rules);
             assert_eq!(
                 client,
-                from("192.0.2.1", Source::Forwarded),
+                from("192.0.2.1", AddressSource::Forwarded),
                 "{forged} {honest}"
             );
         }
@@ -189,10 +192,13 @@ fn a_forged_quote_cannot_swallow_an_honest_element() {
 
 #[test]
 fn a_single_value_counts_only_when_it_is_single() {
-    assert_eq!(single(&["192.0.2.1"]), from("192.0.2.1", Source::Forwarded));
+    assert_eq!(
+        single(&["192.0.2.1"]),
+        from("192.0.2.1", AddressSource::Forwarded)
+    );
     assert_eq!(
         single(&[" 2001:db8::1 "]),
-        from("2001:db8::1", Source::Forwarded)
+        from("2001:db8::1", AddressSource::Forwarded)
     );
     for values in [
         &[][..],
@@ -203,7 +209,7 @@ fn a_single_value_counts_only_when_it_is_single() {
     ] {
         assert_eq!(
             single(values),
-            from("10.0.0.1", Source::Connection),
+            from("10.0.0.1", AddressSource::Connection),
             "{values:?}"
         );
     }
@@ -217,7 +223,7 @@ fn a_chain_beyond_the_bound_ends_at_the_last_hop_reached() {
     );
     assert_eq!(
         xff("10.0.0.1", &[&chain]),
-        from("10.0.0.2", Source::Forwarded)
+        from("10.0.0.2", AddressSource::Forwarded)
     );
 }
 
@@ -262,7 +268,7 @@ proptest! {
         let joined = format!("{forged},{honest}");
         let values = if own_field { vec![forged.as_str(), &honest] } else { vec![joined.as_str()] };
         let client = identify("10.0.0.9".parse().unwrap(), &headers(name, &values), &rules);
-        prop_assert_eq!(client, from("192.0.2.1", Source::Forwarded));
+        prop_assert_eq!(client, from("192.0.2.1", AddressSource::Forwarded));
     }
 
     #[test]

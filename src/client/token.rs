@@ -25,11 +25,11 @@ use sluicegate_limiter::Timestamp;
 use crate::bounds;
 
 /// The claims of a token.
-pub type Claims = Map<String, Value>;
+pub type TokenClaims = Map<String, Value>;
 
 /// What tokens are verified with. Two are equal if they were made of the same settings.
 #[derive(Clone)]
-pub struct Verifier {
+pub struct TokenVerifier {
     settings: TokenSettings,
     keys: Vec<VerifyingKey>,
 }
@@ -103,7 +103,7 @@ pub enum NoClaims {
     Unverified,
 }
 
-impl Verifier {
+impl TokenVerifier {
     /// Reads the keys.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Verifier {
     }
 
     /// The claims of `token`, if it is to be believed at `now`.
-    fn verify(&self, token: &[u8], now: Timestamp) -> Option<Claims> {
+    fn verify(&self, token: &[u8], now: Timestamp) -> Option<TokenClaims> {
         if token.len() > bounds::TOKEN_BYTES {
             return None;
         }
@@ -150,14 +150,14 @@ impl Verifier {
         if other.is_some() && !named {
             return None;
         }
-        let claims = jsonwebtoken::decode::<Claims>(token, &key.key, &key.validation)
+        let claims = jsonwebtoken::decode::<TokenClaims>(token, &key.key, &key.validation)
             .ok()?
             .claims;
         self.is_timely(&claims, now).then_some(claims)
     }
 
     /// RFC 7519 §4.1.4, §4.1.5. The time is checked here because the library would read a clock of its own.
-    fn is_timely(&self, claims: &Claims, now: Timestamp) -> bool {
+    fn is_timely(&self, claims: &TokenClaims, now: Timestamp) -> bool {
         let now = now.as_nanos() as f64 / 1e9;
         let leeway = self.settings.leeway.as_secs_f64();
         let expires = claims.get("exp").and_then(Value::as_f64);
@@ -170,13 +170,13 @@ impl Verifier {
     }
 }
 
-impl PartialEq for Verifier {
+impl PartialEq for TokenVerifier {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
     }
 }
 
-impl fmt::Debug for Verifier {
+impl fmt::Debug for TokenVerifier {
     /// Without the keys: one of them may be a secret, and logs are not.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Verifier")
@@ -188,16 +188,16 @@ impl fmt::Debug for Verifier {
 }
 
 /// The token that a request presents, verified when it is asked for.
-pub struct Presented<'a> {
-    verifier: Option<&'a Verifier>,
+pub struct PresentedToken<'a> {
+    verifier: Option<&'a TokenVerifier>,
     headers: &'a HeaderMap,
-    claims: OnceCell<Result<Claims, NoClaims>>,
+    claims: OnceCell<Result<TokenClaims, NoClaims>>,
 }
 
-impl<'a> Presented<'a> {
+impl<'a> PresentedToken<'a> {
     /// That of a request with these fields.
     #[must_use]
-    pub fn new(verifier: Option<&'a Verifier>, headers: &'a HeaderMap) -> Self {
+    pub fn new(verifier: Option<&'a TokenVerifier>, headers: &'a HeaderMap) -> Self {
         Self {
             verifier,
             headers,
@@ -209,7 +209,7 @@ impl<'a> Presented<'a> {
     ///
     /// # Errors
     /// When there is none that is to be believed at `now`.
-    pub fn claims(&self, now: Timestamp) -> Result<&Claims, NoClaims> {
+    pub fn claims(&self, now: Timestamp) -> Result<&TokenClaims, NoClaims> {
         self.claims
             .get_or_init(|| {
                 let verifier = self.verifier.ok_or(NoClaims::Unverified)?;

@@ -24,8 +24,8 @@ fn settings(algorithms: &[Algorithm], keys: KeyText) -> TokenSettings {
     }
 }
 
-fn single(algorithm: Algorithm, text: &str) -> Result<Verifier, KeyError> {
-    Verifier::new(settings(&[algorithm], KeyText::Single(text.to_owned())))
+fn single(algorithm: Algorithm, text: &str) -> Result<TokenVerifier, KeyError> {
+    TokenVerifier::new(settings(&[algorithm], KeyText::Single(text.to_owned())))
 }
 
 fn signed(header: &Header, claims: &Value, key: &EncodingKey) -> String {
@@ -41,7 +41,7 @@ fn in_an_hour() -> Value {
     json!({ "sub": "ann", "exp": NOW.as_secs() + 3600 })
 }
 
-fn is_believed(verifier: &Verifier, token: &str) -> bool {
+fn is_believed(verifier: &TokenVerifier, token: &str) -> bool {
     verifier.verify(token.as_bytes(), NOW).is_some()
 }
 
@@ -100,7 +100,7 @@ fn algorithms_cannot_be_confused() {
         KeyError::PublicSecret
     );
     let both = [Algorithm::RS256, Algorithm::HS256];
-    let mixed = Verifier::new(settings(&both, KeyText::Single(RSA_PUBLIC.to_owned())));
+    let mixed = TokenVerifier::new(settings(&both, KeyText::Single(RSA_PUBLIC.to_owned())));
     assert_eq!(mixed.unwrap_err(), KeyError::MixedAlgorithms);
     assert_eq!(
         single(Algorithm::ES256, RSA_PUBLIC).unwrap_err(),
@@ -154,7 +154,7 @@ fn issuer_and_audience_must_be_those_written() {
     let mut settings = settings(&[Algorithm::HS256], KeyText::Single(SECRET.to_owned()));
     settings.issuer = Some("us".to_owned());
     settings.audience = Some("api".to_owned());
-    let verifier = Verifier::new(settings).expect("a verifier");
+    let verifier = TokenVerifier::new(settings).expect("a verifier");
     let exp = NOW.as_secs() + 9;
     for (claims, believed) in [
         (json!({ "exp": exp, "iss": "us", "aud": "api" }), true),
@@ -186,7 +186,7 @@ fn a_set_is_asked_for_the_key_that_a_token_names() {
         serde_json::to_value(jwk).expect("JSON")
     };
     let text = json!({ "keys": [jwk("a"), jwk("b")] }).to_string();
-    let verifier = Verifier::new(settings(
+    let verifier = TokenVerifier::new(settings(
         &[Algorithm::EdDSA, Algorithm::RS256],
         KeyText::Set(text),
     ));
@@ -203,7 +203,7 @@ fn a_set_is_asked_for_the_key_that_a_token_names() {
         assert_eq!(is_believed(&verifier, &token), believed, "{id:?}");
     }
     let read = |algorithm, text: &str| {
-        Verifier::new(settings(&[algorithm], KeyText::Set(text.to_owned()))).unwrap_err()
+        TokenVerifier::new(settings(&[algorithm], KeyText::Set(text.to_owned()))).unwrap_err()
     };
     assert_eq!(
         read(Algorithm::HS256, "{\"keys\":[]}"),

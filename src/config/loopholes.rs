@@ -11,7 +11,7 @@ use http::{HeaderMap, Method};
 use super::report::Report;
 use super::rules::{ClientCondition, HostMatch, PathCase, RouteAction, RouteRules, Segment, Tail};
 use super::tables::route::Route;
-use crate::route::{Asked, NormalPath, Routes, host};
+use crate::route::{NormalPath, RequestFields, RouteTable, host};
 
 /// Methods by which frameworks run the code of a route.
 const METHODS: [Method; 6] = [
@@ -27,7 +27,7 @@ const METHODS: [Method; 6] = [
 struct Probe<'r> {
     routes: &'r [Route],
     rules: Vec<RouteRules>,
-    compiled: Routes,
+    compiled: RouteTable,
 }
 
 /// A request that one route takes.
@@ -54,7 +54,7 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
     };
     let probe = Probe {
         routes,
-        compiled: Routes::compile(&rules),
+        compiled: RouteTable::compile(&rules),
         rules,
     };
     for (index, rules) in probe.rules.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Probe<'_> {
 
     fn find(&self, sample: &Sample) -> Option<usize> {
         let path = NormalPath::parse(&sample.path).ok()?;
-        let asked = Asked {
+        let asked = RequestFields {
             method: &sample.method,
             headers: &sample.headers,
             query: &sample.query,

@@ -15,7 +15,7 @@ use super::rules::{
 };
 use super::tables::route::Route;
 use crate::bounds::PATH_REGEXES;
-use crate::route::{Criterion, Dead, PathRegex, dead_routes};
+use crate::route::{PathRegex, RankCriterion, UnreachableRoute, dead_routes};
 
 /// What must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
         let Some(route) = routes.get(index).filter(|_| !told.contains(&index)) else {
             continue;
         };
-        let Dead::Covered { by, since } = why else {
+        let UnreachableRoute::Covered { by, since } = why else {
             let message = "no client is taken: its exceptions hold all of its blocks";
             let advice =
                 "write the blocks of `client` that it is for, and narrower ones behind \"!\"";
@@ -71,11 +71,11 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
             continue;
         };
         let (reason, advice) = match since {
-            Criterion::Path if is_regex(other) => (
+            RankCriterion::Path if is_regex(other) => (
                 "stands before it, since an expression does before a pattern",
                 "narrow the expression, or write this path as an expression too, before that one",
             ),
-            Criterion::Client => (
+            RankCriterion::Client => (
                 "stands before it, since its blocks are narrower",
                 "write narrower blocks here, or leave this route out",
             ),

@@ -19,7 +19,7 @@ use super::line_filter::LineFilter;
 use super::written::Written;
 
 pub use super::rows::{OverrideRows, TierIndex};
-use crate::client::token::Verifier;
+use crate::client::token::TokenVerifier;
 use crate::route::PathRegex;
 
 mod acme;
@@ -240,7 +240,7 @@ pub enum AccessLogTarget {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JwtRules {
     /// Knows the keys; equal where the settings and the content of the key file are.
-    pub verifier: Arc<Verifier>,
+    pub verifier: Arc<TokenVerifier>,
     /// The key file, which is watched like the configuration.
     pub file: PathBuf,
     /// Which of its contents is in force.

@@ -23,7 +23,7 @@ use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
 use crate::record::Metrics;
 use crate::snapshot::Snapshot;
-use crate::state::Home;
+use crate::state::CounterStorage;
 
 pub use limit::LimitExplained;
 pub use request::{BadRequest, Question, RequestExplained};
@@ -109,7 +109,7 @@ fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
     Snapshot::compile(
         rules,
         None,
-        &Home::MEMORY,
+        &CounterStorage::MEMORY,
         &Metrics::new(),
         seed,
         Timestamp::from_nanos(0),

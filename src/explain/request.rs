@@ -10,14 +10,16 @@ use serde::Serialize;
 
 use super::{key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
-use crate::client::{Hop, Peer, Source, Standing, X_FORWARDED_PROTO, hop, identify};
+use crate::client::{
+    AddressSource, ConnectionPeer, ListMatch, PeerTrust, X_FORWARDED_PROTO, hop, identify,
+};
 use crate::clock;
 use crate::config::Action;
 use crate::config::rules::Tier;
 use crate::gateway::{RequestHead, locate};
 use crate::record::RequestId;
 use crate::response::Problem;
-use crate::route::{Asked, Candidate, Condition, Criterion, NormalPath, host};
+use crate::route::{Candidate, NormalPath, RankCriterion, RequestFields, RouteCondition, host};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to ask about.
@@ -139,7 +141,7 @@ impl RequestExplained {
             "" => "".into(),
             host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
         };
-        let asked = Asked {
+        let asked = RequestFields {
             method: head.method,
             headers: head.headers,
             query: head.query(),
@@ -148,10 +150,10 @@ impl RequestExplained {
         let candidates = snapshot.router.candidates(&host, &path, &asked);
         let mut explained = Self {
             client: match client.source {
-                Source::Connection => {
+                AddressSource::Connection => {
                     format!("{}, the other end of the connection", client.address)
                 }
-                Source::Forwarded => format!("{}, as a trusted hop says", client.address),
+                AddressSource::Forwarded => format!("{}, as a trusted hop says", client.address),
             },
             removed,
             path: path.as_str().to_owned(),
@@ -161,7 +163,7 @@ impl RequestExplained {
             limits: Vec::new(),
             outcome: String::new(),
         };
-        match locate(snapshot, Peer::plain(question.peer), &head) {
+        match locate(snapshot, ConnectionPeer::plain(question.peer), &head) {
             Ok(located) => {
                 let index = snapshot
                     .routes
@@ -169,14 +171,14 @@ impl RequestExplained {
                     .position(|route| Arc::ptr_eq(route, located.route));
                 explained.route = index.map(|index| name(snapshot, index));
                 explained.list = match located.standing {
-                    Standing::Ordinary => None,
-                    Standing::Allowed(list) => {
+                    ListMatch::Ordinary => None,
+                    ListMatch::Allowed(list) => {
                         Some(format!("the list {list:?} lets it past the limits"))
                     }
-                    Standing::Blocked(list) => Some(format!("the list {list:?} blocks it")),
+                    ListMatch::Blocked(list) => Some(format!("the list {list:?} blocks it")),
                 };
                 let facts = located.facts(KnownBody::Unread, clock::now());
-                if let Standing::Blocked(_) = located.standing {
+                if let ListMatch::Blocked(_) = located.standing {
                     explained.outcome = "refused with 403, before any limit".to_owned();
                     return Ok(explained);
                 }
@@ -237,7 +239,7 @@ fn removed(snapshot: &Snapshot, question: &mut Question) -> Vec<String> {
             peer = question.peer
         ));
     }
-    let is_trusted = hop(question.peer, rules) == Hop::Trusted;
+    let is_trusted = hop(question.peer, rules) == PeerTrust::Trusted;
     for name in review.remove {
         question.headers.remove(&name);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -298,10 +300,10 @@ fn reasons(snapshot: &Snapshot, candidates: &[Candidate]) -> Vec<String> {
         match (candidate.objection, winner) {
             (Some(objection), _) => {
                 let what = match objection {
-                    Condition::Methods => "does not name the method",
-                    Condition::Client => "does not take the client",
-                    Condition::Headers => "asks for other headers",
-                    Condition::Query => "asks for another query",
+                    RouteCondition::Methods => "does not name the method",
+                    RouteCondition::Client => "does not take the client",
+                    RouteCondition::Headers => "asks for other headers",
+                    RouteCondition::Query => "asks for another query",
                 };
                 reasons.push(format!("{name:?} {what}"));
             }
@@ -322,15 +324,15 @@ fn reasons(snapshot: &Snapshot, candidates: &[Candidate]) -> Vec<String> {
     reasons
 }
 
-fn criterion(criterion: Criterion) -> &'static str {
+fn criterion(criterion: RankCriterion) -> &'static str {
     match criterion {
-        Criterion::Host => "its host is less specific",
-        Criterion::Path => "its path is less specific",
-        Criterion::Client => "its condition on the client is wider",
-        Criterion::Headers => "it asks for fewer headers",
-        Criterion::Query => "it asks for less of the query",
-        Criterion::Methods => "it names the method less",
-        Criterion::Order => "it stands later in the file",
+        RankCriterion::Host => "its host is less specific",
+        RankCriterion::Path => "its path is less specific",
+        RankCriterion::Client => "its condition on the client is wider",
+        RankCriterion::Headers => "it asks for fewer headers",
+        RankCriterion::Query => "it asks for less of the query",
+        RankCriterion::Methods => "it names the method less",
+        RankCriterion::Order => "it stands later in the file",
     }
 }
 

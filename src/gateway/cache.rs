@@ -39,7 +39,7 @@ use crate::cache::freshness::{self, Asker};
 use crate::cache::key::{Url, key};
 use crate::cache::wish::{Fit, Freshness, Stored, Wish};
 use crate::cache::{Cache, moment, vary};
-use crate::client::{OVERRIDES, Peer, Scheme, X_FORWARDED_PROTO, told_about_url};
+use crate::client::{ConnectionPeer, OVERRIDES, UrlScheme, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::record::Disposition;
@@ -107,7 +107,7 @@ impl Gateway {
         let head = RequestHead::from(session.req_header());
         let secured = secured(session.digest());
         context.secured = secured.cloned();
-        let peer = Peer {
+        let peer = ConnectionPeer {
             address: context.peer_address(),
             secured: secured.map(|secured| &**secured),
         };
@@ -231,8 +231,8 @@ fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'
     let head = session.req_header();
     let request = RequestHead::from(head);
     let scheme = match head.headers.get(X_FORWARDED_PROTO) {
-        Some(told) if told == "https" => Scheme::Https,
-        Some(_) => Scheme::Http,
+        Some(told) if told == "https" => UrlScheme::Https,
+        Some(_) => UrlScheme::Http,
         None => context.scheme(),
     };
     use_url(&Url {

@@ -17,7 +17,7 @@ use crate::admission::{
     AdmissionReport, Admitted, Barred, FinalResponse, MissingKeys, ResponseSource,
 };
 use crate::budgets::{RequestPermit, UnreadPermit};
-use crate::client::{Scheme, Secured, Source};
+use crate::client::{AddressSource, TlsFacts, UrlScheme};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{Held, Tried, TryWait, TunnelSocket};
@@ -36,9 +36,9 @@ pub struct Context {
     /// The other end of the connection.
     pub peer: Option<SocketAddr>,
     /// What the handshake of the connection said; `None` in clear text.
-    pub secured: Option<Arc<Secured>>,
+    pub secured: Option<Arc<TlsFacts>>,
     /// Who asks, and on whose word.
-    pub client: Option<(IpAddr, Source)>,
+    pub client: Option<(IpAddr, AddressSource)>,
     /// The target that the origin gets; `None`: the one that was sent.
     pub(super) target: Option<String>,
     /// The trace that it belongs to; `None` where none is kept.
@@ -184,16 +184,18 @@ impl Context {
     }
 
     /// How its request came to the gateway.
-    pub(super) fn scheme(&self) -> Scheme {
+    pub(super) fn scheme(&self) -> UrlScheme {
         match self.secured {
-            Some(_) => Scheme::Https,
-            None => Scheme::Http,
+            Some(_) => UrlScheme::Https,
+            None => UrlScheme::Http,
         }
     }
 
-    pub(super) fn client_or_unspecified(&self) -> (IpAddr, crate::client::Source) {
-        self.client
-            .unwrap_or((self.peer_address(), crate::client::Source::Connection))
+    pub(super) fn client_or_unspecified(&self) -> (IpAddr, crate::client::AddressSource) {
+        self.client.unwrap_or((
+            self.peer_address(),
+            crate::client::AddressSource::Connection,
+        ))
     }
 
     pub(super) fn pool(&self) -> Option<&crate::origin::Pool> {

@@ -17,7 +17,9 @@ use super::max_forwards;
 use super::redirect;
 use super::wait::{self, Waited};
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{Peer, PrefixBits, Source, Standing, given_request_id, prefix};
+use crate::client::{
+    AddressSource, ConnectionPeer, ListMatch, PrefixBits, given_request_id, prefix,
+};
 use crate::clock;
 use crate::record::Trace;
 use crate::response::{Problem, Refusal};
@@ -51,10 +53,10 @@ impl Gateway {
             context.request_id = given;
         }
         if let Some(redirect) = redirect::of(self.1, head, peer, &snapshot) {
-            context.client = Some((peer, Source::Connection));
+            context.client = Some((peer, AddressSource::Connection));
             return redirect.map_or_else(Step::Reject, Step::Redirect);
         }
-        let told = Peer {
+        let told = ConnectionPeer {
             address: peer,
             secured: secured.map(|secured| &**secured),
         };
@@ -64,14 +66,14 @@ impl Gateway {
         let located = match locate(&snapshot, told, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {
-                context.client = Some((peer, Source::Connection));
+                context.client = Some((peer, AddressSource::Connection));
                 return Step::Reject(problem);
             }
         };
         context.client = Some((located.client.address, located.client.source));
         context.route = Some(Arc::clone(located.route));
         context.list = located.standing.list().cloned();
-        if let Standing::Blocked(_) = located.standing {
+        if let ListMatch::Blocked(_) = located.standing {
             return Step::Reject(Problem::Blocked);
         }
         if located.preflight.is_some() {
@@ -167,7 +169,7 @@ impl Gateway {
     ) -> Step {
         let (address, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
         let secured = context.secured.clone();
-        let peer = Peer {
+        let peer = ConnectionPeer {
             address,
             secured: secured.as_deref(),
         };
@@ -262,6 +264,6 @@ fn note_connection(session: &Session, context: &mut Context) {
 /// Rejects a request of which nothing but its connection is looked at.
 pub(super) fn reject_unread(problem: Problem, session: &Session, context: &mut Context) -> Step {
     note_connection(session, context);
-    context.client = Some((context.peer_address(), Source::Connection));
+    context.client = Some((context.peer_address(), AddressSource::Connection));
     Step::Reject(problem)
 }

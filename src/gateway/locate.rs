@@ -11,13 +11,13 @@ use pingora::http::RequestHeader;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
-use crate::client::token::Presented;
-use crate::client::{self, Client, Hop, Peer, Secured, Standing};
+use crate::client::token::PresentedToken;
+use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
 use crate::config::rules::PathPattern;
 use crate::record::RequestId;
-use crate::response::template::{self, Told};
+use crate::response::template::{self, TemplateValues};
 use crate::response::{Problem, Rule, cors};
-use crate::route::{Asked, NormalPath, host, path};
+use crate::route::{NormalPath, RequestFields, host, path};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The head of a request, as far as the stages up to admission read it.
@@ -87,21 +87,21 @@ impl<'a> RequestHead<'a> {
 /// A request whose client and route are known.
 pub struct Located<'a> {
     /// Who asks.
-    pub client: Client,
+    pub client: ClientAddress,
     /// Its route.
     pub route: &'a Arc<ActiveRoute>,
     /// The method that it asks about, where it is the preflight of a page that the route has rules for.
     pub preflight: Option<Method>,
     /// How its client stands to the route's lists.
-    pub standing: Standing<'a>,
-    hop: Hop,
-    secured: Option<&'a Secured>,
+    pub standing: ListMatch<'a>,
+    hop: PeerTrust,
+    secured: Option<&'a TlsFacts>,
     /// Its host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
     head: RequestHead<'a>,
     pattern: Option<&'a PathPattern>,
-    token: Presented<'a>,
+    token: PresentedToken<'a>,
 }
 
 impl Located<'_> {
@@ -109,8 +109,8 @@ impl Located<'_> {
     #[must_use]
     pub fn limits(&self) -> &RouteLimits {
         match self.standing {
-            Standing::Allowed(_) => RouteLimits::none(),
-            Standing::Ordinary | Standing::Blocked(_) => &self.route.limits,
+            ListMatch::Allowed(_) => RouteLimits::none(),
+            ListMatch::Ordinary | ListMatch::Blocked(_) => &self.route.limits,
         }
     }
 
@@ -124,7 +124,7 @@ impl Located<'_> {
         else {
             return Ok(None);
         };
-        let told = Told {
+        let told = TemplateValues {
             client: self.client.address,
             host: &self.host,
             path: self.path.as_str(),
@@ -163,7 +163,7 @@ impl Located<'_> {
 /// What to answer when the head breaks a cap, the path makes no sense, or no route takes it.
 pub fn locate<'a>(
     snapshot: &'a Snapshot,
-    peer: Peer<'a>,
+    peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, Problem> {
     check_caps(snapshot, head)?;
@@ -184,20 +184,20 @@ pub fn locate<'a>(
     if path.as_str().len() > snapshot.router.longest_path() {
         return Err(Problem::HeadTooLarge);
     }
-    let asked = Asked {
+    let asked = RequestFields {
         method: head.method,
         headers: head.headers,
         query: head.query(),
         client: client.address,
     };
-    let find = |asked: &Asked<'_>| {
+    let find = |asked: &RequestFields<'_>| {
         let found = snapshot.router.find(&host, &path, asked);
         found.map_err(|_| Problem::AmbiguousPath)
     };
     // A preflight belongs to the route of the request that it asks about.
     let mut preflight = cors::preflight(head.method, head.headers);
     let of_preflight = match &preflight {
-        Some(method) => find(&Asked { method, ..asked })?,
+        Some(method) => find(&RequestFields { method, ..asked })?,
         None => None,
     };
     let index = match of_preflight.filter(|index| has_cors(snapshot, *index)) {
@@ -209,7 +209,7 @@ pub fn locate<'a>(
     };
     let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
     let standing = route.lists.standing(client.address);
-    if !matches!(standing, Standing::Blocked(_)) {
+    if !matches!(standing, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
             || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
@@ -221,7 +221,7 @@ pub fn locate<'a>(
     let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
         preflight,
-        token: Presented::new(verifier, head.headers),
+        token: PresentedToken::new(verifier, head.headers),
         client,
         route,
         standing,
@@ -244,7 +244,7 @@ fn agrees_on_parameters(
     index: usize,
     host: &str,
     path: &NormalPath<'_>,
-    asked: &Asked<'_>,
+    asked: &RequestFields<'_>,
 ) -> bool {
     let counted = |index: usize| snapshot.routes.get(index).map(|route| &route.parameters);
     // The limits of another reading's route are among those of this one.

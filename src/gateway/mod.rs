@@ -45,7 +45,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Ses
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 
-use crate::client::Client;
+use crate::client::ClientAddress;
 use crate::clock;
 use crate::live::Live;
 use crate::origin::{
@@ -286,7 +286,7 @@ impl ProxyHttp for Gateway {
         let (address, source) = context.client_or_unspecified();
         let introduction = Introduction {
             peer: context.peer_address(),
-            client: Client { address, source },
+            client: ClientAddress { address, source },
             scheme: context.scheme(),
             request_id: context.request_id,
             rules: &context.snapshot.rules.client,

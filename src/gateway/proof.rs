@@ -12,7 +12,7 @@ use pingora::proxy::Session;
 
 use super::answer;
 use super::context::Context;
-use crate::client::Source;
+use crate::client::AddressSource;
 use crate::live::Live;
 use crate::record::Disposition;
 
@@ -29,7 +29,7 @@ pub(super) fn wanted(live: &Live, session: &Session) -> Option<Arc<str>> {
 pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &str) -> Result<()> {
     let peer = session.client_addr().and_then(|address| address.as_inet());
     context.peer = peer.copied();
-    context.client = Some((context.peer_address(), Source::Connection));
+    context.client = Some((context.peer_address(), AddressSource::Connection));
     context.disposition = Some(Disposition::Responded);
     answer::prove(session, context, proof).await
 }

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::locate::{RequestHead, locate};
 use super::{Gateway, answered, cache};
 use crate::admission::{KnownBody, key_values};
-use crate::client::Peer;
+use crate::client::ConnectionPeer;
 use crate::clock;
 use crate::config::rules::LoggedKeys;
 use crate::record::{Disposition, Outcome};
@@ -72,7 +72,7 @@ fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
     if shown == LoggedKeys::Hash {
         return Vec::new();
     }
-    let peer = Peer {
+    let peer = ConnectionPeer {
         address: context.peer_address(),
         secured: context.secured.as_deref(),
     };

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use pingora::http::RequestHeader;
 
 use super::locate::RequestHead;
-use crate::client::{self, Hop, X_FORWARDED_PROTO};
+use crate::client::{self, PeerTrust, X_FORWARDED_PROTO};
 use crate::response::Problem;
 use crate::route::host;
 use crate::snapshot::Snapshot;
@@ -40,7 +40,7 @@ pub(super) fn is_acme(request: &RequestHead<'_>) -> bool {
 fn came_under_tls(request: &RequestHead<'_>, peer: IpAddr, snapshot: &Snapshot) -> bool {
     let told = request.headers.get(X_FORWARDED_PROTO);
     told.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
-        && client::hop(peer, &snapshot.rules.client) == Hop::Trusted
+        && client::hop(peer, &snapshot.rules.client) == PeerTrust::Trusted
 }
 
 fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, Problem> {

@@ -19,7 +19,7 @@ use crate::origin::Fields;
 use crate::response::compressor::{Compressor, Flush};
 use crate::response::encoding::{self, Asked, Plan};
 use crate::response::pages::{self, Chosen};
-use crate::response::template::{Told, Unmade, field, location};
+use crate::response::template::{TemplateValues, Unmade, field, location};
 use crate::response::{Problem, cors};
 use crate::route::{NormalPath, PathGroups, host};
 
@@ -273,12 +273,12 @@ fn with_told<T>(
     request: &RequestHeader,
     context: &Context,
     groups: Option<&PathGroups>,
-    then: impl FnOnce(&Told<'_>) -> T,
+    then: impl FnOnce(&TemplateValues<'_>) -> T,
 ) -> T {
     let head = RequestHead::from(request);
     let path = NormalPath::parse(head.target).ok();
     let (client, _) = context.client_or_unspecified();
-    then(&Told {
+    then(&TemplateValues {
         client,
         host: &host::normalise(head.host()).unwrap_or_default(),
         path: path.as_ref().map_or("", NormalPath::as_str),

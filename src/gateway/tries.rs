@@ -22,7 +22,7 @@ use super::context::Context;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::bounds::MAX_TRIES;
 use crate::budgets::RequestPermit;
-use crate::client::Scheme;
+use crate::client::UrlScheme;
 use crate::clock;
 use crate::live::Live;
 use crate::origin::{
@@ -323,8 +323,8 @@ fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
         return None;
     }
     let channel = match context.scheme() {
-        Scheme::Https => Channel::Secure,
-        Scheme::Http => Channel::Clear,
+        UrlScheme::Https => Channel::Secure,
+        UrlScheme::Http => Channel::Clear,
     };
     cookie_for(given, rules, channel)
 }

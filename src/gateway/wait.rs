@@ -19,7 +19,7 @@ use crate::admission::QueuePlace;
 use crate::bounds;
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
-use crate::client::Prefix;
+use crate::client::AddressPrefix;
 use crate::clock;
 
 /// What Linux calls an established TCP connection, `include/net/tcp_states.h`.
@@ -47,7 +47,7 @@ pub(super) enum Waited {
 pub(super) async fn hold(
     delayed: &DelayedRequests,
     session: &mut Session,
-    client: Prefix,
+    client: AddressPrefix,
     places: Vec<QueuePlace>,
 ) -> Waited {
     let now = clock::deadline(Duration::ZERO);

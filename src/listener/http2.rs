@@ -28,7 +28,7 @@ use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::watched::Watched;
 use crate::bounds;
 use crate::budgets::cancelled_streams::CancelledStreams;
-use crate::client::{Secured, identify};
+use crate::client::{TlsFacts, identify};
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
@@ -74,7 +74,7 @@ pub(super) async fn serve(
 struct Account {
     live: Arc<Live>,
     peer: Option<IpAddr>,
-    secured: Option<Arc<Secured>>,
+    secured: Option<Arc<TlsFacts>>,
     /// Whether its end was told.
     is_told: AtomicBool,
 }

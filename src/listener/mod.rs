@@ -22,7 +22,7 @@ use http::HeaderValue;
 use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
-use crate::client::Secured;
+use crate::client::TlsFacts;
 use crate::tls::secured_by;
 
 pub use admin::AdminDesk;
@@ -36,7 +36,7 @@ fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
 }
 
 /// What the handshake of a connection said; `None` in clear text.
-fn secured_of(stream: &dyn IO) -> Option<Arc<Secured>> {
+fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
     secured_by(stream.get_proxy_digest().as_ref()).cloned()
 }
 

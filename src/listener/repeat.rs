@@ -22,7 +22,7 @@ use super::connection::Connection;
 use super::head::{Head, Spelling};
 use crate::admission::{KnownBody, Refused, key_values, peek_rejection};
 use crate::bounds;
-use crate::client::{Peer, Secured, Standing, given_request_id};
+use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
@@ -33,7 +33,7 @@ use crate::snapshot::Snapshot;
 /// A connection whose last request was refused.
 pub(super) struct Repeats {
     peer: IpAddr,
-    secured: Option<Arc<Secured>>,
+    secured: Option<Arc<TlsFacts>>,
     answers: BytesMut,
 }
 
@@ -104,7 +104,7 @@ impl Repeats {
         }
         let _in_flight = live.recorder.metrics.in_flight();
         let secured = self.secured.as_deref();
-        let peer = Peer {
+        let peer = ConnectionPeer {
             address: self.peer,
             secured,
         };
@@ -123,9 +123,9 @@ impl Repeats {
             return None;
         }
         let refused = match located.standing {
-            Standing::Blocked(_) => None,
+            ListMatch::Blocked(_) => None,
             // Whoever faces no limits may pass, and is the proxy's.
-            Standing::Ordinary | Standing::Allowed(_) => {
+            ListMatch::Ordinary | ListMatch::Allowed(_) => {
                 let limits = located.limits();
                 let facts = located.facts(KnownBody::Unread, arrived);
                 Some(peek_rejection(limits, &facts, &live.seed, arrived)?)
@@ -320,7 +320,7 @@ fn write_status(into: &mut BytesMut, status: StatusCode, request_id: RequestId) 
 }
 
 /// Tells browsers of a listener under TLS how to come back, where it says so.
-fn write_hsts(into: &mut BytesMut, secured: Option<&Secured>) {
+fn write_hsts(into: &mut BytesMut, secured: Option<&TlsFacts>) {
     if let Some(value) = secured.and_then(|secured| secured.strict_transport.as_ref()) {
         into.extend_from_slice(b"\r\nstrict-transport-security: ");
         into.extend_from_slice(value.as_bytes());

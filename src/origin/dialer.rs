@@ -23,7 +23,7 @@ pub const NO_CONNECTION: &str = "the server has all the connections that it may"
 
 /// The way to a server with a bound.
 #[derive(Debug)]
-struct Dialer {
+struct BoundedDialer {
     connections: Arc<Connections>,
     most: u32,
     group: Group,
@@ -37,7 +37,7 @@ pub(super) fn bound(
     most: u32,
     queues: &Arc<OriginQueues>,
 ) {
-    peer.options.custom_l4 = Some(Arc::new(Dialer {
+    peer.options.custom_l4 = Some(Arc::new(BoundedDialer {
         connections: Arc::clone(connections),
         most,
         group: Group(peer.group_key),
@@ -46,7 +46,7 @@ pub(super) fn bound(
 }
 
 #[async_trait]
-impl L4Connect for Dialer {
+impl L4Connect for BoundedDialer {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
         // Before the socket, so that it ends after it, also where nobody waits for the connection any more.
         let mut permit = self

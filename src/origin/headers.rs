@@ -12,7 +12,9 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderNa
 use pingora::Result;
 
 use super::case::Fields;
-use crate::client::{Client, Scheme, Source, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text};
+use crate::client::{
+    AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text,
+};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
 
@@ -24,9 +26,9 @@ pub struct Introduction<'a> {
     /// The other end of the client's connection.
     pub peer: IpAddr,
     /// Who asks, and on whose word: that of a trusted hop is kept and extended.
-    pub client: Client,
+    pub client: ClientAddress,
     /// How the request came.
-    pub scheme: Scheme,
+    pub scheme: UrlScheme,
     /// The request's identity.
     pub request_id: RequestId,
     /// In which header trusted hops tell the client.
@@ -43,8 +45,8 @@ pub struct Introduction<'a> {
 /// Those of [`Fields`].
 pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
     match told.client.source {
-        Source::Connection => begin_chain(fields, told)?,
-        Source::Forwarded => extend_chain(fields, told)?,
+        AddressSource::Connection => begin_chain(fields, told)?,
+        AddressSource::Forwarded => extend_chain(fields, told)?,
     }
     if !fields.all().contains_key(X_FORWARDED_PROTO) {
         fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;

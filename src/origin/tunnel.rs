@@ -36,7 +36,7 @@ pub struct TunnelSocket(Arc<AtomicI32>);
 
 /// Makes the connection of one tunnel.
 #[derive(Debug)]
-struct Dialer {
+struct TunnelDialer {
     /// The way to a server that bounds its connections.
     bounded: Option<Arc<dyn L4Connect + Send + Sync>>,
     keepalive: Option<TcpKeepalive>,
@@ -54,7 +54,7 @@ struct Paced {
 pub(super) fn lead(peer: &mut HttpPeer) -> TunnelSocket {
     let socket = TunnelSocket(Arc::new(AtomicI32::new(-1)));
     let bounded = peer.options.custom_l4.take();
-    peer.options.custom_l4 = Some(Arc::new(Dialer {
+    peer.options.custom_l4 = Some(Arc::new(TunnelDialer {
         bounded,
         keepalive: peer.options.tcp_keepalive.clone(),
         socket: socket.clone(),
@@ -74,7 +74,7 @@ impl TunnelSocket {
 }
 
 #[async_trait]
-impl L4Connect for Dialer {
+impl L4Connect for TunnelDialer {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
         let mut stream = match &self.bounded {
             Some(bounded) => bounded.connect(address).await?,

@@ -17,7 +17,7 @@ use sluicegate_limiter::{Counted, Verdict};
 
 use crate::admission::{Bar, Barred, LimitEvent};
 use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
-use crate::client::{Secured, address_text};
+use crate::client::{TlsFacts, address_text};
 use crate::config::rules::{LogFormat, LogRules};
 
 use super::combined;
@@ -150,7 +150,7 @@ fn request_fields(into: &mut Vec<u8>, entry: &Entry<'_>) {
 }
 
 /// What the handshake of its connection said.
-fn handshake(into: &mut Vec<u8>, secured: &Secured) {
+fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
     text(into, b",\"tls\":\"", secured.version.as_bytes());
     text(into, b",\"tls_cipher\":\"", secured.cipher.as_bytes());
     if let Some(name) = &secured.server_name {

@@ -21,7 +21,7 @@ use crate::admission::{
     Bar, Barred, LimitEvent, LimitNote, MissingKey, MissingReason, ReportDetails,
 };
 use crate::bounds::LOGGED_SUBJECT;
-use crate::client::{Asked, ClientCertificate, Secured};
+use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
@@ -32,7 +32,7 @@ static KEY_VALUES: std::sync::LazyLock<[String; 1]> =
 /// An outcome to vary.
 pub(crate) struct Example<'a> {
     pub(crate) client: Option<IpAddr>,
-    pub(crate) secured: Option<&'a Secured>,
+    pub(crate) secured: Option<&'a TlsFacts>,
     pub(crate) method: &'a [u8],
     pub(crate) host: &'a [u8],
     pub(crate) target: &'a [u8],
@@ -351,8 +351,8 @@ fn a_long_request_is_cut_and_says_so() {
     assert!(object["target"].as_str().expect("text").ends_with('…'));
 }
 
-fn secured() -> Secured {
-    Secured {
+fn secured() -> TlsFacts {
+    TlsFacts {
         version: "TLSv1.3",
         cipher: "TLS13_AES_128_GCM_SHA256",
         server_name: Some("example.com".into()),
@@ -360,7 +360,7 @@ fn secured() -> Secured {
             subject: Some("CN=\"x\"".repeat(200).into()),
             fingerprint: "0".repeat(64).into(),
         }),
-        asked: Asked::ForCertificate,
+        asked: ClientCertPolicy::ForCertificate,
         ja4: Some("t13d1516h2_8daaf6152771_e5627efa2ab1".into()),
         strict_transport: None,
     }

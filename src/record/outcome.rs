@@ -12,7 +12,7 @@ use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
 use super::trace::Trace;
 use crate::admission::{Bar, Barred, LimitEvent, MissingKey, ReportDetails};
-use crate::client::Secured;
+use crate::client::TlsFacts;
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Outcome<'a> {
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
     /// What the handshake of its connection said; `None` in clear text.
-    pub secured: Option<&'a Secured>,
+    pub secured: Option<&'a TlsFacts>,
     /// As sent; any bytes, since a malformed request is recorded too.
     pub method: &'a [u8],
     /// Host without port, empty when absent; any bytes.

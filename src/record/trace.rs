@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::request_id::{RequestId, draw};
 use crate::bounds;
-use crate::client::{Hop, hop};
+use crate::client::{PeerTrust, hop};
 use crate::config::Share;
 use crate::config::rules::Rules;
 
@@ -96,8 +96,8 @@ impl Trace {
     ) -> Option<Self> {
         let tracing = rules.tracing.as_ref()?;
         let flag_of = match hop(peer, &rules.client) {
-            Hop::Trusted => FlagOf::Sender,
-            Hop::Stranger => FlagOf::Gateway,
+            PeerTrust::Trusted => FlagOf::Sender,
+            PeerTrust::Stranger => FlagOf::Gateway,
         };
         let trace = Self::of(headers, request_id, flag_of, tracing.sample);
         Some(match tracing.otlp {

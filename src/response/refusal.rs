@@ -16,7 +16,7 @@ use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, who
 use super::grpc::{Grpc, GrpcStatus};
 use super::negotiate;
 use super::problem::{Excess, PROBLEM_JSON, violated};
-use super::wording::{Told, fill_in};
+use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
 use crate::admission::{Bar, Barred};
 use crate::config::rules::RefusalRules;
@@ -140,7 +140,7 @@ impl Refusal {
         // What words a refusal speaks of what the client did.
         let rules = rules.filter(|_| cause.by.is_the_clients());
         let status = rules.map_or(cause.by.status(), |rules| rules.status);
-        let told = Told {
+        let told = WordingValues {
             limit: name,
             route: scene.route,
             retry_after,
@@ -266,7 +266,7 @@ pub(crate) fn varies(rules: &RefusalRules) -> bool {
 fn worded(
     rules: &RefusalRules,
     headers: &HeaderMap,
-    told: &Told<'_>,
+    told: &WordingValues<'_>,
 ) -> Option<(HeaderValue, Bytes)> {
     let first = rules.body.as_ref();
     let default = first

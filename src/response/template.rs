@@ -18,7 +18,7 @@ use crate::route::{NormalPath, PathGroups};
 
 /// What templates can speak of.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct TemplateValues<'a> {
     /// Who asks.
     pub client: IpAddr,
     /// The host in normal form; empty where none was named.
@@ -46,7 +46,7 @@ pub enum Unmade {
 
 /// The value of a field; `None` where what is filled in cannot be part of one.
 #[must_use]
-pub fn field(template: &Template, told: &Told<'_>) -> Option<HeaderValue> {
+pub fn field(template: &Template, told: &TemplateValues<'_>) -> Option<HeaderValue> {
     match template {
         Template::Fixed(value) => Some(value.clone()),
         Template::Filled(slots) => HeaderValue::from_str(&fill(slots, told)).ok(),
@@ -57,7 +57,7 @@ pub fn field(template: &Template, told: &Told<'_>) -> Option<HeaderValue> {
 ///
 /// # Errors
 /// [`Unmade`] where the template and this path make no such path.
-pub fn target(template: &Template, told: &Told<'_>) -> Result<String, Unmade> {
+pub fn target(template: &Template, told: &TemplateValues<'_>) -> Result<String, Unmade> {
     let made = text(template, told);
     let mut target = normal(&made)?;
     push_query(&mut target, told.query);
@@ -68,7 +68,7 @@ pub fn target(template: &Template, told: &Told<'_>) -> Result<String, Unmade> {
 ///
 /// # Errors
 /// [`Unmade`] where the template and this path make none.
-pub fn location(rules: &RedirectRules, told: &Told<'_>) -> Result<String, Unmade> {
+pub fn location(rules: &RedirectRules, told: &TemplateValues<'_>) -> Result<String, Unmade> {
     let made = text(&rules.to, told);
     let (made, fragment) = match made.split_once('#') {
         Some((made, fragment)) => (made, Some(fragment)),
@@ -95,7 +95,7 @@ pub fn location(rules: &RedirectRules, told: &Told<'_>) -> Result<String, Unmade
     bounded(location)
 }
 
-fn text<'t>(template: &'t Template, told: &Told<'_>) -> Cow<'t, str> {
+fn text<'t>(template: &'t Template, told: &TemplateValues<'_>) -> Cow<'t, str> {
     match template {
         Template::Fixed(value) => Cow::Borrowed(value.to_str().unwrap_or_default()),
         Template::Filled(slots) => Cow::Owned(fill(slots, told)),
@@ -127,7 +127,7 @@ fn bounded(target: String) -> Result<String, Unmade> {
     Ok(target)
 }
 
-fn fill(slots: &[Slot], told: &Told<'_>) -> String {
+fn fill(slots: &[Slot], told: &TemplateValues<'_>) -> String {
     let mut made = String::new();
     for slot in slots {
         match slot {
@@ -162,8 +162,8 @@ mod tests {
     use http::StatusCode;
     use proptest::prelude::*;
 
-    fn told(path: &str) -> Told<'_> {
-        Told {
+    fn told(path: &str) -> TemplateValues<'_> {
+        TemplateValues {
             client: IpAddr::from([192, 0, 2, 7]),
             host: "shop.test",
             path,
@@ -227,7 +227,7 @@ mod tests {
         let expression = PathRegex::new("^/x(.*?)-(.*)$").expect("an expression");
         let groups = PathGroups::of(&expression);
         let made = |path: &str, slots: &[Slot]| {
-            let told = Told {
+            let told = TemplateValues {
                 query: "",
                 groups: groups.as_ref(),
                 ..told(path)
@@ -294,7 +294,7 @@ mod tests {
         fn a_made_path_is_its_own_normal_form(path in "/[a-z.%/;+]{0,24}", behind in 0_usize..4, text in "/[a-z./%2]{0,6}") {
             let Ok(path) = NormalPath::parse(&path) else { return Ok(()); };
             let slots = filled(&[words(&text), Slot::Rest(behind), Slot::Segment(behind)]);
-            if let Ok(made) = target(&slots, &Told { query: "", ..told(path.as_str()) }) {
+            if let Ok(made) = target(&slots, &TemplateValues { query: "", ..told(path.as_str()) }) {
                 let again = NormalPath::parse(&made).expect("a path");
                 prop_assert_eq!(again.as_str(), &made);
                 prop_assert!(!again.is_ambiguous());

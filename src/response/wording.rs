@@ -10,7 +10,7 @@ use crate::record::RequestId;
 
 /// What a template can speak of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct WordingValues<'a> {
     pub(super) limit: &'a str,
     pub(super) route: &'a str,
     /// Whole seconds.
@@ -19,7 +19,7 @@ pub(super) struct Told<'a> {
 }
 
 /// The body.
-pub(super) fn fill_in(wording: &Wording, told: &Told<'_>) -> Bytes {
+pub(super) fn fill_in(wording: &Wording, told: &WordingValues<'_>) -> Bytes {
     if let [Piece::Text(text)] = &*wording.template {
         return Bytes::copy_from_slice(text.as_bytes());
     }
@@ -76,7 +76,7 @@ mod tests {
                 Piece::RetryAfter,
             ],
         };
-        let told = Told {
+        let told = WordingValues {
             limit: "otp",
             route,
             retry_after: 41,

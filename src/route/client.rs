@@ -5,17 +5,17 @@
 
 use std::net::IpAddr;
 
-use crate::client::{Cidrs, PrefixLength};
+use crate::client::{CidrSet, PrefixLength};
 use crate::config::rules::ClientCondition;
 
 /// Which clients a route takes.
 #[derive(Debug)]
-pub(super) struct ClientMatch(Option<Blocks>);
+pub(super) struct ClientMatch(Option<NetworkSet>);
 
 #[derive(Debug)]
-struct Blocks {
-    of: Cidrs,
-    except: Cidrs,
+struct NetworkSet {
+    of: CidrSet,
+    except: CidrSet,
     rank: ClientRank,
 }
 
@@ -37,10 +37,10 @@ impl ClientMatch {
             ipnet::IpNet::V4(block) => block.prefix_len() + 96,
             ipnet::IpNet::V6(block) => block.prefix_len(),
         });
-        Self(Some(Blocks {
+        Self(Some(NetworkSet {
             rank: ClientRank::Named(bits.min().unwrap_or(0)),
-            of: Cidrs::new(condition.of.iter().copied()),
-            except: Cidrs::new(condition.except.iter().copied()),
+            of: CidrSet::new(condition.of.iter().copied()),
+            except: CidrSet::new(condition.except.iter().copied()),
         }))
     }
 

@@ -14,12 +14,12 @@ use ahash::{HashMap, HashMapExt};
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
 
-use super::entry::{Asked, Entry};
+use super::entry::{RequestFields, RouteEntry};
 use super::host;
 use super::method::MethodMatch;
-use super::pattern::{Pattern, Step};
+use super::pattern::{CompiledPattern, PatternSegment};
 use super::regex::PathRegex;
-use super::summary::Criterion;
+use super::summary::RankCriterion;
 use crate::config::rules::{HostMatch, PathCase, RouteMatch, RouteRules};
 
 /// Routes that are compared with one another.
@@ -29,7 +29,7 @@ const UNNAMED: &str = "SLUICEGATE-NONE";
 
 /// Why no request reaches a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dead {
+pub enum UnreachableRoute {
     /// Its condition on the client takes nobody.
     NoClient,
     /// Others stand before it and take all its requests.
@@ -37,42 +37,42 @@ pub enum Dead {
         /// The index of the first of them.
         by: usize,
         /// Why that one stands before it.
-        since: Criterion,
+        since: RankCriterion,
     },
 }
 
 /// A route as it is compared with others.
-struct Candidate<'r> {
+struct ComparedRoute<'r> {
     index: usize,
     matches: &'r RouteMatch,
-    entries: Vec<Entry>,
-    path: Path<'r>,
+    entries: Vec<RouteEntry>,
+    path: PathClaim<'r>,
 }
 
 /// Which paths a route takes.
-enum Path<'r> {
-    Pattern(Pattern),
+enum PathClaim<'r> {
+    Pattern(CompiledPattern),
     Regex(&'r PathRegex),
 }
 
 /// Of routes with one host: which of them are compared.
 #[derive(Default)]
-struct OfHost<'r> {
+struct HostScope<'r> {
     /// By paths that are the same but for case.
-    alike: HashMap<String, Vec<Candidate<'r>>>,
+    alike: HashMap<String, Vec<ComparedRoute<'r>>>,
     /// Those that take all paths that begin with this text.
     beginnings: Vec<(String, String)>,
 }
 
 /// Every route that no request reaches, by its index in `rules`.
 #[must_use]
-pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, Dead)> {
-    let mut hosts: HashMap<Option<HostMatch>, OfHost<'_>> = HashMap::new();
+pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, UnreachableRoute)> {
+    let mut hosts: HashMap<Option<HostMatch>, HostScope<'_>> = HashMap::new();
     for (index, rules) in rules.iter().enumerate() {
-        let candidate = Candidate::of(index, &rules.matches);
+        let candidate = ComparedRoute::of(index, &rules.matches);
         let of_host = hosts.entry(host_key(&rules.matches)).or_default();
         let key = candidate.key();
-        if let Path::Regex(regex) = candidate.path
+        if let PathClaim::Regex(regex) = candidate.path
             && let Some(beginning) = regex.takes_all_behind()
         {
             let known = (beginning, key.clone());
@@ -82,7 +82,7 @@ pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, Dead)> {
         }
         of_host.alike.entry(key).or_default().push(candidate);
     }
-    let mut dead: Vec<_> = hosts.values().flat_map(OfHost::dead).collect();
+    let mut dead: Vec<_> = hosts.values().flat_map(HostScope::dead).collect();
     dead.sort_by_key(|(index, _)| *index);
     dead
 }
@@ -94,8 +94,8 @@ fn host_key(matches: &RouteMatch) -> Option<HostMatch> {
     })
 }
 
-impl OfHost<'_> {
-    fn dead(&self) -> Vec<(usize, Dead)> {
+impl HostScope<'_> {
+    fn dead(&self) -> Vec<(usize, UnreachableRoute)> {
         let mut dead = Vec::new();
         for (key, alike) in &self.alike {
             for route in alike {
@@ -103,7 +103,7 @@ impl OfHost<'_> {
                 let wider = of_beginnings
                     .filter(|(beginning, other)| other != key && route.begins_with(beginning))
                     .filter_map(|(_, other)| self.alike.get(other));
-                let mut others: Vec<&Candidate<'_>> = wider.flatten().collect();
+                let mut others: Vec<&ComparedRoute<'_>> = wider.flatten().collect();
                 others.extend(alike.iter().filter(|other| route.is_within(other)));
                 if others.len() <= MOST
                     && let Some(why) = route.why_dead(&others)
@@ -116,15 +116,15 @@ impl OfHost<'_> {
     }
 }
 
-impl<'r> Candidate<'r> {
+impl<'r> ComparedRoute<'r> {
     fn of(index: usize, matches: &'r RouteMatch) -> Self {
         Self {
             index,
             matches,
-            entries: Entry::compile(index, matches).collect(),
+            entries: RouteEntry::compile(index, matches).collect(),
             path: match &matches.regex {
-                Some(regex) => Path::Regex(regex),
-                None => Path::Pattern(Pattern::compile(&matches.path, matches.case)),
+                Some(regex) => PathClaim::Regex(regex),
+                None => PathClaim::Pattern(CompiledPattern::compile(&matches.path, matches.case)),
             },
         }
     }
@@ -132,8 +132,8 @@ impl<'r> Candidate<'r> {
     /// Equal for routes whose paths are the same but for case.
     fn key(&self) -> String {
         match &self.path {
-            Path::Regex(regex) => format!("~{}", regex.as_str()),
-            Path::Pattern(pattern) => format!("{pattern:?}").to_ascii_lowercase(),
+            PathClaim::Regex(regex) => format!("~{}", regex.as_str()),
+            PathClaim::Pattern(pattern) => format!("{pattern:?}").to_ascii_lowercase(),
         }
     }
 
@@ -142,10 +142,10 @@ impl<'r> Candidate<'r> {
         other.matches.case == PathCase::Ignored
             || match (&self.path, &other.path) {
                 // Without letters, or with the same ones, there is nothing to tell apart.
-                (Path::Pattern(own), Path::Pattern(theirs)) => {
+                (PathClaim::Pattern(own), PathClaim::Pattern(theirs)) => {
                     own == theirs && (self.matches.case == PathCase::Kept || !own.has_letters())
                 }
-                (Path::Regex(_), Path::Regex(_)) => self.matches.case == PathCase::Kept,
+                (PathClaim::Regex(_), PathClaim::Regex(_)) => self.matches.case == PathCase::Kept,
                 _ => false,
             }
     }
@@ -153,10 +153,10 @@ impl<'r> Candidate<'r> {
     /// Whether each of its paths begins with this text in lower case, whatever its own case.
     fn begins_with(&self, beginning: &str) -> bool {
         match &self.path {
-            Path::Regex(regex) => regex
+            PathClaim::Regex(regex) => regex
                 .takes_all_behind()
                 .is_some_and(|own| own.starts_with(beginning)),
-            Path::Pattern(pattern) => pattern
+            PathClaim::Pattern(pattern) => pattern
                 .beginning()
                 .to_ascii_lowercase()
                 .starts_with(beginning),
@@ -164,10 +164,10 @@ impl<'r> Candidate<'r> {
     }
 
     /// Why no request reaches it beside `others`, whose paths cover its own.
-    fn why_dead(&self, others: &[&Self]) -> Option<Dead> {
+    fn why_dead(&self, others: &[&Self]) -> Option<UnreachableRoute> {
         let clients = self.clients(others);
         if clients.is_empty() {
-            return Some(Dead::NoClient);
+            return Some(UnreachableRoute::NoClient);
         }
         let headers: HeaderMap = self.matches.headers.iter().cloned().collect();
         let query: Vec<String> = self.matches.query.iter().map(spelled).collect();
@@ -176,7 +176,7 @@ impl<'r> Candidate<'r> {
         for entry in &self.entries {
             for method in methods(entry) {
                 for client in &clients {
-                    let asked = Asked {
+                    let asked = RequestFields {
                         method: &method,
                         headers: &headers,
                         query: &query,
@@ -187,7 +187,7 @@ impl<'r> Candidate<'r> {
                         .flat_map(|other| &other.entries)
                         .filter(|way| way.route != self.index && way.summary > entry.summary);
                     let taken = ways.find(|way| way.takes(&asked))?;
-                    first.get_or_insert(Dead::Covered {
+                    first.get_or_insert(UnreachableRoute::Covered {
                         by: taken.route,
                         since: taken.summary.criterion_against(&entry.summary),
                     });
@@ -225,7 +225,7 @@ fn behind(block: &IpNet) -> Option<IpAddr> {
 }
 
 /// The methods that an entry takes: those that it names, or one that no route does.
-fn methods(entry: &Entry) -> Vec<Method> {
+fn methods(entry: &RouteEntry) -> Vec<Method> {
     match entry.methods() {
         MethodMatch::Any => Method::from_bytes(UNNAMED.as_bytes()).into_iter().collect(),
         MethodMatch::HeadOfGet => vec![Method::HEAD],
@@ -243,11 +243,11 @@ fn spelled(condition: &crate::config::rules::QueryCondition) -> String {
     format!("{}={}", escaped(&condition.name), escaped(value))
 }
 
-impl Pattern {
+impl CompiledPattern {
     fn has_letters(&self) -> bool {
         let mut literals = self.steps.iter().filter_map(|step| match step {
-            Step::Literal(text) => Some(text),
-            Step::Parameter => None,
+            PatternSegment::Literal(text) => Some(text),
+            PatternSegment::Parameter => None,
         });
         literals.any(|text| text.bytes().any(|byte| byte.is_ascii_alphabetic()))
     }
@@ -256,7 +256,7 @@ impl Pattern {
     fn beginning(&self) -> String {
         let mut beginning = "/".to_owned();
         for (at, step) in self.steps.iter().enumerate() {
-            let Step::Literal(text) = step else {
+            let PatternSegment::Literal(text) = step else {
                 return beginning;
             };
             beginning.push_str(text);
@@ -283,8 +283,8 @@ mod tests {
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
         let each = dead_routes(&rules.routes).into_iter();
         each.map(|(index, why)| match why {
-            Dead::NoClient => (index, usize::MAX),
-            Dead::Covered { by, .. } => (index, by),
+            UnreachableRoute::NoClient => (index, usize::MAX),
+            UnreachableRoute::Covered { by, .. } => (index, by),
         })
         .collect()
     }

@@ -11,12 +11,12 @@ use super::client::ClientMatch;
 use super::header::HeaderMatch;
 use super::method::MethodMatch;
 use super::query::QueryMatch;
-use super::summary::Summary;
+use super::summary::RouteRank;
 use crate::config::rules::RouteMatch;
 
 /// What a request asks for beside host and path.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RequestFields<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Its fields.
@@ -29,7 +29,7 @@ pub struct Asked<'a> {
 
 /// A condition of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum RouteCondition {
     /// `methods`
     Methods,
     /// `client`
@@ -42,16 +42,16 @@ pub enum Condition {
 
 /// One way into a route.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct RouteEntry {
     pub(super) route: usize,
-    pub(super) summary: Summary,
+    pub(super) summary: RouteRank,
     methods: MethodMatch,
-    conditions: Conditions,
+    conditions: RouteConditions,
 }
 
 /// What must hold of a request beside host, path and method.
 #[derive(Debug)]
-pub(super) struct Conditions {
+pub(super) struct RouteConditions {
     pub(super) client: ClientMatch,
     pub(super) headers: HeaderMatch,
     pub(super) query: QueryMatch,
@@ -59,16 +59,16 @@ pub(super) struct Conditions {
 
 /// The entries of one pattern, the most specific first.
 #[derive(Debug, Default)]
-pub(super) struct Entries(Vec<Entry>);
+pub(super) struct PatternEntries(Vec<RouteEntry>);
 
-impl Entry {
+impl RouteEntry {
     /// The entries of the route `index`, one or two of them.
     pub(super) fn compile(index: usize, matches: &RouteMatch) -> impl Iterator<Item = Self> {
         MethodMatch::compile(&matches.methods).map(move |methods| {
-            let conditions = Conditions::compile(matches);
+            let conditions = RouteConditions::compile(matches);
             Self {
                 route: index,
-                summary: Summary::of(matches, &conditions, &methods, index),
+                summary: RouteRank::of(matches, &conditions, &methods, index),
                 methods,
                 conditions,
             }
@@ -83,27 +83,27 @@ impl Entry {
         self.conditions.client.takes(client)
     }
 
-    pub(super) fn takes(&self, asked: &Asked<'_>) -> bool {
+    pub(super) fn takes(&self, asked: &RequestFields<'_>) -> bool {
         self.objection(asked).is_none()
     }
 
     /// The first condition that the request does not meet.
-    pub(super) fn objection(&self, asked: &Asked<'_>) -> Option<Condition> {
+    pub(super) fn objection(&self, asked: &RequestFields<'_>) -> Option<RouteCondition> {
         if !self.methods.takes(asked.method) {
-            return Some(Condition::Methods);
+            return Some(RouteCondition::Methods);
         }
         let conditions = &self.conditions;
         if !conditions.client.takes(asked.client) {
-            return Some(Condition::Client);
+            return Some(RouteCondition::Client);
         }
         if !conditions.headers.takes(asked.headers) {
-            return Some(Condition::Headers);
+            return Some(RouteCondition::Headers);
         }
-        (!conditions.query.takes(asked.query)).then_some(Condition::Query)
+        (!conditions.query.takes(asked.query)).then_some(RouteCondition::Query)
     }
 }
 
-impl Conditions {
+impl RouteConditions {
     pub(super) fn compile(matches: &RouteMatch) -> Self {
         Self {
             client: ClientMatch::compile(&matches.client),
@@ -113,15 +113,15 @@ impl Conditions {
     }
 }
 
-impl Entries {
-    pub(super) fn insert(&mut self, entry: Entry) {
+impl PatternEntries {
+    pub(super) fn insert(&mut self, entry: RouteEntry) {
         let at = self
             .0
             .partition_point(|other| other.summary > entry.summary);
         self.0.insert(at, entry);
     }
 
-    pub(super) fn first(&self, takes: &mut impl FnMut(&Entry) -> bool) -> Option<&Entry> {
+    pub(super) fn first(&self, takes: &mut impl FnMut(&RouteEntry) -> bool) -> Option<&RouteEntry> {
         self.0.iter().find(|entry| takes(entry))
     }
 }

@@ -48,35 +48,35 @@ use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
 
-pub use self::dead::{Dead, dead_routes};
-use self::entry::Entry;
-pub use self::entry::{Asked, Condition};
+pub use self::dead::{UnreachableRoute, dead_routes};
+use self::entry::RouteEntry;
+pub use self::entry::{RequestFields, RouteCondition};
 pub use self::groups::PathGroups;
 pub use self::path::{NormalPath, PathError};
 pub use self::regex::{PathRegex, RegexError};
-use self::site::Site;
-pub use self::summary::Criterion;
-use self::summary::Summary;
+use self::site::HostRoutes;
+pub use self::summary::RankCriterion;
+use self::summary::RouteRank;
 use crate::bounds;
 use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]
-pub struct Routes {
-    hosts: HashMap<Box<str>, Site>,
+pub struct RouteTable {
+    hosts: HashMap<Box<str>, HostRoutes>,
     /// By what follows the `*.`.
-    under: HashMap<Box<str>, Site>,
+    under: HashMap<Box<str>, HostRoutes>,
     /// Labels of the longest key of `under`.
     deepest_under: usize,
-    any_host: Site,
+    any_host: HostRoutes,
     /// By route.
-    treatments: Box<[Treatment]>,
+    treatments: Box<[RouteTreatment]>,
     longest_path: usize,
 }
 
 /// What a route does to a request that it takes.
 #[derive(Debug, PartialEq)]
-struct Treatment {
+struct RouteTreatment {
     limits: Box<[Name]>,
     action: RouteAction,
     lists: ListUse,
@@ -86,7 +86,7 @@ struct Treatment {
 
 /// The path can be read in two ways, and the other way is treated more strictly or otherwise: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ambiguous {
+pub struct AmbiguousPath {
     /// The route by the path's normal form.
     pub normal: usize,
     /// The route by another reading.
@@ -99,12 +99,12 @@ pub struct Candidate {
     /// Its index.
     pub route: usize,
     /// The first of its other conditions that the request does not meet; `None` where it takes the request.
-    pub objection: Option<Condition>,
+    pub objection: Option<RouteCondition>,
     /// Why it stands before the next candidate; `None` for the last.
-    pub wins_by: Option<Criterion>,
+    pub wins_by: Option<RankCriterion>,
 }
 
-impl Routes {
+impl RouteTable {
     /// Compiles routes; what [`find`](Self::find) returns are indices into this slice.
     #[must_use]
     pub fn compile(rules: &[RouteRules]) -> Self {
@@ -117,8 +117,8 @@ impl Routes {
             hosts: HashMap::new(),
             under: HashMap::new(),
             deepest_under: 0,
-            any_host: Site::compile(&by_host.remove(&None).unwrap_or_default()),
-            treatments: rules.iter().map(Treatment::of).collect(),
+            any_host: HostRoutes::compile(&by_host.remove(&None).unwrap_or_default()),
+            treatments: rules.iter().map(RouteTreatment::of).collect(),
             longest_path: if rules.iter().any(|rules| rules.matches.regex.is_some()) {
                 bounds::PATH_REGEX_PATH
             } else {
@@ -126,7 +126,7 @@ impl Routes {
             },
         };
         for (host, of_host) in by_host {
-            let site = Site::compile(&of_host);
+            let site = HostRoutes::compile(&of_host);
             match host {
                 None => {}
                 Some(HostMatch::Exact(name)) => {
@@ -148,13 +148,13 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// [`Ambiguous`] when the path has a second reading whose route the first one's cannot stand for.
+    /// [`AmbiguousPath`] when the path has a second reading whose route the first one's cannot stand for.
     pub fn find(
         &self,
         host: &str,
         path: &NormalPath<'_>,
-        asked: &Asked<'_>,
-    ) -> Result<Option<usize>, Ambiguous> {
+        asked: &RequestFields<'_>,
+    ) -> Result<Option<usize>, AmbiguousPath> {
         let best = |path: &str| self.best(host, path, asked);
         let Some(normal) = best(path.as_str()) else {
             return Ok(None);
@@ -162,14 +162,14 @@ impl Routes {
         for reading in path.other_readings() {
             let other = best(reading);
             if !other.is_some_and(|other| self.stands_for(normal, other)) {
-                return Err(Ambiguous { normal, other });
+                return Err(AmbiguousPath { normal, other });
             }
         }
         let of_scripts = path.readings_of_scripts().filter_map(best);
         for other in of_scripts {
             if !self.limits_as(normal, other) {
                 let other = Some(other);
-                return Err(Ambiguous { normal, other });
+                return Err(AmbiguousPath { normal, other });
             }
         }
         Ok(Some(normal))
@@ -180,7 +180,7 @@ impl Routes {
         &'r self,
         host: &'r str,
         path: &'r NormalPath<'_>,
-        asked: &'r Asked<'_>,
+        asked: &'r RequestFields<'_>,
     ) -> impl Iterator<Item = (&'r str, usize)> {
         let readings = path.other_readings().chain(path.readings_of_scripts());
         readings.filter_map(move |reading| Some((reading, self.best(host, reading, asked)?)))
@@ -193,9 +193,9 @@ impl Routes {
         &self,
         host: &str,
         path: &NormalPath<'_>,
-        asked: &Asked<'_>,
+        asked: &RequestFields<'_>,
     ) -> Vec<Candidate> {
-        let mut seen: Vec<(Candidate, Summary)> = Vec::new();
+        let mut seen: Vec<(Candidate, RouteRank)> = Vec::new();
         self.first(host, path.as_str(), &mut |entry| {
             let objection = entry.objection(asked);
             let known = seen
@@ -239,7 +239,7 @@ impl Routes {
     }
 
     /// The route that takes a request by one reading of its path.
-    fn best(&self, host: &str, path: &str, asked: &Asked<'_>) -> Option<usize> {
+    fn best(&self, host: &str, path: &str, asked: &RequestFields<'_>) -> Option<usize> {
         self.first(host, path, &mut |entry| entry.takes(asked))
             .map(|entry| entry.route)
     }
@@ -249,8 +249,8 @@ impl Routes {
         &self,
         host: &str,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         let named = self.hosts.get(host);
         named
             .and_then(|site| site.find(path, takes))
@@ -263,8 +263,8 @@ impl Routes {
         &self,
         host: &str,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         if self.deepest_under == 0 {
             return None;
         }
@@ -291,7 +291,7 @@ impl Routes {
     }
 }
 
-impl Treatment {
+impl RouteTreatment {
     fn of(rules: &RouteRules) -> Self {
         Self {
             limits: rules.limits.as_slice().into(),
@@ -327,7 +327,7 @@ fn contains(names: &[Name], others: &[Name]) -> bool {
     others.iter().all(|name| names.contains(name))
 }
 
-impl fmt::Display for Ambiguous {
+impl fmt::Display for AmbiguousPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "the path can be read in two ways that belong to different routes; \
@@ -336,4 +336,4 @@ impl fmt::Display for Ambiguous {
     }
 }
 
-impl std::error::Error for Ambiguous {}
+impl std::error::Error for AmbiguousPath {}

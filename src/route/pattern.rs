@@ -9,14 +9,14 @@ use crate::config::rules::{PathCase, PathPattern, Segment, Tail};
 
 /// A compiled path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
-    pub(super) steps: Box<[Step]>,
-    pub(super) end: End,
+pub(super) struct CompiledPattern {
+    pub(super) steps: Box<[PatternSegment]>,
+    pub(super) end: PatternEnd,
 }
 
 /// One segment of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PatternSegment {
     /// This text in normal form.
     Literal(Box<str>),
     /// Any text that is not empty.
@@ -25,7 +25,7 @@ pub(super) enum Step {
 
 /// What may follow the segments, the least specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
+pub(super) enum PatternEnd {
     /// `/a/*`: a slash and anything.
     Tail,
     /// `/a`: nothing, or one slash: most origins serve `/a/` as `/a`, and a limit must hold for both.
@@ -38,30 +38,30 @@ pub(super) enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SegmentRank {
     /// The pattern is over.
-    End(End),
+    End(PatternEnd),
     Parameter,
     Literal,
 }
 
-impl Pattern {
+impl CompiledPattern {
     /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` is its own only spelling. Where case is ignored its text
     /// is in lower case.
     pub(super) fn compile(rules: &PathPattern, case: PathCase) -> Self {
         let is_empty =
             |segment: &Segment| matches!(segment, Segment::Literal(text) if text.is_empty());
-        let mut steps: Vec<Step> = rules
+        let mut steps: Vec<PatternSegment> = rules
             .segments
             .iter()
             .filter(|segment| !is_empty(segment))
-            .map(|segment| Step::compile(segment, case))
+            .map(|segment| PatternSegment::compile(segment, case))
             .collect();
         let end = match rules.tail {
-            _ if steps.len() > bounds::PATH_SEGMENTS => End::Tail,
-            Tail::Any => End::Tail,
+            _ if steps.len() > bounds::PATH_SEGMENTS => PatternEnd::Tail,
+            Tail::Any => PatternEnd::Tail,
             Tail::Exact if !steps.is_empty() && rules.segments.last().is_some_and(is_empty) => {
-                End::Slash
+                PatternEnd::Slash
             }
-            Tail::Exact => End::Exact,
+            Tail::Exact => PatternEnd::Exact,
         };
         steps.truncate(bounds::PATH_SEGMENTS);
         Self {
@@ -72,21 +72,21 @@ impl Pattern {
 
     /// Whether it takes one path, but for a slash at its end.
     pub(super) fn is_literal(&self) -> bool {
-        let is_text = |step: &Step| matches!(step, Step::Literal(_));
-        self.end != End::Tail && self.steps.iter().all(is_text)
+        let is_text = |step: &PatternSegment| matches!(step, PatternSegment::Literal(_));
+        self.end != PatternEnd::Tail && self.steps.iter().all(is_text)
     }
 
     /// What precedence compares.
     pub(super) fn rank(&self) -> Box<[SegmentRank]> {
         let steps = self.steps.iter().map(|step| match step {
-            Step::Literal(_) => SegmentRank::Literal,
-            Step::Parameter => SegmentRank::Parameter,
+            PatternSegment::Literal(_) => SegmentRank::Literal,
+            PatternSegment::Parameter => SegmentRank::Parameter,
         });
         steps.chain([SegmentRank::End(self.end)]).collect()
     }
 }
 
-impl Step {
+impl PatternSegment {
     fn compile(segment: &Segment, case: PathCase) -> Self {
         match segment {
             // The parser refuses text without a normal form; kept as it is, it meets no request.

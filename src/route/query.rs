@@ -12,7 +12,7 @@ pub(super) struct QueryMatch(Box<[QueryCondition]>);
 
 /// What a plus sign stands for.
 #[derive(Clone, Copy)]
-enum Plus {
+enum PlusSign {
     Space,
     Itself,
 }
@@ -51,17 +51,17 @@ fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
 /// Whether a common origin decodes `sent` to `text`.
 fn spells(sent: &str, text: &str) -> bool {
     let decodes = |plus| decoded(sent.as_bytes(), plus).eq(text.bytes());
-    decodes(Plus::Space) || (sent.contains('+') && decodes(Plus::Itself))
+    decodes(PlusSign::Space) || (sent.contains('+') && decodes(PlusSign::Itself))
 }
 
 /// The bytes that a text spells; a broken escape stands for itself.
-fn decoded(sent: &[u8], plus: Plus) -> impl Iterator<Item = u8> {
+fn decoded(sent: &[u8], plus: PlusSign) -> impl Iterator<Item = u8> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let byte = *sent.get(at)?;
         at += 1;
         match (byte, plus) {
-            (b'+', Plus::Space) => Some(b' '),
+            (b'+', PlusSign::Space) => Some(b' '),
             (b'%', _) => match escaped(sent.get(at..)?) {
                 Some(byte) => {
                     at += 2;

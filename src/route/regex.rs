@@ -21,7 +21,7 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use super::entry::{Entries, Entry};
+use super::entry::{PatternEntries, RouteEntry};
 use crate::bounds;
 use crate::config::rules::PathCase;
 
@@ -51,10 +51,10 @@ pub enum RegexError {
 
 /// The routes of one host whose paths are regular expressions.
 #[derive(Debug)]
-pub(super) struct Regexes {
+pub(super) struct RegexRoutes {
     set: RegexSet,
     /// By expression.
-    entries: Vec<Entries>,
+    entries: Vec<PatternEntries>,
 }
 
 impl PathRegex {
@@ -142,9 +142,9 @@ impl PathRegex {
     }
 }
 
-impl Regexes {
+impl RegexRoutes {
     /// Compiles the expressions of one host with their entries.
-    pub(super) fn compile(routes: Vec<(&PathRegex, Vec<Entry>)>) -> Self {
+    pub(super) fn compile(routes: Vec<(&PathRegex, Vec<RouteEntry>)>) -> Self {
         if routes.is_empty() {
             return Self {
                 set: RegexSet::empty(),
@@ -153,11 +153,11 @@ impl Regexes {
         }
         let mut known: HashMap<&PathRegex, usize> = HashMap::new();
         let mut texts = Vec::new();
-        let mut entries: Vec<Entries> = Vec::new();
+        let mut entries: Vec<PatternEntries> = Vec::new();
         for (regex, ways) in routes {
             let at = *known.entry(regex).or_insert_with(|| {
                 texts.push(regex.pattern());
-                entries.push(Entries::default());
+                entries.push(PatternEntries::default());
                 texts.len() - 1
             });
             for way in ways {
@@ -177,13 +177,13 @@ impl Regexes {
     pub(super) fn find(
         &self,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         if self.is_empty() {
             return None;
         }
         let shorter = path.strip_suffix('/').filter(|path| !path.is_empty());
-        let mut matched: Vec<&Entries> = Vec::new();
+        let mut matched: Vec<&PatternEntries> = Vec::new();
         for reading in [Some(path), shorter].into_iter().flatten() {
             let set = self.set.matches(reading.as_bytes());
             if !set.matched_any() {

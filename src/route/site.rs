@@ -2,35 +2,35 @@
 //!
 //! That is the order of [`PathRank`](super::summary::PathRank). Where a host has no expressions, one walk of the trie is all.
 
-use super::entry::Entry;
-use super::pattern::Pattern;
-use super::regex::Regexes;
-use super::trie::Node;
+use super::entry::RouteEntry;
+use super::pattern::CompiledPattern;
+use super::regex::RegexRoutes;
+use super::trie::TrieNode;
 use crate::config::rules::{PathCase, RouteRules};
 
 /// All routes of one host.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct HostRoutes {
     /// By paths in lower case, of routes that ignore case.
-    folded: Node,
+    folded: TrieNode,
     /// Of those that do not.
-    exact: Node,
-    regexes: Regexes,
+    exact: TrieNode,
+    regexes: RegexRoutes,
 }
 
-impl Site {
+impl HostRoutes {
     /// Compiles routes, each with its index.
     pub(super) fn compile(routes: &[(usize, &RouteRules)]) -> Self {
-        let mut folded = Node::new(PathCase::Ignored);
-        let mut exact = Node::new(PathCase::Kept);
+        let mut folded = TrieNode::new(PathCase::Ignored);
+        let mut exact = TrieNode::new(PathCase::Kept);
         let mut by_regex = Vec::new();
         for (index, rules) in routes {
-            let entries = Entry::compile(*index, &rules.matches);
+            let entries = RouteEntry::compile(*index, &rules.matches);
             match &rules.matches.regex {
                 Some(regex) => by_regex.push((regex, entries.collect())),
                 None => {
                     let case = rules.matches.case;
-                    let pattern = Pattern::compile(&rules.matches.path, case);
+                    let pattern = CompiledPattern::compile(&rules.matches.path, case);
                     let trie = match case {
                         PathCase::Ignored => &mut folded,
                         PathCase::Kept => &mut exact,
@@ -42,7 +42,7 @@ impl Site {
         Self {
             folded,
             exact,
-            regexes: Regexes::compile(by_regex),
+            regexes: RegexRoutes::compile(by_regex),
         }
     }
 
@@ -50,8 +50,8 @@ impl Site {
     pub(super) fn find(
         &self,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         let literal = |takes: &mut _| {
             let folded = self.folded.find_literal(path, takes);
             greater(folded, self.exact.find_literal(path, takes))
@@ -69,7 +69,7 @@ impl Site {
     }
 }
 
-fn greater<'e>(a: Option<&'e Entry>, b: Option<&'e Entry>) -> Option<&'e Entry> {
+fn greater<'e>(a: Option<&'e RouteEntry>, b: Option<&'e RouteEntry>) -> Option<&'e RouteEntry> {
     match (a, b) {
         (Some(a), Some(b)) if b.summary > a.summary => Some(b),
         (a, b) => a.or(b),

@@ -6,14 +6,14 @@
 use std::cmp::Reverse;
 
 use super::client::ClientRank;
-use super::entry::Conditions;
+use super::entry::RouteConditions;
 use super::method::{MethodMatch, MethodRank};
-use super::pattern::{Pattern, SegmentRank};
+use super::pattern::{CompiledPattern, SegmentRank};
 use crate::config::rules::{HostMatch, PathCase, RouteMatch};
 
 /// How specific a route is; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Summary {
+pub(super) struct RouteRank {
     host: HostRank,
     path: PathRank,
     /// A path in one case of letters is narrower than one in any.
@@ -49,7 +49,7 @@ pub(super) enum PathRank {
 
 /// By what one route is more specific than another, what decides first before what decides later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Criterion {
+pub enum RankCriterion {
     /// It names a host, or more of it.
     Host,
     /// Its path.
@@ -66,10 +66,10 @@ pub enum Criterion {
     Order,
 }
 
-impl Summary {
+impl RouteRank {
     pub(super) fn of(
         matches: &RouteMatch,
-        conditions: &Conditions,
+        conditions: &RouteConditions,
         methods: &MethodMatch,
         order: usize,
     ) -> Self {
@@ -86,22 +86,22 @@ impl Summary {
     }
 
     /// The criterion that decides between this and another summary.
-    pub(super) fn criterion_against(&self, other: &Self) -> Criterion {
+    pub(super) fn criterion_against(&self, other: &Self) -> RankCriterion {
         let differs = [
-            (self.host != other.host, Criterion::Host),
+            (self.host != other.host, RankCriterion::Host),
             (
                 (&self.path, self.keeps_case) != (&other.path, other.keeps_case),
-                Criterion::Path,
+                RankCriterion::Path,
             ),
-            (self.client != other.client, Criterion::Client),
-            (self.headers != other.headers, Criterion::Headers),
-            (self.query != other.query, Criterion::Query),
-            (self.methods != other.methods, Criterion::Methods),
+            (self.client != other.client, RankCriterion::Client),
+            (self.headers != other.headers, RankCriterion::Headers),
+            (self.query != other.query, RankCriterion::Query),
+            (self.methods != other.methods, RankCriterion::Methods),
         ];
         differs
             .into_iter()
             .find(|(differs, _)| *differs)
-            .map_or(Criterion::Order, |(_, criterion)| criterion)
+            .map_or(RankCriterion::Order, |(_, criterion)| criterion)
     }
 }
 
@@ -120,7 +120,7 @@ impl PathRank {
         if matches.regex.is_some() {
             return Self::Regex;
         }
-        let pattern = Pattern::compile(&matches.path, matches.case);
+        let pattern = CompiledPattern::compile(&matches.path, matches.case);
         if pattern.is_literal() {
             Self::Literal(pattern.rank())
         } else {

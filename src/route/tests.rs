@@ -6,7 +6,7 @@ mod spellings;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
-use super::pattern::{End, Pattern, Step};
+use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
 use crate::config::rules::{
     ClientCondition, PathCase, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
@@ -42,8 +42,8 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
 }
 
 /// A request of which nothing but method and headers is asked.
-fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> Asked<'a> {
-    Asked {
+fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> RequestFields<'a> {
+    RequestFields {
         method,
         headers,
         query: "",
@@ -79,7 +79,7 @@ fn pattern(text: &str) -> PathPattern {
 fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = NormalPath::parse(path).unwrap();
-    let found = Routes::compile(rules).find(host, &path, &asked(&method, &HeaderMap::new()));
+    let found = RouteTable::compile(rules).find(host, &path, &asked(&method, &HeaderMap::new()));
     found.unwrap().map(|index| &*rules[index].matches.path.text)
 }
 
@@ -259,7 +259,7 @@ fn an_expression_wins_over_patterns_and_text_over_expressions() {
         assert_eq!(by_path(&patterns, path).as_deref(), Some(winner), "{path}");
     }
     let rules: Vec<_> = patterns.iter().map(|path| route(None, &[], path)).collect();
-    let routes = Routes::compile(&rules);
+    let routes = RouteTable::compile(&rules);
     for path in ["/v1%2Fotp", "/v1/x/../otp", "/v1\\otp"] {
         let path = NormalPath::parse(path).unwrap();
         let headers = HeaderMap::new();
@@ -282,11 +282,11 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     )];
     rules[2].matches.client.of = vec!["10.0.0.0/8".parse().unwrap()];
     rules[3].matches.client.of = vec!["10.1.0.0/16".parse().unwrap()];
-    let routes = Routes::compile(&rules);
+    let routes = RouteTable::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = HeaderMap::new();
     headers.insert("x-plan", HeaderValue::from_static("free"));
-    let from = |client: &str| Asked {
+    let from = |client: &str| RequestFields {
         query: "page=2",
         client: client.parse().unwrap(),
         ..asked(&Method::GET, &headers)
@@ -302,10 +302,10 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     assert_eq!(
         told,
         [
-            (3, Some(Condition::Client), Some(Criterion::Client)),
-            (2, Some(Condition::Client), Some(Criterion::Client)),
-            (1, None, Some(Criterion::Headers)),
-            (0, None, Some(Criterion::Query)),
+            (3, Some(RouteCondition::Client), Some(RankCriterion::Client)),
+            (2, Some(RouteCondition::Client), Some(RankCriterion::Client)),
+            (1, None, Some(RankCriterion::Headers)),
+            (0, None, Some(RankCriterion::Query)),
             (4, None, None),
         ]
     );
@@ -320,7 +320,7 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
         HeaderValue::from_static("free"),
     )];
     rules[4].matches.methods = vec![Method::HEAD];
-    let routes = Routes::compile(&rules);
+    let routes = RouteTable::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = HeaderMap::new();
     assert_eq!(
@@ -353,7 +353,7 @@ fn a_pattern_deeper_than_the_bound_keeps_its_limit_as_a_tail() {
 fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
     let find = |patterns: &[&str], path: &str| {
         let rules: Vec<RouteRules> = patterns.iter().map(|path| route(None, &[], path)).collect();
-        Routes::compile(&rules).find(
+        RouteTable::compile(&rules).find(
             "",
             &NormalPath::parse(path).unwrap(),
             &asked(&Method::GET, &HeaderMap::new()),
@@ -370,14 +370,14 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
     );
     assert_eq!(
         find(&["/projects/{id}", "/*"], "/projects/group%2Fproject"),
-        Err(Ambiguous {
+        Err(AmbiguousPath {
             normal: 0,
             other: Some(1)
         })
     );
     assert_eq!(
         find(&["/projects/{id}"], "/projects/group%2Fproject"),
-        Err(Ambiguous {
+        Err(AmbiguousPath {
             normal: 0,
             other: None
         })
@@ -385,7 +385,7 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
     // An origin that does not resolve dots would run what is mounted at /auth.
     assert_eq!(
         find(&["/auth/*", "/static/*"], "/auth/../static/x"),
-        Err(Ambiguous {
+        Err(AmbiguousPath {
             normal: 1,
             other: Some(0)
         })
@@ -411,7 +411,7 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
     let mut rules = [route(None, &[], "/projects/{id}"), route(None, &[], "/*")];
     rules[1].limits = rules[0].limits.clone();
     let path = NormalPath::parse("/projects/group%2Fproject").unwrap();
-    let routes = Routes::compile(&rules);
+    let routes = RouteTable::compile(&rules);
     assert_eq!(
         routes.find("", &path, &asked(&Method::GET, &HeaderMap::new())),
         Ok(Some(0))
@@ -420,8 +420,13 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
 
 // The oracle: every route is asked, segment by segment, and the greatest summary wins.
 
-fn oracle(rules: &[RouteRules], host: &str, path: &str, asked: &Asked<'_>) -> Option<usize> {
-    let mut best: Option<(Summary, usize)> = None;
+fn oracle(
+    rules: &[RouteRules],
+    host: &str,
+    path: &str,
+    asked: &RequestFields<'_>,
+) -> Option<usize> {
+    let mut best: Option<(RouteRank, usize)> = None;
     for (index, rules) in rules.iter().enumerate() {
         let matches = &rules.matches;
         let fits = match &matches.host {
@@ -434,12 +439,12 @@ fn oracle(rules: &[RouteRules], host: &str, path: &str, asked: &Asked<'_>) -> Op
                 let is_match = |path: &str| by_hand(regex.as_str(), path);
                 is_match(path) || is_match(path.strip_suffix('/').unwrap_or(path))
             }
-            None => takes(&Pattern::compile(&matches.path, matches.case), path),
+            None => takes(&CompiledPattern::compile(&matches.path, matches.case), path),
         };
         if !fits || !fits_path {
             continue;
         }
-        for entry in Entry::compile(index, matches).filter(|entry| entry.takes(asked)) {
+        for entry in RouteEntry::compile(index, matches).filter(|entry| entry.takes(asked)) {
             if best
                 .as_ref()
                 .is_none_or(|(greatest, _)| entry.summary > *greatest)
@@ -462,7 +467,7 @@ fn by_hand(regex: &str, path: &str) -> bool {
     }
 }
 
-fn takes(pattern: &Pattern, path: &str) -> bool {
+fn takes(pattern: &CompiledPattern, path: &str) -> bool {
     let mut segments: Vec<&str> = path.split('/').skip(1).collect();
     let slash = segments.pop_if(|last| last.is_empty()).is_some();
     let steps = pattern.steps.len();
@@ -471,14 +476,14 @@ fn takes(pattern: &Pattern, path: &str) -> bool {
         .iter()
         .zip(&segments)
         .all(|(step, segment)| match step {
-            Step::Literal(text) => **text == **segment,
-            Step::Parameter => true,
+            PatternSegment::Literal(text) => **text == **segment,
+            PatternSegment::Parameter => true,
         });
     begins_alike
         && match pattern.end {
-            End::Exact => segments.len() == steps,
-            End::Slash => segments.len() == steps && slash,
-            End::Tail => segments.len() > steps || (segments.len() == steps && slash),
+            PatternEnd::Exact => segments.len() == steps,
+            PatternEnd::Slash => segments.len() == steps && slash,
+            PatternEnd::Tail => segments.len() > steps || (segments.len() == steps && slash),
         }
 }
 
@@ -532,7 +537,7 @@ proptest! {
         rules in rules(),
         requests in prop::collection::vec(("(/[abc]){0,5}/?", 0usize..7, 0usize..4, 0u8..4), 20),
     ) {
-        let routes = Routes::compile(&rules);
+        let routes = RouteTable::compile(&rules);
         for (path, host, method, fields) in requests {
             let path = if path.is_empty() { "/".to_owned() } else { path };
             let host = ["a.test", "b.test", "c.test", "x.b.test", "y.c.b.test", "test", ""][host];
@@ -558,7 +563,7 @@ proptest! {
         path in "(/(a|b|c|\\.\\.|%2e%2E|\\.|a%2[fF]b|\\.\\.%2fa|b%5c|a;b|;|\\\\)?){1,6}",
     ) {
         // Goal: an attacker cannot choose between readings. Method: each reading is made here by hand, and routed alone.
-        let routes = Routes::compile(&rules);
+        let routes = RouteTable::compile(&rules);
         let normal = NormalPath::parse(&path).unwrap();
         let (method, headers) = (Method::GET, HeaderMap::new());
         if let Ok(Some(found)) = routes.find("a.test", &normal, &asked(&method, &headers)) {

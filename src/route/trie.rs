@@ -6,8 +6,8 @@
 
 use ahash::{HashMap, HashMapExt};
 
-use super::entry::{Entries, Entry};
-use super::pattern::{End, Pattern, Step};
+use super::entry::{PatternEntries, RouteEntry};
+use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use crate::config::rules::PathCase;
 
 /// Bytes of a segment that is brought into lower case without allocation.
@@ -15,41 +15,43 @@ const SHORT_SEGMENT: usize = 64;
 
 /// The routes whose patterns begin alike.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct TrieNode {
     case: PathCase,
-    literals: HashMap<Box<str>, Node>,
-    parameter: Option<Box<Node>>,
-    slash: Entries,
-    exact: Entries,
-    tail: Entries,
+    literals: HashMap<Box<str>, TrieNode>,
+    parameter: Option<Box<TrieNode>>,
+    slash: PatternEntries,
+    exact: PatternEntries,
+    tail: PatternEntries,
 }
 
-impl Node {
+impl TrieNode {
     pub(super) fn new(case: PathCase) -> Self {
         Self {
             case,
             literals: HashMap::new(),
             parameter: None,
-            slash: Entries::default(),
-            exact: Entries::default(),
-            tail: Entries::default(),
+            slash: PatternEntries::default(),
+            exact: PatternEntries::default(),
+            tail: PatternEntries::default(),
         }
     }
 
-    pub(super) fn insert(&mut self, pattern: &Pattern, entry: Entry) {
+    pub(super) fn insert(&mut self, pattern: &CompiledPattern, entry: RouteEntry) {
         let case = self.case;
         let new = || Self::new(case);
         let mut node = self;
         for step in &pattern.steps {
             node = match step {
-                Step::Literal(text) => node.literals.entry(text.clone()).or_insert_with(new),
-                Step::Parameter => node.parameter.get_or_insert_with(|| Box::new(new())),
+                PatternSegment::Literal(text) => {
+                    node.literals.entry(text.clone()).or_insert_with(new)
+                }
+                PatternSegment::Parameter => node.parameter.get_or_insert_with(|| Box::new(new())),
             };
         }
         match pattern.end {
-            End::Slash => node.slash.insert(entry),
-            End::Exact => node.exact.insert(entry),
-            End::Tail => node.tail.insert(entry),
+            PatternEnd::Slash => node.slash.insert(entry),
+            PatternEnd::Exact => node.exact.insert(entry),
+            PatternEnd::Tail => node.tail.insert(entry),
         }
     }
 
@@ -57,8 +59,8 @@ impl Node {
     pub(super) fn find(
         &self,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         self.walk(Some(below(path)), takes)
     }
 
@@ -66,8 +68,8 @@ impl Node {
     pub(super) fn find_literal(
         &self,
         path: &str,
-        takes: &mut impl FnMut(&Entry) -> bool,
-    ) -> Option<&Entry> {
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         let mut node = self;
         let mut rest = Some(below(path));
         while let Some(text) = rest.filter(|rest| !rest.is_empty()) {
@@ -95,7 +97,11 @@ impl Node {
     }
 
     /// `rest` is what follows the slash behind this node's segment; `None` where there is no such slash.
-    fn walk(&self, rest: Option<&str>, takes: &mut impl FnMut(&Entry) -> bool) -> Option<&Entry> {
+    fn walk(
+        &self,
+        rest: Option<&str>,
+        takes: &mut impl FnMut(&RouteEntry) -> bool,
+    ) -> Option<&RouteEntry> {
         let Some(rest) = rest else {
             return self.exact.first(takes);
         };

@@ -12,7 +12,7 @@ use crate::live::watch::Reloads;
 use crate::origin::HealthChecks;
 #[cfg(feature = "otlp")]
 use crate::record::otlp::Exports;
-use crate::state::Keeper;
+use crate::state::Maintenance;
 use crate::store::Syncs;
 use crate::supervisor::Watchdog;
 
@@ -24,7 +24,7 @@ pub(super) fn add(server: &mut Server, live: &Arc<Live>, hangup: &Arc<Notify>) {
     let pools = live.in_force(|snapshot| snapshot.pools.values().cloned().collect());
     server.add_service(background_service("health", HealthChecks(pools)));
 
-    let keeper = Keeper {
+    let keeper = Maintenance {
         home: Arc::clone(&live.home),
         survivals: live.in_force(|snapshot| {
             let limits = snapshot.limits.values();

@@ -67,7 +67,7 @@ mod tests {
     use crate::admission::KeySeed;
     use crate::config::{Surroundings, parse_in};
     use crate::record::Metrics;
-    use crate::state::Home;
+    use crate::state::CounterStorage;
 
     /// A machine whose resolver knows every name, or none.
     struct Resolver {
@@ -117,7 +117,7 @@ mod tests {
         let snapshot = Snapshot::compile(
             before.clone(),
             None,
-            &Home::MEMORY,
+            &CounterStorage::MEMORY,
             &Metrics::new(),
             &KeySeed::from_seed(Seed::from_bytes([0; 16])),
             Timestamp::from_secs(1),

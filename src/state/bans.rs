@@ -6,9 +6,9 @@
 use sluicegate_limiter::{BanRules, Bans, Capacity, Meaning, StateError, Timestamp};
 use tracing::warn;
 
-use super::{Directory, Home, Kept, Survival, announce, legacy};
+use super::{CounterStorage, Persistence, StateDirectory, StorageKind, announce, legacy};
 
-impl Home {
+impl CounterStorage {
     /// The bans of a limit; they go on from `before`, the same ones ahead of an edit, or without those from their file.
     #[must_use]
     pub fn bans(
@@ -16,43 +16,43 @@ impl Home {
         meaning: Meaning<'_>,
         rules: BanRules,
         capacity: Capacity,
-        before: Option<(&Bans, &Survival)>,
+        before: Option<(&Bans, &Persistence)>,
         now: Timestamp,
-    ) -> (Bans, Survival) {
+    ) -> (Bans, Persistence) {
         match (&self.kept, before) {
-            (Kept::Directory(directory), None) => {
+            (StorageKind::Directory(directory), None) => {
                 directory.open_bans(meaning, rules, capacity, now)
             }
-            (Kept::Directory(directory), Some(before)) => {
+            (StorageKind::Directory(directory), Some(before)) => {
                 directory.edit_bans(meaning, rules, capacity, before, now)
             }
-            (Kept::Anonymous(files), None) => {
+            (StorageKind::Anonymous(files), None) => {
                 legacy::open_bans(files, meaning, rules, capacity, now)
             }
-            (Kept::Anonymous(files), Some((before, _))) => {
+            (StorageKind::Anonymous(files), Some((before, _))) => {
                 legacy::edit_bans(files, meaning, rules, capacity, before, now)
             }
-            (Kept::Here, None) => (Bans::new(rules, capacity), Survival::unasked()),
-            (Kept::Here, Some((before, survival))) => {
+            (StorageKind::Here, None) => (Bans::new(rules, capacity), Persistence::unasked()),
+            (StorageKind::Here, Some((before, survival))) => {
                 (before.edited(rules, capacity, now), survival.clone())
             }
         }
     }
 }
 
-impl Directory {
+impl StateDirectory {
     fn open_bans(
         &self,
         meaning: Meaning<'_>,
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,
-    ) -> (Bans, Survival) {
+    ) -> (Bans, Persistence) {
         match Bans::open(&self.files, meaning, rules, capacity, now) {
             Ok((bans, adopted)) => {
                 announce(&format_args!("limit {}: bans", meaning.name), &adopted);
                 let file = Bans::identity(meaning, capacity);
-                (bans, Survival::of(&adopted, file))
+                (bans, Persistence::of(&adopted, file))
             }
             Err(error) => {
                 let bans = Bans::new(rules, capacity);
@@ -66,16 +66,16 @@ impl Directory {
         meaning: Meaning<'_>,
         rules: BanRules,
         capacity: Capacity,
-        (before, survival): (&Bans, &Survival),
+        (before, survival): (&Bans, &Persistence),
         now: Timestamp,
-    ) -> (Bans, Survival) {
+    ) -> (Bans, Persistence) {
         let (edited, kept) = before.edited_in(&self.files, meaning, rules, capacity, now);
         // Only another capacity takes another table; what was said of this one still holds.
         if before.capacity() == capacity {
             return (edited, survival.clone());
         }
         let survival = match kept {
-            Ok(()) => Survival::InFile {
+            Ok(()) => Persistence::InFile {
                 file: Bans::identity(meaning, capacity),
                 found: "carried over from before an edit".to_owned(),
             },
@@ -85,9 +85,9 @@ impl Directory {
     }
 }
 
-fn failed(limit: &str, error: &StateError) -> Survival {
+fn failed(limit: &str, error: &StateError) -> Persistence {
     warn!("limit {limit}: its bans will not survive this process: {error}");
-    Survival::InMemory {
+    Persistence::InMemory {
         reason: error.to_string(),
     }
 }

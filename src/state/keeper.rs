@@ -13,7 +13,7 @@ use sluicegate_limiter::Drift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
-use super::{Home, Survival};
+use super::{CounterStorage, Persistence};
 use crate::clock;
 use crate::in_force::InForce;
 
@@ -24,15 +24,15 @@ const TICK: Duration = Duration::from_secs(1);
 const SWEEP: u64 = 24 * 60 * 60;
 
 /// The background service.
-pub struct Keeper {
+pub struct Maintenance {
     /// Where counters live.
-    pub home: Arc<Home>,
+    pub home: Arc<CounterStorage>,
     /// The files of the limits in force.
-    pub survivals: InForce<Vec<Survival>>,
+    pub survivals: InForce<Vec<Persistence>>,
 }
 
 #[async_trait]
-impl BackgroundService for Keeper {
+impl BackgroundService for Maintenance {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         // Nor was there one to go on from.
         if clock::followed().is_none() {
@@ -64,18 +64,18 @@ impl BackgroundService for Keeper {
 
 /// Whether the clocks are far apart, and which is ahead.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Far {
+enum ClockSkew {
     Ahead,
     Behind,
 }
 
 /// Says once when the clocks have come apart, and once when they are together again.
-fn announce(drift: Option<Drift>, far: &mut Option<Far>) {
+fn announce(drift: Option<Drift>, far: &mut Option<ClockSkew>) {
     let (now, apart) = match drift {
         None => return,
         Some(Drift::Near) => (None, Duration::ZERO),
-        Some(Drift::Ahead(apart)) => (Some(Far::Ahead), apart),
-        Some(Drift::Behind(apart)) => (Some(Far::Behind), apart),
+        Some(Drift::Ahead(apart)) => (Some(ClockSkew::Ahead), apart),
+        Some(Drift::Behind(apart)) => (Some(ClockSkew::Behind), apart),
     };
     if now == *far {
         return;
@@ -84,11 +84,11 @@ fn announce(drift: Option<Drift>, far: &mut Option<Far>) {
     let hours = apart.as_secs() / 3600;
     match now {
         None => info!("the limits' time and the wall clock are together again"),
-        Some(Far::Ahead) => warn!(
+        Some(ClockSkew::Ahead) => warn!(
             "the wall clock is {hours} hours behind the limits' time, which goes on as before; set the clock right, or if it is, see \
              docs/operations.md on how to reset the state directory"
         ),
-        Some(Far::Behind) => warn!(
+        Some(ClockSkew::Behind) => warn!(
             "the wall clock is {hours} hours ahead of the limits' time, which goes on as before, since nothing confirms the clock; if it \
              is right, see docs/operations.md on how to reset the state directory"
         ),

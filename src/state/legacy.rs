@@ -13,12 +13,12 @@ use sluicegate_limiter::{
 };
 use tracing::{info, warn};
 
-use super::{Home, HomeError, Kept, Survival, fresh_seed};
+use super::{CounterStorage, CounterStorageError, Persistence, StorageKind, fresh_seed};
 use crate::clock;
 
 /// What a process leaves to the next.
 #[derive(Debug)]
-pub struct Legacy {
+pub struct CounterHandover {
     /// The secret that keys are hashed under.
     pub seed: Seed,
     /// What time it is.
@@ -27,9 +27,9 @@ pub struct Legacy {
     pub counters: Vec<(String, OwnedFd)>,
 }
 
-impl Home {
+impl CounterStorage {
     /// In memory that a successor can be given; goes on from what the process before has left, if anything.
-    pub(super) fn heir(left: Option<Legacy>) -> Result<(Self, Seed), HomeError> {
+    pub(super) fn heir(left: Option<CounterHandover>) -> Result<(Self, Seed), CounterStorageError> {
         let seed = match &left {
             Some(legacy) => legacy.seed,
             None => fresh_seed()?,
@@ -39,10 +39,10 @@ impl Home {
             clock::follow(Clock::continued(legacy.clock, clock::reading()));
             for (name, file) in legacy.counters {
                 let taken = files.take(name, file);
-                taken.map_err(HomeError::Legacy)?;
+                taken.map_err(CounterStorageError::Legacy)?;
             }
         }
-        let kept = Kept::Anonymous(files);
+        let kept = StorageKind::Anonymous(files);
         Ok((Self { kept }, seed))
     }
 
@@ -50,11 +50,11 @@ impl Home {
     ///
     /// # Errors
     /// The system's, out of descriptors.
-    pub fn legacy(&self) -> io::Result<Option<Legacy>> {
-        let Kept::Anonymous(files) = &self.kept else {
+    pub fn legacy(&self) -> io::Result<Option<CounterHandover>> {
+        let StorageKind::Anonymous(files) = &self.kept else {
             return Ok(None);
         };
-        Ok(Some(Legacy {
+        Ok(Some(CounterHandover {
             seed: files.seed(),
             clock: clock::mark(),
             counters: files.in_use()?,
@@ -63,7 +63,7 @@ impl Home {
 
     /// Lets go of what was left and no limit of this process goes on with. Once its limits are made.
     pub fn settle(&self) {
-        if let Kept::Anonymous(files) = &self.kept {
+        if let StorageKind::Anonymous(files) = &self.kept {
             for name in files.forget_unused() {
                 info!("{name}: no limit goes on with what the gateway before has counted there");
             }
@@ -78,11 +78,11 @@ pub(super) fn open_limit(
     policy: &Policy,
     capacity: Capacity,
     now: Timestamp,
-) -> (Limit, Survival) {
+) -> (Limit, Persistence) {
     match Limit::open(files, meaning, policy.clone(), capacity, now) {
         Ok((limit, adopted)) => {
             tell(meaning.name, "counters", &adopted);
-            (limit, Survival::unasked())
+            (limit, Persistence::unasked())
         }
         Err(error) => {
             let limit = Limit::new(policy.clone(), capacity);
@@ -99,7 +99,7 @@ pub(super) fn edit_limit(
     capacity: Capacity,
     before: &Limit,
     now: Timestamp,
-) -> (Limit, Survival) {
+) -> (Limit, Persistence) {
     let (limit, kept) = before.edited_in(files, meaning, policy.clone(), capacity, now);
     (limit, told(meaning.name, "counters", kept))
 }
@@ -111,11 +111,11 @@ pub(super) fn open_bans(
     rules: BanRules,
     capacity: Capacity,
     now: Timestamp,
-) -> (Bans, Survival) {
+) -> (Bans, Persistence) {
     match Bans::open(files, meaning, rules, capacity, now) {
         Ok((bans, adopted)) => {
             tell(meaning.name, "bans", &adopted);
-            (bans, Survival::unasked())
+            (bans, Persistence::unasked())
         }
         Err(error) => {
             let bans = Bans::new(rules, capacity);
@@ -132,14 +132,14 @@ pub(super) fn edit_bans(
     capacity: Capacity,
     before: &Bans,
     now: Timestamp,
-) -> (Bans, Survival) {
+) -> (Bans, Persistence) {
     let (bans, kept) = before.edited_in(files, meaning, rules, capacity, now);
     (bans, told(meaning.name, "bans", kept))
 }
 
-fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Survival {
+fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
     match kept {
-        Ok(()) => Survival::unasked(),
+        Ok(()) => Persistence::unasked(),
         Err(error) => failed(limit, what, &error),
     }
 }
@@ -151,16 +151,16 @@ fn tell(limit: &str, what: &str, adopted: &Adopted) {
     }
 }
 
-fn failed(limit: &str, what: &str, error: &StateError) -> Survival {
+fn failed(limit: &str, what: &str, error: &StateError) -> Persistence {
     warn!("limit {limit}: its {what} will not be handed over in an upgrade: {error}");
-    Survival::unasked()
+    Persistence::unasked()
 }
 
 #[cfg(test)]
 mod tests {
     use sluicegate_limiter::{Ask, Cost, KeyHash, Outcome, decide};
 
-    use super::super::Lasting;
+    use super::super::PersistenceMode;
     use super::super::test_limits::{MEANING, NOW, capacity, open, policy};
     use super::*;
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     /// The process after one with this home. The clock of the tests' process stays as it is.
-    fn heir_of(home: &Home) -> Home {
+    fn heir_of(home: &CounterStorage) -> CounterStorage {
         let left = home
             .legacy()
             .expect("descriptors")
@@ -184,8 +184,8 @@ mod tests {
         for (name, file) in left.counters {
             files.take(name, file).expect("it is sealed");
         }
-        Home {
-            kept: Kept::Anonymous(files),
+        CounterStorage {
+            kept: StorageKind::Anonymous(files),
         }
     }
 
@@ -193,9 +193,10 @@ mod tests {
     /// between shares still, one whose period was moves with its counts, and is handed on so.
     #[test]
     fn old_and_new_count_together() {
-        let (old, _) = Home::open(Lasting::Upgrades(None)).expect("a random source");
+        let (old, _) =
+            CounterStorage::open(PersistenceMode::Upgrades(None)).expect("a random source");
         let before = open(&old, &policy(5, 60));
-        assert_eq!(before.1, Survival::unasked());
+        assert_eq!(before.1, Persistence::unasked());
         assert!(admits(&before.0));
         let new = heir_of(&old);
         let (after, _) = open(&new, &policy(3, 60));
@@ -219,9 +220,10 @@ mod tests {
     /// Goal: an upgrade has nothing to hand over where a directory has it, or where no successor can come. Method: both homes.
     #[test]
     fn only_what_lies_in_memory_of_its_own_is_left() {
-        let (alone, _) = Home::open(Lasting::Process).expect("a random source");
+        let (alone, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         assert!(alone.legacy().expect("nothing to do").is_none());
-        let (heir, seed) = Home::open(Lasting::Upgrades(None)).expect("a random source");
+        let (heir, seed) =
+            CounterStorage::open(PersistenceMode::Upgrades(None)).expect("a random source");
         let left = heir.legacy().expect("nothing to do").expect("a seed");
         assert_eq!(left.seed.bytes(), seed.bytes());
         assert!(left.counters.is_empty());

@@ -6,7 +6,7 @@
 //! nothing of this may stop the gateway: a limit whose file fails goes on in memory, and log, `/status` and metrics say so.
 //!
 //! # Concurrency
-//! Limits are opened and edited by the start and by the reload service, time is kept by [`Keeper`]; requests call nothing here.
+//! Limits are opened and edited by the start and by the reload service, time is kept by [`Maintenance`]; requests call nothing here.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,32 +27,32 @@ mod legacy;
 #[cfg(test)]
 mod test_limits;
 
-pub use keeper::Keeper;
-pub use legacy::Legacy;
+pub use keeper::Maintenance;
+pub use legacy::CounterHandover;
 
 /// Where counters live.
-pub struct Home {
-    kept: Kept,
+pub struct CounterStorage {
+    kept: StorageKind,
 }
 
 /// How long counters are to last.
 #[derive(Debug)]
-pub enum Lasting<'a> {
+pub enum PersistenceMode<'a> {
     /// As long as the process.
     Process,
     /// Until a process ends without a successor; they go on from what the one before has left, if there was one.
-    Upgrades(Option<Legacy>),
+    Upgrades(Option<CounterHandover>),
     /// As long as this directory.
     Directory(&'a Path),
 }
 
-enum Kept {
+enum StorageKind {
     Here,
     Anonymous(AnonymousFiles),
-    Directory(Directory),
+    Directory(StateDirectory),
 }
 
-struct Directory {
+struct StateDirectory {
     files: StateDir,
     /// Why the latest tick failed; `None` when it did not.
     trouble: Mutex<Option<String>>,
@@ -61,7 +61,7 @@ struct Directory {
 
 /// Whether the counters of a limit outlive the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Survival {
+pub enum Persistence {
     /// They lie in a file.
     InFile {
         /// Which.
@@ -78,7 +78,7 @@ pub enum Survival {
 
 /// How the state directory does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct DirectoryHealth {
     /// Where it is.
     pub path: PathBuf,
     /// Why the latest tick failed; `None` when it did not.
@@ -89,7 +89,7 @@ pub struct Condition {
 
 /// Why there is no home for counters.
 #[derive(Debug)]
-pub enum HomeError {
+pub enum CounterStorageError {
     /// The system has no random source.
     Random(getrandom::Error),
     /// The state directory cannot be used.
@@ -98,28 +98,30 @@ pub enum HomeError {
     Legacy(std::io::Error),
 }
 
-impl Home {
+impl CounterStorage {
     /// The memory of this process.
-    pub const MEMORY: Self = Self { kept: Kept::Here };
+    pub const MEMORY: Self = Self {
+        kept: StorageKind::Here,
+    };
 
     /// The home of limits, opened or made. A directory's clock, and one that was left, is the process's from now on. With it comes the
     /// seed that keys must be hashed under.
     ///
     /// # Errors
     /// When there is no random source, or what is to go on cannot be used.
-    pub fn open(lasting: Lasting<'_>) -> Result<(Self, Seed), HomeError> {
+    pub fn open(lasting: PersistenceMode<'_>) -> Result<(Self, Seed), CounterStorageError> {
         match lasting {
-            Lasting::Process => Ok((Self::MEMORY, fresh_seed()?)),
-            Lasting::Upgrades(left) => Self::heir(left),
-            Lasting::Directory(path) => Self::in_directory(path),
+            PersistenceMode::Process => Ok((Self::MEMORY, fresh_seed()?)),
+            PersistenceMode::Upgrades(left) => Self::heir(left),
+            PersistenceMode::Directory(path) => Self::in_directory(path),
         }
     }
 
-    fn in_directory(path: &Path) -> Result<(Self, Seed), HomeError> {
-        let files = StateDir::open(path, fresh_seed()?).map_err(HomeError::Directory)?;
+    fn in_directory(path: &Path) -> Result<(Self, Seed), CounterStorageError> {
+        let files = StateDir::open(path, fresh_seed()?).map_err(CounterStorageError::Directory)?;
         let (clock, clock_found) = files
             .clock(clock::reading())
-            .map_err(HomeError::Directory)?;
+            .map_err(CounterStorageError::Directory)?;
         clock::follow(clock);
         announce(
             &format_args!("{}: seed", path.display()),
@@ -127,7 +129,7 @@ impl Home {
         );
         announce(&format_args!("{}: clock", path.display()), &clock_found);
         let seed = files.seed();
-        let kept = Kept::Directory(Directory {
+        let kept = StorageKind::Directory(StateDirectory {
             files,
             trouble: Mutex::new(None),
             troubles: AtomicU64::new(0),
@@ -144,22 +146,26 @@ impl Home {
         meaning: Meaning<'_>,
         policy: &Policy,
         capacity: Capacity,
-        before: Option<(&Limit, &Survival)>,
+        before: Option<(&Limit, &Persistence)>,
         now: Timestamp,
-    ) -> (Limit, Survival) {
+    ) -> (Limit, Persistence) {
         match (&self.kept, before) {
-            (Kept::Directory(directory), None) => directory.open(meaning, policy, capacity, now),
-            (Kept::Directory(directory), Some(before)) => {
+            (StorageKind::Directory(directory), None) => {
+                directory.open(meaning, policy, capacity, now)
+            }
+            (StorageKind::Directory(directory), Some(before)) => {
                 directory.edit(meaning, policy, capacity, before, now)
             }
-            (Kept::Anonymous(files), None) => {
+            (StorageKind::Anonymous(files), None) => {
                 legacy::open_limit(files, meaning, policy, capacity, now)
             }
-            (Kept::Anonymous(files), Some((before, _))) => {
+            (StorageKind::Anonymous(files), Some((before, _))) => {
                 legacy::edit_limit(files, meaning, policy, capacity, before, now)
             }
-            (Kept::Here, None) => (Limit::new(policy.clone(), capacity), Survival::unasked()),
-            (Kept::Here, Some((before, survival))) => {
+            (StorageKind::Here, None) => {
+                (Limit::new(policy.clone(), capacity), Persistence::unasked())
+            }
+            (StorageKind::Here, Some((before, survival))) => {
                 let edited = before.edited(policy.clone(), capacity, now);
                 (edited, survival.clone())
             }
@@ -178,19 +184,19 @@ impl Home {
         Some(clock.drift(reading))
     }
 
-    fn directory(&self) -> Option<&Directory> {
+    fn directory(&self) -> Option<&StateDirectory> {
         match &self.kept {
-            Kept::Directory(directory) => Some(directory),
-            Kept::Anonymous(_) | Kept::Here => None,
+            StorageKind::Directory(directory) => Some(directory),
+            StorageKind::Anonymous(_) | StorageKind::Here => None,
         }
     }
 
     /// Removes files that none of these limits, or their bans, uses and none has used for 30 days. Once a day.
-    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Survival>) {
+    pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Persistence>) {
         let Some(directory) = self.directory() else {
             return;
         };
-        let in_use: Vec<Identity> = limits.filter_map(Survival::file).cloned().collect();
+        let in_use: Vec<Identity> = limits.filter_map(Persistence::file).cloned().collect();
         let path = directory.files.path().display();
         match directory.files.sweep(&in_use, clock::wall()) {
             Ok(Swept { removed: 0, .. }) => {}
@@ -207,9 +213,9 @@ impl Home {
 
     /// How the state directory does; `None` without one.
     #[must_use]
-    pub fn condition(&self) -> Option<Condition> {
+    pub fn condition(&self) -> Option<DirectoryHealth> {
         let directory = self.directory()?;
-        Some(Condition {
+        Some(DirectoryHealth {
             path: directory.files.path().to_owned(),
             trouble: directory.lock_trouble().clone(),
             troubles: directory.troubles.load(Ordering::Relaxed),
@@ -217,14 +223,14 @@ impl Home {
     }
 }
 
-impl Directory {
+impl StateDirectory {
     fn open(
         &self,
         meaning: Meaning<'_>,
         policy: &Policy,
         capacity: Capacity,
         now: Timestamp,
-    ) -> (Limit, Survival) {
+    ) -> (Limit, Persistence) {
         match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
             Ok((limit, adopted)) => {
                 announce(&format_args!("limit {}: counters", meaning.name), &adopted);
@@ -237,11 +243,11 @@ impl Directory {
                     );
                 }
                 let file = meaning.identity(policy, capacity);
-                (limit, Survival::of(&adopted, file))
+                (limit, Persistence::of(&adopted, file))
             }
             Err(error) => {
                 let limit = Limit::new(policy.clone(), capacity);
-                (limit, Survival::failed(meaning.name, &error))
+                (limit, Persistence::failed(meaning.name, &error))
             }
         }
     }
@@ -251,20 +257,20 @@ impl Directory {
         meaning: Meaning<'_>,
         policy: &Policy,
         capacity: Capacity,
-        (before, survival): (&Limit, &Survival),
+        (before, survival): (&Limit, &Persistence),
         now: Timestamp,
-    ) -> (Limit, Survival) {
+    ) -> (Limit, Persistence) {
         let (edited, kept) = before.edited_in(&self.files, meaning, policy.clone(), capacity, now);
         // The same table lies where it lay, and what was said of it then still holds.
         if edited.shares_counters_with(before) {
             return (edited, survival.clone());
         }
         let survival = match kept {
-            Ok(()) => Survival::InFile {
+            Ok(()) => Persistence::InFile {
                 file: meaning.identity(policy, capacity),
                 found: "carried over from before an edit".to_owned(),
             },
-            Err(error) => Survival::failed(meaning.name, &error),
+            Err(error) => Persistence::failed(meaning.name, &error),
         };
         (edited, survival)
     }
@@ -295,7 +301,7 @@ impl Directory {
     }
 }
 
-impl Survival {
+impl Persistence {
     /// Of counters that nobody wants kept.
     #[must_use]
     pub fn unasked() -> Self {
@@ -327,9 +333,9 @@ impl Survival {
 }
 
 /// A seed that nobody can guess.
-fn fresh_seed() -> Result<Seed, HomeError> {
+fn fresh_seed() -> Result<Seed, CounterStorageError> {
     let mut fresh = [0; 16];
-    getrandom::fill(&mut fresh).map_err(HomeError::Random)?;
+    getrandom::fill(&mut fresh).map_err(CounterStorageError::Random)?;
     Ok(Seed::from_bytes(fresh))
 }
 
@@ -341,7 +347,7 @@ fn announce(what: &fmt::Arguments<'_>, adopted: &Adopted) {
     }
 }
 
-impl fmt::Display for HomeError {
+impl fmt::Display for CounterStorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Random(cause) => write!(f, "no random source for the keys' seed: {cause}"),
@@ -355,7 +361,7 @@ impl fmt::Display for HomeError {
     }
 }
 
-impl std::error::Error for HomeError {}
+impl std::error::Error for CounterStorageError {}
 
 /// What to do about a directory that cannot be used.
 fn advice(error: &StateError) -> &'static str {
@@ -386,10 +392,10 @@ mod tests {
     use super::*;
 
     /// A home that keeps no time, so that the tests of this process keep theirs.
-    fn home(path: &Path) -> Home {
+    fn home(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
-        Home {
-            kept: Kept::Directory(Directory {
+        CounterStorage {
+            kept: StorageKind::Directory(StateDirectory {
                 files,
                 trouble: Mutex::new(None),
                 troubles: AtomicU64::new(0),
@@ -402,15 +408,19 @@ mod tests {
         Duration::from_nanos(now.as_nanos()) - Duration::from_secs(31 * 24 * 60 * 60)
     }
 
-    fn edit(home: &Home, (limit, survival): &(Limit, Survival), policy: &Policy) -> Survival {
+    fn edit(
+        home: &CounterStorage,
+        (limit, survival): &(Limit, Persistence),
+        policy: &Policy,
+    ) -> Persistence {
         let before = Some((limit, survival));
         home.limit(MEANING, policy, capacity(), before, NOW).1
     }
 
-    fn found(survival: &Survival) -> &str {
+    fn found(survival: &Persistence) -> &str {
         match survival {
-            Survival::InFile { found, .. } => found,
-            Survival::InMemory { reason } => reason,
+            Persistence::InFile { found, .. } => found,
+            Persistence::InMemory { reason } => reason,
         }
     }
 
@@ -475,14 +485,15 @@ mod tests {
         let path = directory.path().join("state");
         let home = home(&path);
         let [used, old, young] = [60, 90, 120].map(|secs| open(&home, &policy(5, secs)).1);
-        let place = |survival: &Survival| path.join(survival.file().expect("a file").file_name());
+        let place =
+            |survival: &Persistence| path.join(survival.file().expect("a file").file_name());
         let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
         for survival in [&used, &old] {
             let file = std::fs::File::options().write(true).open(place(survival));
             file.and_then(|file| file.set_modified(long_ago))
                 .expect("it is ours");
         }
-        home.sweep([&used, &Survival::unasked()].into_iter());
+        home.sweep([&used, &Persistence::unasked()].into_iter());
         let there = [&used, &old, &young].map(|survival| place(survival).exists());
         assert_eq!(there, [true, false, true]);
         assert_eq!(
@@ -494,10 +505,10 @@ mod tests {
     /// Goal: who does not ask for files gets none. Method: a home without a directory, opened and edited.
     #[test]
     fn without_a_directory_counters_are_in_memory() {
-        let (home, _) = Home::open(Lasting::Process).expect("a random source");
+        let (home, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let before = open(&home, &policy(5, 60));
-        assert_eq!(before.1, Survival::unasked());
-        assert_eq!(edit(&home, &before, &policy(5, 90)), Survival::unasked());
+        assert_eq!(before.1, Persistence::unasked());
+        assert_eq!(edit(&home, &before, &policy(5, 90)), Persistence::unasked());
         assert_eq!((home.keep_time(), home.condition()), (None, None));
     }
 
@@ -516,7 +527,7 @@ mod tests {
             ("absent/state", "make the directory that it is to lie in"),
             ("open", "chmod 700 it; or name one below it"),
         ] {
-            let error = match Home::open(Lasting::Directory(&path(name))) {
+            let error = match CounterStorage::open(PersistenceMode::Directory(&path(name))) {
                 Ok(_) => panic!("{name} was opened"),
                 Err(error) => error.to_string(),
             };

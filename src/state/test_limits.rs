@@ -2,7 +2,7 @@
 
 use sluicegate_limiter::{Capacity, Limit, Meaning, Period, Policy, Rate, Rates, Timestamp};
 
-use super::{Home, Survival};
+use super::{CounterStorage, Persistence};
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 pub(super) const MEANING: Meaning<'static> = Meaning {
@@ -20,6 +20,6 @@ pub(super) fn capacity() -> Capacity {
     Capacity::new(100).expect("a capacity")
 }
 
-pub(super) fn open(home: &Home, policy: &Policy) -> (Limit, Survival) {
+pub(super) fn open(home: &CounterStorage, policy: &Policy) -> (Limit, Persistence) {
     home.limit(MEANING, policy, capacity(), None, NOW)
 }

@@ -35,7 +35,7 @@ pub(crate) use stream::{secured, secured_by};
 pub use termination::Termination;
 
 use crate::bounds;
-use crate::client::{ClientCertificate, Secured};
+use crate::client::{ClientCertificate, TlsFacts};
 use crate::record::{HandshakeFailure, HandshakeKind, Handshakes};
 use stream::SecuredStream;
 
@@ -93,7 +93,7 @@ async fn shake(
         Some(rustls::HandshakeKind::Resumed) => HandshakeKind::Resumed,
         _ => HandshakeKind::Full,
     });
-    let secured = Arc::new(Secured {
+    let secured = Arc::new(TlsFacts {
         ja4,
         ..secured_of(session, termination)
     });
@@ -104,11 +104,11 @@ async fn shake(
 }
 
 /// What the handshake said.
-fn secured_of(session: &ServerConnection, termination: &Termination) -> Secured {
+fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts {
     let version = session.protocol_version();
     let suite = session.negotiated_cipher_suite();
     let certificate = session.peer_certificates().and_then(|chain| chain.first());
-    Secured {
+    TlsFacts {
         version: match version {
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
             _ => "TLSv1.3",

@@ -21,7 +21,7 @@ use pingora::protocols::{
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-use crate::client::Secured;
+use crate::client::TlsFacts;
 
 /// A connection whose handshake is over.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct SecuredStream {
 
 impl SecuredStream {
     /// `secured` is what the handshake said.
-    pub(super) fn new(tls: TlsStream<Stream>, secured: Arc<Secured>) -> pingora::Result<Self> {
+    pub(super) fn new(tls: TlsStream<Stream>, secured: Arc<TlsFacts>) -> pingora::Result<Self> {
         let protocol = tls.get_ref().1.alpn_protocol();
         Ok(Self {
             protocol: match protocol {
@@ -62,12 +62,12 @@ impl SecuredStream {
 }
 
 /// What the handshake of a connection said; `None` in clear text.
-pub(crate) fn secured_by(account: Option<&Arc<ProxyDigest>>) -> Option<&Arc<Secured>> {
+pub(crate) fn secured_by(account: Option<&Arc<ProxyDigest>>) -> Option<&Arc<TlsFacts>> {
     account?.user_data.as_ref()?.downcast_ref()
 }
 
 /// As [`secured_by`], for a request of Pingora's.
-pub(crate) fn secured(digest: Option<&Digest>) -> Option<&Arc<Secured>> {
+pub(crate) fn secured(digest: Option<&Digest>) -> Option<&Arc<TlsFacts>> {
     secured_by(digest?.proxy_digest.as_ref())
 }
 

@@ -18,7 +18,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::certificates::{ACME_TLS, Certificates, Only, Served};
 use crate::bounds;
-use crate::client::Asked;
+use crate::client::ClientCertPolicy;
 use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
 
 /// How one listener ends TLS.
@@ -76,10 +76,10 @@ impl Termination {
     }
 
     /// Whether clients are asked for certificates.
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn asked(&self) -> ClientCertPolicy {
         match self.rules.clients {
-            Some(_) => Asked::ForCertificate,
-            None => Asked::Nothing,
+            Some(_) => ClientCertPolicy::ForCertificate,
+            None => ClientCertPolicy::Nothing,
         }
     }
 }

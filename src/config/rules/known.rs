@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::{LimitRules, Name, Rules};
-use crate::client::token::{TokenSettings, Verifier};
+use crate::client::token::{TokenSettings, TokenVerifier};
 
 /// Which content of a file is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl Rules {
                 keys: known.verifier.settings().keys.clone(),
                 ..jwt.verifier.settings().clone()
             };
-            let Ok(verifier) = Verifier::new(settings) else {
+            let Ok(verifier) = TokenVerifier::new(settings) else {
                 return Err(format!(
                     "jwt: {} is broken, and its content in force is made for other algorithms; correct the file",
                     known.file.display()

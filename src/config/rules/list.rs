@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::FileState;
-use crate::client::Cidrs;
+use crate::client::CidrSet;
 
 /// `[list.NAME]`: blocks of client addresses.
 ///
@@ -12,7 +12,7 @@ use crate::client::Cidrs;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRules {
     /// The blocks that are written in the configuration.
-    pub written: Arc<Cidrs>,
+    pub written: Arc<CidrSet>,
     /// The file that has more of them; `None` where none is named.
     pub file: Option<ListFile>,
 }
@@ -25,12 +25,12 @@ pub struct ListFile {
     /// Which of its contents is in force.
     pub state: FileState,
     /// The blocks of that content.
-    pub blocks: Arc<Cidrs>,
+    pub blocks: Arc<CidrSet>,
 }
 
 impl ListRules {
     /// Its blocks, as the sets that hold them.
-    pub fn sets(&self) -> impl Iterator<Item = &Arc<Cidrs>> {
+    pub fn sets(&self) -> impl Iterator<Item = &Arc<CidrSet>> {
         std::iter::once(&self.written).chain(self.file.iter().map(|file| &file.blocks))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jsonwebtoken::Algorithm;
 
 use crate::bounds::TOKEN_KEYS;
-use crate::client::token::{KeyError, KeyText, TokenSettings, Verifier};
+use crate::client::token::{KeyError, KeyText, TokenSettings, TokenVerifier};
 use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::rules::{FileState, JwtRules};
 
@@ -81,14 +81,14 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
         leeway: leeway?,
     };
     let lost = |settings| JwtRules {
-        verifier: Arc::new(Verifier::without_keys(settings)),
+        verifier: Arc::new(TokenVerifier::without_keys(settings)),
         file: path.clone(),
         state: FileState::Lost,
     };
     if !is_readable {
         return Some(lost(settings));
     }
-    match Verifier::new(settings.clone()) {
+    match TokenVerifier::new(settings.clone()) {
         Ok(verifier) => Some(JwtRules {
             verifier: Arc::new(verifier),
             file: path,

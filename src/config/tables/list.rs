@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::bounds::{LIST_BLOCKS, LIST_USES};
-use crate::client::Cidrs;
+use crate::client::CidrSet;
 use crate::config::cidr;
 use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::report::Placed;
@@ -38,7 +38,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListR
     }
     section.finish();
     Some(ListRules {
-        written: Arc::new(Cidrs::new(written?)),
+        written: Arc::new(CidrSet::new(written?)),
         file: file?,
     })
 }
@@ -135,6 +135,6 @@ fn file(field: &Field<'_>, base: &Path) -> Option<ListFile> {
     Some(ListFile {
         path,
         state,
-        blocks: Arc::new(Cidrs::new(blocks)),
+        blocks: Arc::new(CidrSet::new(blocks)),
     })
 }

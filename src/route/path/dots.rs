@@ -4,13 +4,13 @@
 //! An escaped dot segment, or one with parameters, is a name for them, which a plain `..` removes: `/auth/%2e/../sendOTP` and
 //! `/auth/.;/../sendOTP` are `/auth/sendOTP` behind such a server, and `/sendOTP` for one that decodes and cuts first.
 
-use super::spelling::Climbs;
+use super::spelling::DotDotRule;
 
 /// Removes the plain dot segments of `path`; `None` where none of them can remove another dot segment. Separators
 /// are the slash and what `is_separator` takes; where nothing is climbed over empty segments, slashes are merged first.
 pub(super) fn resolved(
     path: &str,
-    climbs: Climbs,
+    climbs: DotDotRule,
     is_separator: fn(char) -> bool,
 ) -> Option<String> {
     let has_other_dots = || [";", "%2e", "%2E"].iter().any(|text| path.contains(text));
@@ -26,7 +26,7 @@ pub(super) fn resolved(
                 stack.pop();
                 true
             }
-            "" if climbs != Climbs::OverEmpty => true,
+            "" if climbs != DotDotRule::OverEmpty => true,
             _ => {
                 stack.push(segment);
                 false
@@ -54,15 +54,23 @@ mod tests {
             ("/../%2e%2e/./..", "/", "/"),
         ] {
             let found = |climbs| resolved(path, climbs, |one| one == '/');
-            assert_eq!(found(Climbs::Resolved).as_deref(), Some(merged), "{path}");
-            assert_eq!(found(Climbs::OverEmpty).as_deref(), Some(kept), "{path}");
+            assert_eq!(
+                found(DotDotRule::Resolved).as_deref(),
+                Some(merged),
+                "{path}"
+            );
+            assert_eq!(
+                found(DotDotRule::OverEmpty).as_deref(),
+                Some(kept),
+                "{path}"
+            );
         }
-        let backslash = resolved("/a\\%2e\\..\\b", Climbs::Resolved, |one| {
+        let backslash = resolved("/a\\%2e\\..\\b", DotDotRule::Resolved, |one| {
             matches!(one, '/' | '\\')
         });
         assert_eq!(backslash.as_deref(), Some("/a/b"));
         for path in ["/a/../b", "/a/%2e%2e/b", "/a/%2e/b..", "/a/%2e\\..\\b"] {
-            assert_eq!(resolved(path, Climbs::Resolved, |one| one == '/'), None);
+            assert_eq!(resolved(path, DotDotRule::Resolved, |one| one == '/'), None);
         }
     }
 }

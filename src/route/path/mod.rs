@@ -32,7 +32,7 @@
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
-//! For such a path [`NormalPath`] holds the other readings too (`readings`), and [`Routes::find`](super::Routes::find) refuses it when
+//! For such a path [`NormalPath`] holds the other readings too (`readings`), and [`RouteTable::find`](super::Routes::find) refuses it when
 //! one of them leads to a route with limits that the route of the normal form lacks, or that treats the request otherwise. Browsers resolve
 //! dots before they send, and a slash in a name is rare; who needs
 //! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
@@ -63,14 +63,14 @@ mod spelling;
 use std::borrow::Cow;
 use std::fmt;
 
-use self::readings::Readings;
-use self::spelling::{Manner, is_overlong, is_plainly_normal, spell};
+use self::readings::PathReadings;
+use self::spelling::{PathDialect, is_overlong, is_plainly_normal, spell};
 
 /// A request's path in normal form, with its other readings where there are any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalPath<'a> {
     text: Cow<'a, str>,
-    others: Option<Box<Readings>>,
+    others: Option<Box<PathReadings>>,
 }
 
 /// Why a path has no normal form. The client is to blame: answer 400.
@@ -131,7 +131,7 @@ impl<'a> NormalPath<'a> {
 
     #[cold]
     fn parse_slowly(path: &'a str, query: &str) -> Result<Self, PathError> {
-        let normal = spell(path, Manner::NORMAL)?.text;
+        let normal = spell(path, PathDialect::NORMAL)?.text;
         if is_overlong(&normal) {
             return Err(PathError::Overlong);
         }
@@ -217,7 +217,7 @@ pub fn literal(segment: &str) -> Result<String, LiteralError> {
     if segment.contains(['/', '\\', ';', '?', '#']) {
         return Err(LiteralError::NotOneSegment);
     }
-    let normal = spell(&format!("/{segment}"), Manner::NORMAL).map_err(LiteralError::Path)?;
+    let normal = spell(&format!("/{segment}"), PathDialect::NORMAL).map_err(LiteralError::Path)?;
     match normal.text.strip_prefix('/') {
         Some(text) if !text.is_empty() && normal.hidden == 0 => Ok(text.to_owned()),
         _ => Err(LiteralError::NotOneSegment),

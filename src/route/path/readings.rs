@@ -1,8 +1,8 @@
 //! Collects the readings that common origins make of one path beside its normal form.
 //!
 //! An origin first makes another path of what was sent: it decodes once more, takes the first segment for an authority, cuts at a `;`,
-//! removes plain dots before it decodes escaped ones, or finds a path in the query. Each such *source* is then spelled in every [`Manner`]
-//! in which it differs, and cut at names of scripts. Sources may come of sources, since servers stand behind each other.
+//! removes plain dots before it decodes escaped ones, or finds a path in the query. Each such *source* is then spelled in every
+//! [`PathDialect`] in which it differs, and cut at names of scripts. Sources may come of sources, since servers stand behind each other.
 //!
 //! # Limits
 //!
@@ -10,8 +10,8 @@
 //! readings of a path take no more than [`PATH_READING_BYTES`] bytes, so that a made-up path costs a bounded time.
 
 use super::spelling::{
-    Climbs, Manner, Parameters, Separators, Spelled, decode_again, is_overlong, merged, spell,
-    without_parameters,
+    DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
+    is_overlong, merged, spell, without_parameters,
 };
 use super::{PathError, authority, case, dots, script};
 use crate::bounds::PATH_READING_BYTES;
@@ -27,7 +27,7 @@ const SOURCES: usize = 48;
 
 /// The readings of a path beside its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Readings {
+pub(super) struct PathReadings {
     /// Each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
     /// The same of what an application reads behind the name of a script, of the script's own path, and of letters taken for others.
@@ -42,26 +42,26 @@ pub(super) struct Readings {
 
 /// One path that an origin may make of what was sent.
 #[derive(Clone)]
-struct Source {
+struct ReadingSource {
     text: String,
     decodings: usize,
     authorities: usize,
-    reader: Reader,
+    reader: PathReader,
 }
 
 /// Who makes a path of another.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum PathReader {
     /// Any origin.
     Origin,
     /// Some application, maybe below a path of its own: one behind a script, or one that ignores case beyond ASCII.
     Script,
 }
 
-struct Collector<'a> {
+struct ReadingCollector<'a> {
     normal: &'a str,
-    sources: Vec<Source>,
-    readings: Readings,
+    sources: Vec<ReadingSource>,
+    readings: PathReadings,
     bytes: usize,
 }
 
@@ -74,11 +74,11 @@ pub(super) fn collect(
     path: &str,
     query: &str,
     normal: &str,
-) -> Result<Option<Readings>, PathError> {
-    let mut collector = Collector {
+) -> Result<Option<PathReadings>, PathError> {
+    let mut collector = ReadingCollector {
         normal,
         sources: Vec::new(),
-        readings: Readings {
+        readings: PathReadings {
             texts: Vec::new(),
             of_scripts: Vec::new(),
             key: None,
@@ -87,11 +87,11 @@ pub(super) fn collect(
         },
         bytes: 0,
     };
-    collector.add_source(Source {
+    collector.add_source(ReadingSource {
         text: path.to_owned(),
         decodings: DECODINGS,
         authorities: AUTHORITIES,
-        reader: Reader::Origin,
+        reader: PathReader::Origin,
     })?;
     collector.read_sources(0)?;
     let of_path = (
@@ -99,7 +99,7 @@ pub(super) fn collect(
         collector.readings.is_disputed,
     );
     if let Some(path) = script::path_in_query(query)
-        && spell(path, Manner::NORMAL).is_ok()
+        && spell(path, PathDialect::NORMAL).is_ok()
     {
         collector.read_query(path)?;
     }
@@ -116,15 +116,15 @@ pub(super) fn collect(
 /// what can be put before a front controller's path, what can be put behind a script, and letters that are taken for those of ASCII.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
-    let mut plain = spell(&text, Manner::NORMAL)?;
+    let mut plain = spell(&text, PathDialect::NORMAL)?;
     // As many rounds as the readings have seen.
     while let Some(decoded) = decode_again(&plain.text) {
         text = decoded;
-        plain = spell(&text, Manner::NORMAL)?;
+        plain = spell(&text, PathDialect::NORMAL)?;
     }
-    let everywhere = Manner {
+    let everywhere = PathDialect {
         separators: plain.hidden,
-        ..Manner::NORMAL
+        ..PathDialect::NORMAL
     };
     let text = spell(&text, everywhere)?.text;
     let text = script::without_cookieless_segments(&text).unwrap_or(text);
@@ -137,7 +137,7 @@ fn key(path: &str) -> Result<String, PathError> {
     Ok(key.to_owned())
 }
 
-impl Collector<'_> {
+impl ReadingCollector<'_> {
     /// Reads every source from this one on, and those that come of them.
     fn read_sources(&mut self, first: usize) -> Result<(), PathError> {
         let mut at = first;
@@ -157,7 +157,7 @@ impl Collector<'_> {
             .chain(readings.texts.iter().chain(&readings.of_scripts).cloned())
             .collect();
         let first = self.sources.len();
-        let source = |text, reader| Source {
+        let source = |text, reader| ReadingSource {
             text,
             decodings: DECODINGS,
             authorities: 0,
@@ -165,17 +165,17 @@ impl Collector<'_> {
         };
         for before in before {
             if script::leaves_path_to_query(&before) {
-                self.add_source(source(path.to_owned(), Reader::Origin))?;
+                self.add_source(source(path.to_owned(), PathReader::Origin))?;
             }
             let below = format!("{}{path}", script::folder(&before));
             self.take_bytes(below.len())?;
-            self.add_source(source(below, Reader::Script))?;
+            self.add_source(source(below, PathReader::Script))?;
         }
         self.read_sources(first)
     }
 
-    fn read(&mut self, source: &Source) -> Result<(), PathError> {
-        let plain = self.spell(&source.text, Manner::NORMAL)?;
+    fn read(&mut self, source: &ReadingSource) -> Result<(), PathError> {
+        let plain = self.spell(&source.text, PathDialect::NORMAL)?;
         if is_overlong(&plain.text) {
             return Err(PathError::Overlong);
         }
@@ -197,28 +197,35 @@ impl Collector<'_> {
     }
 
     /// Reads a source in all manners that separate it so.
-    fn read_separated(&mut self, source: &Source, separators: Separators) -> Result<(), PathError> {
-        let manner = Manner {
+    fn read_separated(
+        &mut self,
+        source: &ReadingSource,
+        separators: SegmentSeparators,
+    ) -> Result<(), PathError> {
+        let manner = PathDialect {
             separators,
-            ..Manner::NORMAL
+            ..PathDialect::NORMAL
         };
         let first = self.add_spelled(source, manner)?;
         if first.is_climbed {
-            let climbs = Climbs::Kept;
-            self.add_spelled(source, Manner { climbs, ..manner })?;
+            let climbs = DotDotRule::Kept;
+            self.add_spelled(source, PathDialect { climbs, ..manner })?;
         }
-        let cut_last = first.has_bare_parameters.then_some(Parameters::CutLast);
-        for parameters in [Some(Parameters::CutFirst), cut_last].into_iter().flatten() {
-            let manner = Manner {
+        let cut_last = first.has_bare_parameters.then_some(ParameterRule::CutLast);
+        for parameters in [Some(ParameterRule::CutFirst), cut_last]
+            .into_iter()
+            .flatten()
+        {
+            let manner = PathDialect {
                 parameters,
                 ..manner
             };
-            if parameters == Parameters::CutLast {
+            if parameters == ParameterRule::CutLast {
                 self.add_disputed(source, manner)?;
             }
             if first.has_empty {
-                let climbs = Climbs::OverEmpty;
-                let unmerged = self.add_disputed(source, Manner { climbs, ..manner })?;
+                let climbs = DotDotRule::OverEmpty;
+                let unmerged = self.add_disputed(source, PathDialect { climbs, ..manner })?;
                 self.cut_authority(source, &unmerged)?;
             }
         }
@@ -226,7 +233,11 @@ impl Collector<'_> {
     }
 
     /// Adds a reading by which one resource may have many normal forms; returns it with its empty segments.
-    fn add_disputed(&mut self, source: &Source, manner: Manner) -> Result<String, PathError> {
+    fn add_disputed(
+        &mut self,
+        source: &ReadingSource,
+        manner: PathDialect,
+    ) -> Result<String, PathError> {
         let known = self.readings.texts.len();
         let spelled = self.add_spelled(source, manner)?;
         self.readings.is_disputed |= self.readings.texts.len() > known;
@@ -234,10 +245,14 @@ impl Collector<'_> {
     }
 
     /// Adds a source in one manner, and what is made of that.
-    fn add_spelled(&mut self, source: &Source, manner: Manner) -> Result<Spelled, PathError> {
+    fn add_spelled(
+        &mut self,
+        source: &ReadingSource,
+        manner: PathDialect,
+    ) -> Result<SpelledPath, PathError> {
         let spelled = self.spell(&source.text, manner)?;
         let text = merged(&spelled.text);
-        let is_resolved = spelled.is_climbed && manner.climbs != Climbs::Kept;
+        let is_resolved = spelled.is_climbed && manner.climbs != DotDotRule::Kept;
         if is_resolved && spelled.hidden & !manner.separators != 0 {
             // An application that resolves dots may decode what it found.
             self.add_source(source.with(text.clone()))?;
@@ -245,26 +260,26 @@ impl Collector<'_> {
         self.decode(source, &text)?;
         self.add_scripts(source, &text)?;
         if let Some(folded) = case::folded(&text) {
-            self.add_source(Source {
-                reader: Reader::Script,
+            self.add_source(ReadingSource {
+                reader: PathReader::Script,
                 ..source.with(folded)
             })?;
         }
         match source.reader {
-            Reader::Origin => self.add(text)?,
-            Reader::Script => self.add_script(text)?,
+            PathReader::Origin => self.add(text)?,
+            PathReader::Script => self.add_script(text)?,
         }
         Ok(spelled)
     }
 
     /// Adds what another decoding makes of `text`, which comes of `source`.
-    fn decode(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
+    fn decode(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         let Some(decoded) = decode_again(text) else {
             return Ok(());
         };
         let decodings = source.decodings.checked_sub(1).ok_or(PathError::Nested)?;
         self.readings.is_ambiguous = true;
-        self.add_source(Source {
+        self.add_source(ReadingSource {
             decodings,
             ..source.with(decoded)
         })
@@ -274,7 +289,11 @@ impl Collector<'_> {
     ///
     /// Servlet containers cut parameters before they decode, up to a plain slash, and take what they decode elsewhere for separators:
     /// `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for who decodes first.
-    fn cut_parameters(&mut self, source: &Source, hidden: Separators) -> Result<(), PathError> {
+    fn cut_parameters(
+        &mut self,
+        source: &ReadingSource,
+        hidden: SegmentSeparators,
+    ) -> Result<(), PathError> {
         let shortest_cut = without_parameters(&source.text, hidden)?;
         for separators in subsets(hidden) {
             let cut = without_parameters(&source.text, separators)?;
@@ -286,12 +305,17 @@ impl Collector<'_> {
     }
 
     /// Adds a source, whose normal form is `normal`, without the dot segments that are written plainly.
-    fn resolve_plain_dots(&mut self, source: &Source, normal: &str) -> Result<(), PathError> {
+    fn resolve_plain_dots(
+        &mut self,
+        source: &ReadingSource,
+        normal: &str,
+    ) -> Result<(), PathError> {
         let separators: [fn(char) -> bool; 2] = [|one| one == '/', |one| matches!(one, '/' | '\\')];
         for is_separator in separators {
-            for climbs in [Climbs::Resolved, Climbs::OverEmpty] {
+            for climbs in [DotDotRule::Resolved, DotDotRule::OverEmpty] {
                 if let Some(text) = dots::resolved(&source.text, climbs, is_separator) {
-                    self.readings.is_disputed |= self.spell(&text, Manner::NORMAL)?.text != normal;
+                    self.readings.is_disputed |=
+                        self.spell(&text, PathDialect::NORMAL)?.text != normal;
                     self.add_source(source.with(text))?;
                 }
             }
@@ -300,14 +324,14 @@ impl Collector<'_> {
     }
 
     /// Adds what follows an authority in `text`, which comes of `source`.
-    fn cut_authority(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
+    fn cut_authority(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         let Some(authorities) = source.authorities.checked_sub(1) else {
             return Ok(());
         };
         for rest in authority::behind(text) {
             self.readings.is_disputed = true;
             // It begins with a slash or a backslash.
-            self.add_source(Source {
+            self.add_source(ReadingSource {
                 authorities,
                 ..source.with(format!("/{}", &rest[1..]))
             })?;
@@ -316,7 +340,7 @@ impl Collector<'_> {
     }
 
     /// Adds what servers and applications make of the names of scripts in a path.
-    fn add_scripts(&mut self, source: &Source, text: &str) -> Result<(), PathError> {
+    fn add_scripts(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         for cut in script::cuts(text) {
             match cut.rest {
                 Some(rest) => {
@@ -358,7 +382,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn spell(&mut self, text: &str, manner: Manner) -> Result<Spelled, PathError> {
+    fn spell(&mut self, text: &str, manner: PathDialect) -> Result<SpelledPath, PathError> {
         self.take_bytes(text.len())?;
         spell(text, manner)
     }
@@ -372,8 +396,9 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn add_source(&mut self, source: Source) -> Result<(), PathError> {
-        let is_known = |known: &Source| known.text == source.text && known.reader == source.reader;
+    fn add_source(&mut self, source: ReadingSource) -> Result<(), PathError> {
+        let is_known =
+            |known: &ReadingSource| known.text == source.text && known.reader == source.reader;
         if self.sources.iter().any(is_known) {
             return Ok(());
         }
@@ -385,7 +410,7 @@ impl Collector<'_> {
     }
 }
 
-impl Source {
+impl ReadingSource {
     /// Another path that is read alike.
     fn with(&self, text: String) -> Self {
         Self {
@@ -396,6 +421,6 @@ impl Source {
 }
 
 /// Every subset of these separators, the empty one first.
-fn subsets(of: Separators) -> impl Iterator<Item = Separators> {
+fn subsets(of: SegmentSeparators) -> impl Iterator<Item = SegmentSeparators> {
     (0..=of).filter(move |subset| subset & !of == 0)
 }

@@ -15,7 +15,7 @@ const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "mai
 
 /// A path in normal form, cut behind the name of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut<'a> {
+pub(super) struct ScriptCut<'a> {
     /// Up to the script.
     pub(super) script: &'a str,
     /// What follows it; `None` where nothing does.
@@ -25,13 +25,13 @@ pub(super) struct Cut<'a> {
 }
 
 /// Cuts a path in normal form behind its first script and behind its last; yields nothing where it names none.
-pub(super) fn cuts(path: &str) -> impl Iterator<Item = Cut<'_>> {
+pub(super) fn cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     let first = all_cuts(path).next();
     let last = all_cuts(path).last().filter(|last| Some(*last) != first);
     first.into_iter().chain(last)
 }
 
-fn all_cuts(path: &str) -> impl Iterator<Item = Cut<'_>> {
+fn all_cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     let ends = memchr::memchr_iter(b'/', path.as_bytes())
         .skip(1)
         .chain([path.len()]);
@@ -40,7 +40,7 @@ fn all_cuts(path: &str) -> impl Iterator<Item = Cut<'_>> {
         let segment = path.get(start + 1..end).unwrap_or_default();
         start = end;
         let (name, ending) = segment.rsplit_once('.')?;
-        is_ending(ending.as_bytes()).then(|| Cut {
+        is_ending(ending.as_bytes()).then(|| ScriptCut {
             script: &path[..end],
             rest: (end < path.len()).then(|| &path[end..]),
             is_front_controller: FRONT_CONTROLLERS

@@ -1,40 +1,40 @@
 //! Writes one spelling of a path in the manner of one kind of origin.
 //!
-//! A [`Manner`] says what separates segments, what `..` removes and when parameters are cut; [`Manner::NORMAL`] gives the normal form. What
-//! a spelling leaves open is in the flags of [`Spelled`], by which [`super::readings`] finds the manners that differ.
+//! A [`PathDialect`] says what separates segments, what `..` removes and when parameters are cut; [`PathDialect::NORMAL`] gives the normal
+//! form. What a spelling leaves open is in the flags of [`SpelledPath`], by which [`super::readings`] finds the manners that differ.
 
 use super::{PathError, case, script};
 
 /// How an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Manner {
-    pub(super) separators: Separators,
-    pub(super) climbs: Climbs,
-    pub(super) parameters: Parameters,
+pub(super) struct PathDialect {
+    pub(super) separators: SegmentSeparators,
+    pub(super) climbs: DotDotRule,
+    pub(super) parameters: ParameterRule,
 }
 
-impl Manner {
+impl PathDialect {
     /// The manner of the normal form.
     pub(super) const NORMAL: Self = Self {
         separators: 0,
-        climbs: Climbs::Resolved,
-        parameters: Parameters::CutFirst,
+        climbs: DotDotRule::Resolved,
+        parameters: ParameterRule::CutFirst,
     };
 }
 
 /// What ends a segment beside a slash: a set of [`ENCODED_SLASH`], [`BACKSLASH`] and [`ENCODED_BACKSLASH`].
-pub(super) type Separators = u8;
+pub(super) type SegmentSeparators = u8;
 
 /// `%2F` separates for nginx, WSGI and whoever decodes before it splits.
-pub(super) const ENCODED_SLASH: Separators = 1;
+pub(super) const ENCODED_SLASH: SegmentSeparators = 1;
 /// `\` separates in the URLs of browsers and Node, WHATWG URL §4.4, and on Windows.
-pub(super) const BACKSLASH: Separators = 2;
+pub(super) const BACKSLASH: SegmentSeparators = 2;
 /// `%5C` separates on Windows.
-pub(super) const ENCODED_BACKSLASH: Separators = 4;
+pub(super) const ENCODED_BACKSLASH: SegmentSeparators = 4;
 
 /// What `..` removes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Climbs {
+pub(super) enum DotDotRule {
     /// The segment before it, after slashes were merged.
     Resolved,
     /// The segment before it, be it empty: RFC 3986 §5.2.4, WHATWG URL §4.4. Empty segments stay.
@@ -45,7 +45,7 @@ pub(super) enum Climbs {
 
 /// When `;` and what follows it in a segment are cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parameters {
+pub(super) enum ParameterRule {
     /// Before dots are resolved, as servlet containers do.
     CutFirst,
     /// After dots are resolved, or never: `..;x` is a name.
@@ -53,10 +53,10 @@ pub(super) enum Parameters {
 }
 
 /// One reading of a path.
-pub(super) struct Spelled {
+pub(super) struct SpelledPath {
     pub(super) text: String,
     /// What in it is not taken as a separator by everybody.
-    pub(super) hidden: Separators,
+    pub(super) hidden: SegmentSeparators,
     /// A `..` removed a segment.
     pub(super) is_climbed: bool,
     /// Two separators follow each other.
@@ -68,10 +68,10 @@ pub(super) struct Spelled {
 }
 
 /// One character of a path.
-enum Piece {
+enum PathChar {
     Slash,
     /// An encoded slash or any backslash.
-    HiddenSlash(u8, Separators),
+    HiddenSlash(u8, SegmentSeparators),
     /// The `;` before a segment's parameters.
     Parameters,
     Plain(u8),
@@ -79,9 +79,9 @@ enum Piece {
 }
 
 /// Spells a path in a manner.
-pub(super) fn spell(path: &str, manner: Manner) -> Result<Spelled, PathError> {
+pub(super) fn spell(path: &str, manner: PathDialect) -> Result<SpelledPath, PathError> {
     let bytes = path.as_bytes();
-    let mut spelled = Spelled::new(bytes.len() + 16);
+    let mut spelled = SpelledPath::new(bytes.len() + 16);
     let mut at = 1;
     loop {
         let start = spelled.text.len();
@@ -98,7 +98,7 @@ pub(super) fn spell(path: &str, manner: Manner) -> Result<Spelled, PathError> {
     }
 }
 
-impl Spelled {
+impl SpelledPath {
     fn new(capacity: usize) -> Self {
         Self {
             text: String::with_capacity(capacity),
@@ -115,7 +115,7 @@ impl Spelled {
         &mut self,
         bytes: &[u8],
         mut at: usize,
-        manner: Manner,
+        manner: PathDialect,
     ) -> Result<(usize, bool), PathError> {
         let start = self.text.len();
         let mut name_end = None;
@@ -123,13 +123,13 @@ impl Spelled {
         while at < bytes.len() {
             let (piece, width) = piece_at(bytes, at)?;
             at += width;
-            let is_written = name_end.is_none() || manner.parameters == Parameters::CutLast;
+            let is_written = name_end.is_none() || manner.parameters == ParameterRule::CutLast;
             match piece {
-                Piece::Slash => {
+                PathChar::Slash => {
                     is_last = false;
                     break;
                 }
-                Piece::HiddenSlash(byte, kind) => {
+                PathChar::HiddenSlash(byte, kind) => {
                     self.hidden |= kind;
                     if manner.separators & kind != 0 {
                         is_last = false;
@@ -139,17 +139,17 @@ impl Spelled {
                         push_escape(&mut self.text, byte);
                     }
                 }
-                Piece::Parameters => {
+                PathChar::Parameters => {
                     let end = *name_end.get_or_insert(self.text.len());
                     self.has_parameters = true;
                     self.has_bare_parameters |= is_dots(&self.text[start..end]);
-                    if manner.parameters == Parameters::CutLast {
+                    if manner.parameters == ParameterRule::CutLast {
                         self.text.push(';');
                     }
                 }
-                Piece::Plain(_) | Piece::Escaped(_) if !is_written => {}
-                Piece::Plain(byte) => self.text.push(char::from(byte)),
-                Piece::Escaped(byte) => push_escape(&mut self.text, byte),
+                PathChar::Plain(_) | PathChar::Escaped(_) if !is_written => {}
+                PathChar::Plain(byte) => self.text.push(char::from(byte)),
+                PathChar::Escaped(byte) => push_escape(&mut self.text, byte),
             }
         }
         if let Some(end) = name_end.filter(|&end| !is_dots(&self.text[start..end])) {
@@ -159,18 +159,18 @@ impl Spelled {
     }
 
     /// Resolves the segment that begins at `start` if it is empty or dots; says whether nothing is left of it.
-    fn end_segment(&mut self, start: usize, manner: Manner, is_last: bool) -> bool {
+    fn end_segment(&mut self, start: usize, manner: PathDialect, is_last: bool) -> bool {
         match &self.text[start + 1..] {
             "" => {
                 self.has_empty |= !is_last;
-                if manner.climbs == Climbs::OverEmpty {
+                if manner.climbs == DotDotRule::OverEmpty {
                     return false;
                 }
                 self.text.truncate(start);
             }
             "." => self.text.truncate(start),
             // Above the root there is nothing to climb from, in any reading.
-            ".." if manner.climbs != Climbs::Kept || start == 0 => {
+            ".." if manner.climbs != DotDotRule::Kept || start == 0 => {
                 self.text.truncate(start);
                 if let Some(parent) = self.text.rfind('/') {
                     self.text.truncate(parent);
@@ -184,7 +184,10 @@ impl Spelled {
 }
 
 /// A path without parameters, in which each of `separators` ends them beside a slash; all else stays as it is.
-pub(super) fn without_parameters(path: &str, separators: Separators) -> Result<String, PathError> {
+pub(super) fn without_parameters(
+    path: &str,
+    separators: SegmentSeparators,
+) -> Result<String, PathError> {
     let bytes = path.as_bytes();
     let mut kept = String::with_capacity(path.len());
     let mut start = Some(0);
@@ -192,13 +195,13 @@ pub(super) fn without_parameters(path: &str, separators: Separators) -> Result<S
     while at < bytes.len() {
         let (piece, width) = piece_at(bytes, at)?;
         let ends = match piece {
-            Piece::Slash => true,
-            Piece::HiddenSlash(_, kind) => separators & kind != 0,
+            PathChar::Slash => true,
+            PathChar::HiddenSlash(_, kind) => separators & kind != 0,
             _ => false,
         };
         if ends {
             start = start.or(Some(at));
-        } else if matches!(piece, Piece::Parameters) {
+        } else if matches!(piece, PathChar::Parameters) {
             kept.push_str(start.take().map_or("", |start| &path[start..at]));
         }
         at += width;
@@ -223,11 +226,11 @@ pub(super) fn merged(text: &str) -> String {
 }
 
 /// Reads one character and how many bytes spell it.
-fn piece_at(bytes: &[u8], at: usize) -> Result<(Piece, usize), PathError> {
+fn piece_at(bytes: &[u8], at: usize) -> Result<(PathChar, usize), PathError> {
     let first = bytes[at];
     let (byte, width) = match first {
-        b'/' => return Ok((Piece::Slash, 1)),
-        b';' => return Ok((Piece::Parameters, 1)),
+        b'/' => return Ok((PathChar::Slash, 1)),
+        b';' => return Ok((PathChar::Parameters, 1)),
         b'%' => (
             unescape(&bytes[at + 1..]).ok_or(PathError::Escape { at })?,
             3,
@@ -236,11 +239,11 @@ fn piece_at(bytes: &[u8], at: usize) -> Result<(Piece, usize), PathError> {
     };
     let piece = match byte {
         0..=0x1f | 0x7f => return Err(PathError::Control { at, byte }),
-        b'/' => Piece::HiddenSlash(byte, ENCODED_SLASH),
-        b'\\' if width == 1 => Piece::HiddenSlash(byte, BACKSLASH),
-        b'\\' => Piece::HiddenSlash(byte, ENCODED_BACKSLASH),
-        _ if is_plain(byte) => Piece::Plain(byte),
-        _ => Piece::Escaped(byte),
+        b'/' => PathChar::HiddenSlash(byte, ENCODED_SLASH),
+        b'\\' if width == 1 => PathChar::HiddenSlash(byte, BACKSLASH),
+        b'\\' => PathChar::HiddenSlash(byte, ENCODED_BACKSLASH),
+        _ if is_plain(byte) => PathChar::Plain(byte),
+        _ => PathChar::Escaped(byte),
     };
     Ok((piece, width))
 }

@@ -277,7 +277,7 @@ proptest! {
         let mut rules = [route(None, &[], LIMITED), route(None, &[], "/*")];
         rules[1].limits.clear();
         let Ok(path) = NormalPath::parse(&target) else { return Ok(()) };
-        let found = Routes::compile(&rules).find("", &path, &asked(&Method::POST, &HeaderMap::new()));
+        let found = RouteTable::compile(&rules).find("", &path, &asked(&Method::POST, &HeaderMap::new()));
         if matches!(found, Err(_) | Ok(Some(0))) {
             return Ok(());
         }

@@ -45,7 +45,7 @@ fn every_spelling_of_a_limited_path_is_limited_or_refused() {
         route(None, &[], "/*"),
     ];
     rules[1].limits.clear();
-    let routes = Routes::compile(&rules);
+    let routes = RouteTable::compile(&rules);
     for (spelling, lands) in [
         ("/auth/sendOTP", true),
         ("/auth/sendOTP/", true),
@@ -199,7 +199,7 @@ fn a_front_controller_may_lie_below_a_path_of_its_own() {
     rules[2].limits.clear();
     let find = |rules: &[RouteRules], path| {
         let path = NormalPath::parse(path).unwrap();
-        Routes::compile(rules).find("", &path, &asked(&Method::GET, &HeaderMap::new()))
+        RouteTable::compile(rules).find("", &path, &asked(&Method::GET, &HeaderMap::new()))
     };
     assert_eq!(find(&rules, "/api/index.php/users"), Ok(Some(1)));
     assert_eq!(find(&rules[..2], "/api/index.php/users"), Ok(Some(1)));

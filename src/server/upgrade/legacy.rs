@@ -10,14 +10,14 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use sluicegate_limiter::{Mark, Seed};
 
 use super::line::Lines;
-use crate::state::Legacy;
+use crate::state::CounterHandover;
 
 const SEED: &str = "seed ";
 const CLOCK: &str = "clock ";
 const COUNTERS: &str = "counters ";
 
 /// Says what is left, each table's memory with its line.
-pub(super) fn pass(lines: &Lines, legacy: &Legacy) -> io::Result<()> {
+pub(super) fn pass(lines: &Lines, legacy: &CounterHandover) -> io::Result<()> {
     lines.say(&format!("{SEED}{}", BASE64.encode(legacy.seed.bytes())))?;
     lines.say(&format!(
         "{CLOCK}{}",
@@ -57,8 +57,8 @@ impl Heard {
     }
 
     /// All of it, if the predecessor leaves anything.
-    pub(super) fn whole(self) -> Option<Legacy> {
-        Some(Legacy {
+    pub(super) fn whole(self) -> Option<CounterHandover> {
+        Some(CounterHandover {
             seed: self.seed?,
             clock: self.clock?,
             counters: self.counters,
@@ -97,7 +97,7 @@ mod tests {
             file.write_all(bytes).expect("room");
             file.into()
         };
-        let legacy = Legacy {
+        let legacy = CounterHandover {
             seed: Seed::from_bytes([9; 16]),
             clock: clock::mark(),
             counters: vec![

@@ -11,7 +11,7 @@ use super::line::Lines;
 use crate::bounds;
 use crate::server::StartError;
 use crate::server::sockets::Listening;
-use crate::state::Legacy;
+use crate::state::CounterHandover;
 
 /// A hand-over that has begun.
 pub(in crate::server) struct Takeover(Lines);
@@ -20,7 +20,7 @@ pub(in crate::server) struct Takeover(Lines);
 pub(in crate::server) struct Inherited {
     pub(in crate::server) sockets: Listening,
     /// `None` where it has nothing of that kind: its counters lie in a directory.
-    pub(in crate::server) legacy: Option<Legacy>,
+    pub(in crate::server) legacy: Option<CounterHandover>,
 }
 
 impl Takeover {
