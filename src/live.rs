@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 use crate::acme::Acme;
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, OverflowNews};
 use crate::budgets::{Admittance, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers};
-use crate::cache::Cache;
+use crate::cache::ResponseCache;
 use crate::clock;
 use crate::config::rules::{ReadyWhen, Rules};
 use crate::config::{self, AvailableMemory, Loaded, MemoryPlan, Problems};
@@ -52,7 +52,7 @@ pub struct Live {
     /// The files as they were then.
     pub version_at_start: Version,
     /// What is kept of answers.
-    pub cache: &'static Cache,
+    pub cache: &'static ResponseCache,
     file: PathBuf,
     /// Connections of clients.
     pub admittance: Admittance,
@@ -128,7 +128,7 @@ impl Live {
             keepalive: rules.server.keepalive_timeout,
             state_dir: rules.server.state_dir.clone(),
         };
-        let cache = Cache::of_the_process(&rules.cache);
+        let cache = ResponseCache::of_the_process(&rules.cache);
         let files = files_of(file, &rules);
         tell_broken(&rules);
         let admittance = Admittance::new(open_files, &rules);

@@ -22,7 +22,7 @@ use crate::config::rules::{
 use crate::origin::Pool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RequestId, RouteMetrics};
-use crate::response::{Refusal, Scene, rate_limit_policy, varies};
+use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;
 use crate::store::{Link, Store, script};
@@ -124,17 +124,17 @@ impl ActiveRoute {
         refused: &Refused,
         headers: &HeaderMap,
         request_id: RequestId,
-    ) -> Refusal {
+    ) -> RefusalResponse {
         match refused {
             Refused::ByLimit(_, Some(barred)) | Refused::Barred(barred) => {
                 let limit = self.limits.get(usize::from(barred.limit));
                 let scene = self.scene(None, headers, request_id);
-                Refusal::barred(limit.map(|limit| &limit.items), barred, &scene)
+                RefusalResponse::barred(limit.map(|limit| &limit.items), barred, &scene)
             }
             Refused::ByLimit(judged, None) => {
                 let policy = self.policy(judged);
                 let scene = self.scene(policy, headers, request_id);
-                Refusal::new(judged.items(&self.limits), &judged.verdict, &scene)
+                RefusalResponse::new(judged.items(&self.limits), &judged.verdict, &scene)
             }
         }
     }
@@ -145,8 +145,8 @@ impl ActiveRoute {
         policy: Option<HeaderValue>,
         headers: &'a HeaderMap,
         request_id: RequestId,
-    ) -> Scene<'a> {
-        Scene {
+    ) -> RefusalContext<'a> {
+        RefusalContext {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
             policy,

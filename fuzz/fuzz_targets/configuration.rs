@@ -10,7 +10,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use sluicegate::admission::KeySeed;
 use sluicegate::config::{Loaded, Problems, Severity, Surroundings, parse_in};
-use sluicegate::explain::Explanation;
+use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::Metrics;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
@@ -92,7 +92,7 @@ fn placed(problems: &Problems, text: &str) {
 fn compiles(mut loaded: Loaded) {
     let least = Capacity::new(1).expect("1 is a capacity");
     assert!(
-        !Explanation::of(&loaded, None)
+        !ConfigExplanation::of(&loaded, None)
             .expect("nothing is asked")
             .to_string()
             .is_empty()

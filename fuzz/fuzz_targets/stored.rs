@@ -10,9 +10,9 @@ use http::header::{
 };
 use http::{StatusCode, Version};
 use libfuzzer_sys::fuzz_target;
-use sluicegate::cache::freshness::{Asker, Body, Given, lifetime, may_be_stale, set_aside};
+use sluicegate::cache::freshness::{CacheAudience, BodyState, OriginResponse, lifetime, may_be_stale, set_aside};
 use sluicegate::cache::vary;
-use sluicegate::cache::wish::{Fit, Freshness, Stored, Wish};
+use sluicegate::cache::wish::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
 use sluicegate::config::rules::{Cookies, RouteCacheRules, Wishes};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
@@ -25,13 +25,13 @@ fuzz_target!(|case: &str| {
         return;
     };
     let (answer, request) = (fields(answer), fields(request));
-    let asker = Asker::of(&request, Cookies::Personal);
+    let asker = CacheAudience::of(&request, Cookies::Personal);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
-    let given = Given {
+    let given = OriginResponse {
         status,
         version: Version::HTTP_2,
         fields: &answer,
-        body: Body::Follows,
+        body: BodyState::Follows,
     };
     let said = directives(&answer);
     let says = |name: &str| said.iter().any(|directive| directive == name);
@@ -44,9 +44,9 @@ fuzz_target!(|case: &str| {
         if says("no-cache") {
             assert!(lifetime.fresh_until < now, "{said:?}");
         }
-        if asker != Asker::Anybody && says_nothing_of_all(&answer) {
+        if asker != CacheAudience::Anybody && says_nothing_of_all(&answer) {
             let by_cookie = vary::names(&answer).any(|name| name == "cookie");
-            assert!(asker == Asker::WithCookie && by_cookie, "{asker:?}");
+            assert!(asker == CacheAudience::WithCookie && by_cookie, "{asker:?}");
         }
         if answer.contains_key(SET_COOKIE) {
             assert!(set_aside(&answer).contains(&SET_COOKIE));
@@ -70,18 +70,18 @@ fuzz_target!(|case: &str| {
         assert_ne!(variance, vary::variance(&answer, &other));
     }
 
-    let wish = Wish::of(&request, Wishes::Granted);
-    let stored = Stored {
+    let wish = RequestCacheControl::of(&request, Wishes::Granted);
+    let stored = StoredAge {
         age: Duration::from_secs(100),
-        freshness: Freshness::Over(Duration::from_secs(40)),
+        freshness: FreshnessLeft::Over(Duration::from_secs(40)),
         may_be_stale: false,
     };
     assert_ne!(
         wish.fit(stored),
-        Fit::Enough,
+        StoredUse::Enough,
         "a client overrules the origin"
     );
-    let ignored = Wish::of(&request, Wishes::Ignored);
+    let ignored = RequestCacheControl::of(&request, Wishes::Ignored);
     assert!(!ignored.forbids_storing() && !ignored.is_strict());
 });
 

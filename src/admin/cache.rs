@@ -10,15 +10,15 @@ use serde::Serialize;
 
 use super::view::AdminView;
 use super::{JSON, Page, audit};
-use crate::cache::purge::Purge;
-use crate::cache::shelves::{Filled, Tallies};
+use crate::cache::purge::PurgeScope;
+use crate::cache::shelves::{StorageStats, StorageUsage};
 use crate::record::exposition::Family;
 
 /// How the cache does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheView {
     /// How full it is.
-    pub filled: Filled,
+    pub filled: StorageUsage,
     /// Answers that made room for others.
     pub evicted: u64,
     /// Answers that were not stored for want of room, or since they came other than announced.
@@ -36,7 +36,7 @@ pub struct CacheView {
 impl CacheView {
     /// What these say now.
     #[must_use]
-    pub fn of(filled: Filled, tallies: &Tallies) -> Self {
+    pub fn of(filled: StorageUsage, tallies: &StorageStats) -> Self {
         use std::sync::atomic::Ordering::Relaxed;
         Self {
             filled,
@@ -143,17 +143,17 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
 pub(super) struct Unnamed;
 
 /// The purge that is asked for; `None` when it is another path.
-pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<Purge, Unnamed>> {
+pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<PurgeScope, Unnamed>> {
     (path == "/cache/purge").then(|| purge(query.unwrap_or_default()))
 }
 
-fn purge(query: &str) -> Result<Purge, Unnamed> {
+fn purge(query: &str) -> Result<PurgeScope, Unnamed> {
     let text = |encoded: &str| decoded(encoded).ok_or(Unnamed);
     match query.split_once('=') {
         _ if query.contains('&') => Err(Unnamed),
-        None if query == "all" => Ok(Purge::All),
-        Some(("url", url)) => Purge::url(&text(url)?).map_err(|_| Unnamed),
-        Some(("prefix", url)) => Purge::prefix(&text(url)?).map_err(|_| Unnamed),
+        None if query == "all" => Ok(PurgeScope::All),
+        Some(("url", url)) => PurgeScope::url(&text(url)?).map_err(|_| Unnamed),
+        Some(("prefix", url)) => PurgeScope::prefix(&text(url)?).map_err(|_| Unnamed),
         _ => Err(Unnamed),
     }
 }
@@ -177,7 +177,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// Purges; the page that says how much.
-pub(super) fn page(purge: &Purge, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
+pub(super) fn page(purge: &PurgeScope, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
     let purged = view.purge(purge);
     let act = format_args!("took {purged} stored answers away");
     audit::note(&"cache", peer, &act);

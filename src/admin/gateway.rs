@@ -17,12 +17,12 @@ use super::view::{
 use crate::acme::Outcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
 use crate::bounds::RELOAD_PATIENCE;
-use crate::cache::purge::Purge;
+use crate::cache::purge::PurgeScope;
 use crate::clock;
 use crate::config::MemoryPlan;
 use crate::explain::RouteExplained;
 use crate::live::{Live, Phase, ReloadReport};
-use crate::origin::{Pool, Server, TryOutcome};
+use crate::origin::{AttemptOutcome, Pool, Server};
 use crate::record::Recorder;
 use crate::state::DirectoryHealth;
 use crate::store::{Debts, Exchanged, KeyChange, LinkView};
@@ -204,7 +204,7 @@ impl AdminView for Live {
         stores.then(|| CacheView::of(shelves.filled(), &shelves.tallies))
     }
 
-    fn purge(&self, purge: &Purge) -> u64 {
+    fn purge(&self, purge: &PurgeScope) -> u64 {
         self.cache.shelves.purge(purge)
     }
 
@@ -366,7 +366,7 @@ fn show_server(server: &Server, now: Timestamp) -> ServerView {
         role: server.role,
         in_flight: standing.in_flight(),
         connections: server.open_connections(),
-        outcomes: TryOutcome::ALL.map(|outcome| standing.count(outcome)),
+        outcomes: AttemptOutcome::ALL.map(|outcome| standing.count(outcome)),
         ejections: standing.ejections(),
         health_changes: standing.health_changes(),
         last_failure: standing.last_failure(),

@@ -38,7 +38,7 @@ mod token;
 mod top;
 pub mod view;
 
-use crate::cache::purge::Purge;
+use crate::cache::purge::PurgeScope;
 use bans::Pardon;
 use configuration::ReloadOrder;
 use keys::KeyRequest;
@@ -70,7 +70,7 @@ pub struct Walk {
 enum Errand {
     Look(Question),
     Pardon(Pardon),
-    Purge(Purge, Option<SocketAddr>),
+    Purge(PurgeScope, Option<SocketAddr>),
     Key(KeyRequest),
     Reload(ReloadOrder),
 }

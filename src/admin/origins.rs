@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::view::{AdminView, OriginView, ServerView};
 use super::{JSON, Page, audit};
 use crate::config::rules::Role;
-use crate::origin::{FailureKind, LatestFailure, TryOutcome};
+use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
 use crate::record::exposition::Family;
 use crate::record::rfc3339;
 
@@ -322,7 +322,7 @@ fn tries(origins: &[OriginView]) -> Family {
     for origin in origins {
         for server in &origin.servers {
             let address = server.address.to_string();
-            for (outcome, count) in TryOutcome::ALL.into_iter().zip(server.outcomes) {
+            for (outcome, count) in AttemptOutcome::ALL.into_iter().zip(server.outcomes) {
                 if count > 0 {
                     let labels = [
                         ("origin", &*origin.name),
@@ -373,7 +373,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::config::rules::Weight;
-    use crate::origin::ServerState;
+    use crate::origin::ServerStatus;
 
     /// One origin with a server in use and one that fails its checks.
     pub(in crate::admin) fn seen() -> Vec<OriginView> {
@@ -399,8 +399,12 @@ pub(super) mod tests {
         vec![OriginView {
             name: Arc::from("app"),
             servers: vec![
-                server(3000, ServerState::Up, None),
-                server(3001, ServerState::Down, Some((TryOutcome::Timeout, failed))),
+                server(3000, ServerStatus::Up, None),
+                server(
+                    3001,
+                    ServerStatus::Down,
+                    Some((AttemptOutcome::Timeout, failed)),
+                ),
             ],
             retries: 7,
             retries_not_granted: 1,

@@ -19,10 +19,10 @@ use super::keys::{Change, KeyResult, Which};
 use super::origins::Order;
 use crate::acme::{Outcome, Standing};
 use crate::admission::OverShare;
-use crate::cache::purge::Purge;
+use crate::cache::purge::PurgeScope;
 use crate::config::rules::{BrokenFile, Name, Role, Weight};
 use crate::config::{Action, MemoryPlan, Share, algorithm_name};
-use crate::origin::{FailureKind, LatestFailure, ServerState, TryOutcome};
+use crate::origin::{AttemptOutcome, FailureKind, LatestFailure, ServerStatus};
 use crate::record::Recorder;
 use crate::state::{DirectoryHealth, Persistence};
 use crate::store::{Debts, Exchanged, LinkView};
@@ -72,7 +72,7 @@ pub trait AdminView: Send + Sync {
         None
     }
     /// Takes away what is stored; how many answers that were. Looks at every key.
-    fn purge(&self, _: &Purge) -> u64 {
+    fn purge(&self, _: &PurgeScope) -> u64 {
         0
     }
 
@@ -385,7 +385,7 @@ pub struct ServerView {
     /// Where it listens.
     pub address: SocketAddr,
     /// Whether requests are sent to it.
-    pub state: ServerState,
+    pub state: ServerStatus,
     /// Its share.
     pub weight: Weight,
     /// When it is asked.
@@ -394,14 +394,14 @@ pub struct ServerView {
     pub in_flight: u32,
     /// Connections that are open for requests; `None` where they have no bound.
     pub connections: Option<u32>,
-    /// Tries so far, in the order of [`TryOutcome::ALL`].
-    pub outcomes: [u64; TryOutcome::ALL.len()],
+    /// Tries so far, in the order of [`AttemptOutcome::ALL`].
+    pub outcomes: [u64; AttemptOutcome::ALL.len()],
     /// How often it was left alone.
     pub ejections: u64,
     /// How often checks took it out or put it back.
     pub health_changes: u64,
     /// Its latest failure.
-    pub last_failure: Option<(TryOutcome, Timestamp)>,
+    pub last_failure: Option<(AttemptOutcome, Timestamp)>,
     /// Failures by [`FailureKind::ALL`].
     pub failures: [u64; FailureKind::ALL.len()],
     /// The latest failure that was no answer, with its cause.

@@ -23,7 +23,7 @@ use crate::config::rules::{Cookies, RouteCacheRules};
 
 /// For whom an answer is meant, as far as its request tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum CacheAudience {
     /// Nobody in particular.
     Anybody,
     /// Whoever the cookie is of.
@@ -32,7 +32,7 @@ pub enum Asker {
     Authorised,
 }
 
-impl Asker {
+impl CacheAudience {
     /// Who asks with these fields.
     #[must_use]
     pub fn of(fields: &HeaderMap, cookies: Cookies) -> Self {
@@ -68,7 +68,7 @@ impl Asker {
 
 /// An answer of an origin, as far as storing it depends on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
+pub struct OriginResponse<'a> {
     /// Its status.
     pub status: StatusCode,
     /// The protocol that it came by.
@@ -76,12 +76,12 @@ pub struct Given<'a> {
     /// Its fields.
     pub fields: &'a HeaderMap,
     /// Whether a body follows.
-    pub body: Body,
+    pub body: BodyState,
 }
 
 /// Whether a body follows a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum BodyState {
     /// It does.
     Follows,
     /// It was stored before, and is confirmed.
@@ -90,7 +90,7 @@ pub enum Body {
 
 /// For how long an answer may be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetime {
+pub struct FreshnessLifetime {
     /// When it was age 0.
     pub born: SystemTime,
     /// Until when it is fresh.
@@ -107,16 +107,16 @@ pub struct Lifetime {
 /// Why it may not be stored. Reasons of the answer's own are remembered of its URL; those that are the request's are
 /// [`NoCacheReason::Custom`], and are not.
 pub fn lifetime(
-    given: &Given<'_>,
-    asker: Asker,
+    given: &OriginResponse<'_>,
+    asker: CacheAudience,
     (rules, max_object): (&RouteCacheRules, usize),
     now: SystemTime,
-) -> std::result::Result<Lifetime, NoCacheReason> {
+) -> std::result::Result<FreshnessLifetime, NoCacheReason> {
     let fields = given.fields;
     let control = control(fields);
     let control = control.as_ref();
     storable(given, control, asker, rules)?;
-    if given.body == Body::Follows {
+    if given.body == BodyState::Follows {
         framed(given, max_object)?;
     }
     let fresh = fresh_for(given.status, control, fields, rules, now);
@@ -132,7 +132,7 @@ pub fn lifetime(
         // A moment that lies behind: whole seconds are compared.
         _ => born.checked_sub(Duration::from_secs(1)).unwrap_or(born),
     };
-    Ok(Lifetime {
+    Ok(FreshnessLifetime {
         born,
         fresh_until,
         stale_while_revalidate,
@@ -142,9 +142,9 @@ pub fn lifetime(
 
 /// RFC 9111 §3.
 fn storable(
-    given: &Given<'_>,
+    given: &OriginResponse<'_>,
     control: Option<&CacheControl>,
-    asker: Asker,
+    asker: CacheAudience,
     rules: &RouteCacheRules,
 ) -> std::result::Result<(), NoCacheReason> {
     let status = given.status;
@@ -188,7 +188,7 @@ fn storable(
 }
 
 /// A body whose end is the end of its connection may have been cut off: nobody can tell, so it is not stored.
-fn framed(given: &Given<'_>, max_object: usize) -> std::result::Result<(), NoCacheReason> {
+fn framed(given: &OriginResponse<'_>, max_object: usize) -> std::result::Result<(), NoCacheReason> {
     let bodiless = given.status == StatusCode::NO_CONTENT;
     match given.fields.get(CONTENT_LENGTH) {
         Some(length) => {

@@ -33,22 +33,22 @@ fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
 fn judged(
     status: u16,
     all: &[(&'static str, &'static str)],
-    asker: Asker,
+    asker: CacheAudience,
     rules: &RouteCacheRules,
-) -> std::result::Result<Lifetime, NoCacheReason> {
+) -> std::result::Result<FreshnessLifetime, NoCacheReason> {
     let fields = fields(all);
-    let given = Given {
+    let given = OriginResponse {
         status: StatusCode::from_u16(status).unwrap(),
         version: Version::HTTP_11,
         fields: &fields,
-        body: Body::Stored,
+        body: BodyState::Stored,
     };
     lifetime(&given, asker, (rules, 1_000), UNIX_EPOCH + NOW)
 }
 
 /// Seconds that an answer is fresh from now on; negative when it is stale from the start.
 fn fresh(all: &[(&'static str, &'static str)]) -> Option<i64> {
-    let lifetime = judged(200, all, Asker::Anybody, &rules()).ok()?;
+    let lifetime = judged(200, all, CacheAudience::Anybody, &rules()).ok()?;
     Some(
         match lifetime.fresh_until.duration_since(UNIX_EPOCH + NOW) {
             Ok(left) => i64::try_from(left.as_secs()).unwrap(),
@@ -159,9 +159,9 @@ fn answers_are_shared_as_far_as_they_say() {
         ("max-age=60, no-store, must-understand", true, false, false),
     ] {
         for (asker, expected) in [
-            (Asker::Anybody, anybody),
-            (Asker::WithCookie, with_cookie),
-            (Asker::Authorised, authorised),
+            (CacheAudience::Anybody, anybody),
+            (CacheAudience::WithCookie, with_cookie),
+            (CacheAudience::Authorised, authorised),
         ] {
             let stored = judged(200, &[("cache-control", control)], asker, &rules()).is_ok();
             assert_eq!(stored, expected, "{control}: {asker:?}");
@@ -169,10 +169,10 @@ fn answers_are_shared_as_far_as_they_say() {
     }
     // Who does not know the status does not understand it, RFC 9111 §5.2.2.3.
     let understood = [("cache-control", "max-age=60, no-store, must-understand")];
-    assert!(judged(299, &understood, Asker::Anybody, &rules()).is_err());
+    assert!(judged(299, &understood, CacheAudience::Anybody, &rules()).is_err());
     let varies = [("cache-control", "max-age=60"), ("vary", "Cookie")];
-    assert!(judged(200, &varies, Asker::WithCookie, &rules()).is_ok());
-    assert!(judged(200, &varies, Asker::Authorised, &rules()).is_err());
+    assert!(judged(200, &varies, CacheAudience::WithCookie, &rules()).is_ok());
+    assert!(judged(200, &varies, CacheAudience::Authorised, &rules()).is_err());
 }
 
 /// Goal: what only the request made unstorable is not held against its URL. Method: the reasons, by kind.
@@ -183,16 +183,16 @@ fn reasons_of_the_request_are_told_from_those_of_the_answer() {
         judged(200, all, asker, &rules()).map(|_| ()).unwrap_err()
     };
     let custom = |reason| matches!(reason, NoCacheReason::Custom(_));
-    assert!(custom(reason(&[max_age], Asker::Authorised)));
+    assert!(custom(reason(&[max_age], CacheAudience::Authorised)));
     assert!(custom(reason(
         &[max_age, ("set-cookie", "a=b")],
-        Asker::Anybody
+        CacheAudience::Anybody
     )));
     assert!(!custom(reason(
         &[("cache-control", "no-store")],
-        Asker::Anybody
+        CacheAudience::Anybody
     )));
-    assert!(!custom(reason(&[], Asker::Anybody)));
+    assert!(!custom(reason(&[], CacheAudience::Anybody)));
 }
 
 /// Goal: the windows of RFC 5861 are the origin's, then the route's, and none where confirmation is demanded. Method: both said, one said,
@@ -211,7 +211,12 @@ fn stale_windows_are_those_of_the_origin_then_of_the_route() {
         ("s-maxage=60", (0, 0)),
         ("s-maxage=60, stale-while-revalidate=1", (1, 0)),
     ] {
-        let lifetime = judged(200, &[("cache-control", control)], Asker::Anybody, &rules());
+        let lifetime = judged(
+            200,
+            &[("cache-control", control)],
+            CacheAudience::Anybody,
+            &rules(),
+        );
         let lifetime = lifetime.unwrap();
         let windows = (lifetime.stale_while_revalidate, lifetime.stale_if_error);
         assert_eq!(windows, expected, "{control}");
@@ -238,14 +243,14 @@ fn only_bodies_with_an_end_of_their_own_are_stored() {
             .chain([("cache-control", "max-age=60")])
             .collect();
         let fields = fields(&all);
-        let given = Given {
+        let given = OriginResponse {
             status: StatusCode::OK,
             version,
             fields: &fields,
-            body: Body::Follows,
+            body: BodyState::Follows,
         };
         let now = UNIX_EPOCH + NOW;
-        let stored = lifetime(&given, Asker::Anybody, (&rules(), 1_000), now).is_ok();
+        let stored = lifetime(&given, CacheAudience::Anybody, (&rules(), 1_000), now).is_ok();
         assert_eq!(stored, expected, "{version:?} {framing:?}");
     }
 }

@@ -20,7 +20,7 @@ use crate::client::UrlScheme;
 
 /// A URL as stored answers are known by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Url<'a> {
+pub struct CacheUrl<'a> {
     /// How the client came.
     pub scheme: UrlScheme,
     /// Host and port as sent.
@@ -29,7 +29,7 @@ pub struct Url<'a> {
     pub target: &'a str,
 }
 
-impl Url<'_> {
+impl CacheUrl<'_> {
     /// Its text: the host in lower case, without the port that is meant anyway.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
@@ -59,7 +59,7 @@ fn default_port(scheme: UrlScheme) -> &'static str {
 /// The key of what `route` answers to `url` with these request fields, of which `names` matter.
 #[must_use]
 pub fn key<'n>(
-    url: &Url<'_>,
+    url: &CacheUrl<'_>,
     route: &str,
     fields: &HeaderMap,
     names: impl IntoIterator<Item = &'n HeaderName>,
@@ -96,7 +96,7 @@ mod tests {
     use http::HeaderValue;
 
     fn url(scheme: UrlScheme, authority: &str) -> String {
-        let url = Url {
+        let url = CacheUrl {
             scheme,
             authority,
             target: "/A?b=%61",
@@ -120,7 +120,7 @@ mod tests {
     /// empty and absent.
     #[test]
     fn routes_and_named_fields_make_other_keys() {
-        let url = Url {
+        let url = CacheUrl {
             scheme: UrlScheme::Http,
             authority: "a.test",
             target: "/",

@@ -25,16 +25,16 @@ use sluicegate_limiter::Timestamp;
 
 use crate::bounds;
 use crate::config::rules::CacheRules;
-use freshness::Asker;
-use shelves::Shelves;
+use freshness::CacheAudience;
+use shelves::MemoryStorage;
 
 /// Parts of the memory of URLs whose answers are not stored.
 const PARTS: usize = 16;
 
 /// The cache of the process.
-pub struct Cache {
+pub struct ResponseCache {
     /// What is stored.
-    pub shelves: Shelves,
+    pub shelves: MemoryStorage,
     /// Lets one request fetch what many wait for.
     lock: CacheLock,
     /// URLs whose last answer could not be stored.
@@ -43,13 +43,13 @@ pub struct Cache {
     unstorable_for_somebody: Predictor<PARTS>,
 }
 
-impl Cache {
+impl ResponseCache {
     /// An empty one. Pingora asks that it lives as long as the process, so it does; there is one a process.
     #[must_use]
     pub fn of_the_process(rules: &CacheRules) -> &'static Self {
         let keys = bounds::UNSTORABLE_URLS / PARTS;
         Box::leak(Box::new(Self {
-            shelves: Shelves::new(rules.memory),
+            shelves: MemoryStorage::new(rules.memory),
             lock: CacheLock::new(bounds::FILL_AGE),
             // What depends on the request that was asked is not remembered of its URL.
             unstorable: Predictor::new(keys, Some(|_| true)),
@@ -65,10 +65,13 @@ impl Cache {
 
     /// What remembers the URLs that need not be looked up for this asker.
     #[must_use]
-    pub fn predictor(&'static self, asker: Asker) -> &'static (dyn CacheablePredictor + Sync) {
+    pub fn predictor(
+        &'static self,
+        asker: CacheAudience,
+    ) -> &'static (dyn CacheablePredictor + Sync) {
         match asker {
-            Asker::Anybody => &self.unstorable,
-            Asker::WithCookie | Asker::Authorised => &self.unstorable_for_somebody,
+            CacheAudience::Anybody => &self.unstorable,
+            CacheAudience::WithCookie | CacheAudience::Authorised => &self.unstorable_for_somebody,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
 
-use super::key::{Url, url_of};
+use super::key::{CacheUrl, url_of};
 use crate::client::UrlScheme;
 
 /// What is to be taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Purge {
+pub enum PurgeScope {
     /// What is stored of this URL, for whichever route and variant.
     Url(Vec<u8>),
     /// What is stored of every URL that begins so.
@@ -16,22 +16,22 @@ pub enum Purge {
 
 /// Why a text names no URL whose answers could be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoUrl;
+pub struct InvalidPurgeUrl;
 
-impl Purge {
+impl PurgeScope {
     /// One URL, as a client would ask for it.
     ///
     /// # Errors
-    /// [`NoUrl`]
-    pub fn url(text: &str) -> Result<Self, NoUrl> {
+    /// [`InvalidPurgeUrl`]
+    pub fn url(text: &str) -> Result<Self, InvalidPurgeUrl> {
         normal(text).map(Self::Url)
     }
 
     /// Every URL that begins like this one.
     ///
     /// # Errors
-    /// [`NoUrl`]
-    pub fn prefix(text: &str) -> Result<Self, NoUrl> {
+    /// [`InvalidPurgeUrl`]
+    pub fn prefix(text: &str) -> Result<Self, InvalidPurgeUrl> {
         normal(text).map(Self::Prefix)
     }
 
@@ -47,12 +47,12 @@ impl Purge {
 }
 
 /// As keys begin. The path may be missing: a site is all that begins with its root.
-fn normal(text: &str) -> Result<Vec<u8>, NoUrl> {
-    let (scheme, rest) = text.split_once("://").ok_or(NoUrl)?;
+fn normal(text: &str) -> Result<Vec<u8>, InvalidPurgeUrl> {
+    let (scheme, rest) = text.split_once("://").ok_or(InvalidPurgeUrl)?;
     let scheme = [UrlScheme::Http, UrlScheme::Https]
         .into_iter()
         .find(|known| scheme.eq_ignore_ascii_case(known.as_str()))
-        .ok_or(NoUrl)?;
+        .ok_or(InvalidPurgeUrl)?;
     let at = rest.find('/').unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
     if authority.is_empty()
@@ -60,9 +60,9 @@ fn normal(text: &str) -> Result<Vec<u8>, NoUrl> {
             .bytes()
             .any(|byte| byte.is_ascii_control() || byte == b' ')
     {
-        return Err(NoUrl);
+        return Err(InvalidPurgeUrl);
     }
-    let url = Url {
+    let url = CacheUrl {
         scheme,
         authority,
         target: if target.is_empty() { "/" } else { target },
@@ -78,17 +78,17 @@ mod tests {
     #[test]
     fn a_purge_takes_what_it_names() {
         let key = |url: &str| [url.as_bytes(), b"\0route\0"].concat();
-        let one = Purge::url("HTTP://A.test:80/a?b=1").unwrap();
+        let one = PurgeScope::url("HTTP://A.test:80/a?b=1").unwrap();
         assert!(one.takes(&key("http://a.test/a?b=1")));
         assert!(!one.takes(&key("http://a.test/a?b=12")));
         assert!(!one.takes(&key("https://a.test/a?b=1")));
-        let begun = Purge::prefix("http://a.test/a").unwrap();
+        let begun = PurgeScope::prefix("http://a.test/a").unwrap();
         assert!(begun.takes(&key("http://a.test/a?b=12")));
         assert!(!begun.takes(&key("http://a.test/b")));
-        let site = Purge::prefix("http://a.test").unwrap();
+        let site = PurgeScope::prefix("http://a.test").unwrap();
         assert!(site.takes(&key("http://a.test/b")));
         assert!(!site.takes(&key("http://a.test.evil/b")));
-        assert!(Purge::All.takes(b""));
+        assert!(PurgeScope::All.takes(b""));
         for wrong in [
             "/a",
             "a.test/a",
@@ -96,7 +96,7 @@ mod tests {
             "http:///a",
             "http://a b/",
         ] {
-            assert_eq!(Purge::url(wrong), Err(NoUrl), "{wrong}");
+            assert_eq!(PurgeScope::url(wrong), Err(InvalidPurgeUrl), "{wrong}");
         }
     }
 }

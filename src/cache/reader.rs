@@ -12,13 +12,13 @@ use pingora::{Error, ErrorType, Result};
 use crate::bounds;
 
 /// A stored body that is being sent.
-pub(super) struct Reader {
+pub(super) struct StoredBody {
     body: Bytes,
     /// What is left of the part that was asked for.
     rest: Bytes,
 }
 
-impl Reader {
+impl StoredBody {
     /// All of it.
     pub(super) fn new(body: Bytes) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Reader {
 }
 
 #[async_trait]
-impl HandleHit for Reader {
+impl HandleHit for StoredBody {
     async fn read_body(&mut self) -> Result<Option<Bytes>> {
         let length = self.rest.len().min(bounds::STORED_PIECE);
         Ok((length > 0).then(|| self.rest.split_to(length)))

@@ -18,7 +18,7 @@ use pingora::cache::CacheMeta;
 use pingora::cache::key::HashBinary;
 use pingora::http::ResponseHeader;
 
-use super::purge::Purge;
+use super::purge::PurgeScope;
 use crate::bounds;
 
 /// Memory that an answer takes beside its texts: its entry, its place, and what the allocator adds.
@@ -32,14 +32,14 @@ pub(super) struct UrlHash(pub(super) u64);
 
 /// What an answer is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct EntryId {
     pub(super) primary: HashBinary,
     pub(super) variance: Option<HashBinary>,
 }
 
 /// The head of an answer, with what Pingora remembers of it.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct StoredHead {
     fresh_until: SystemTime,
     provenance: SystemTime,
     epoch: SystemTime,
@@ -49,7 +49,7 @@ pub(super) struct Head {
     pub(super) header: ResponseHeader,
 }
 
-impl Head {
+impl StoredHead {
     pub(super) fn of(meta: &CacheMeta) -> Self {
         Self {
             fresh_until: meta.fresh_until(),
@@ -89,17 +89,17 @@ impl Head {
 
 /// A stored answer.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     /// Which of all that were ever stored.
     pub(super) number: u64,
-    pub(super) identity: Identity,
+    pub(super) identity: EntryId,
     pub(super) key: Box<[u8]>,
-    pub(super) head: Arc<Head>,
+    pub(super) head: Arc<StoredHead>,
     pub(super) body: Bytes,
     pub(super) used: bool,
 }
 
-impl Entry {
+impl CacheEntry {
     /// What it takes, in bytes.
     pub(super) fn weight(&self) -> usize {
         FIXED + self.key.len() + self.head.weight() + self.body.len()
@@ -108,12 +108,12 @@ impl Entry {
 
 /// An answer that is being stored.
 #[derive(Debug)]
-pub(super) struct Filling {
+pub(super) struct PendingEntry {
     pub(super) key: Box<[u8]>,
     spoilt: AtomicBool,
 }
 
-impl Filling {
+impl PendingEntry {
     pub(super) fn new(key: &[u8]) -> Self {
         Self {
             key: key.into(),
@@ -134,16 +134,16 @@ impl Filling {
 
 /// One part of what is stored.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
-    urls: HashMap<u64, Vec<Entry>>,
+pub(super) struct StorageShard {
+    urls: HashMap<u64, Vec<CacheEntry>>,
     order: VecDeque<(UrlHash, u64)>,
     pub(super) count: usize,
-    pub(super) filling: Vec<Arc<Filling>>,
+    pub(super) filling: Vec<Arc<PendingEntry>>,
 }
 
-impl Shelf {
+impl StorageShard {
     /// The answer of this identity, which is thereby used.
-    pub(super) fn find(&mut self, url: UrlHash, identity: Identity) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, url: UrlHash, identity: EntryId) -> Option<&mut CacheEntry> {
         let entries = self.urls.get_mut(&url.0)?;
         let entry = entries
             .iter_mut()
@@ -153,7 +153,7 @@ impl Shelf {
     }
 
     /// Stores an answer; those that it displaces.
-    pub(super) fn put(&mut self, url: UrlHash, entry: Entry) -> Vec<Entry> {
+    pub(super) fn put(&mut self, url: UrlHash, entry: CacheEntry) -> Vec<CacheEntry> {
         let entries = self.urls.entry(url.0).or_default();
         let mut displaced = Vec::new();
         if let Some(at) = entries
@@ -175,7 +175,7 @@ impl Shelf {
 
     /// Takes the next answer that nobody has used since the hand last passed; `None` where there is none. Those that it passes count as
     /// unused from now on.
-    pub(super) fn evict(&mut self) -> Option<Entry> {
+    pub(super) fn evict(&mut self) -> Option<CacheEntry> {
         for _ in 0..self.order.len() {
             let (url, number) = self.order.pop_front()?;
             let Some(entries) = self.urls.get_mut(&url.0) else {
@@ -199,7 +199,7 @@ impl Shelf {
     }
 
     /// Takes away the answer of this identity, wherever it is.
-    pub(super) fn take(&mut self, identity: Identity) -> Option<Entry> {
+    pub(super) fn take(&mut self, identity: EntryId) -> Option<CacheEntry> {
         let (url, at) = self.urls.iter().find_map(|(url, entries)| {
             let at = entries
                 .iter()
@@ -217,12 +217,12 @@ impl Shelf {
     }
 
     /// Takes away what is stored, or being stored, of one URL.
-    pub(super) fn forget(&mut self, url: UrlHash, purge: &Purge) -> Vec<Entry> {
+    pub(super) fn forget(&mut self, url: UrlHash, purge: &PurgeScope) -> Vec<CacheEntry> {
         self.spoil(purge);
         let Some(entries) = self.urls.get_mut(&url.0) else {
             return Vec::new();
         };
-        let taken: Vec<Entry> = entries
+        let taken: Vec<CacheEntry> = entries
             .extract_if(.., |entry| purge.takes(&entry.key))
             .collect();
         if entries.is_empty() {
@@ -234,7 +234,7 @@ impl Shelf {
     }
 
     /// Takes away whatever `purge` names.
-    pub(super) fn sweep(&mut self, purge: &Purge) -> Vec<Entry> {
+    pub(super) fn sweep(&mut self, purge: &PurgeScope) -> Vec<CacheEntry> {
         self.spoil(purge);
         let mut taken = Vec::new();
         self.urls.retain(|_, entries| {
@@ -247,7 +247,7 @@ impl Shelf {
     }
 
     /// What is being stored was asked for before the purge, and may be what it is about.
-    fn spoil(&self, purge: &Purge) {
+    fn spoil(&self, purge: &PurgeScope) {
         for filling in self.filling.iter().filter(|one| purge.takes(&one.key)) {
             filling.spoil();
         }

@@ -25,17 +25,17 @@ use pingora::cache::trace::SpanHandle;
 use pingora::cache::{CacheKey, CacheMeta, Storage};
 
 use super::key::url_of;
-use super::purge::Purge;
-use super::reader::Reader;
-use super::shelf::{Entry, Filling, Head, Identity, Shelf, UrlHash};
-use super::writer::Writer;
+use super::purge::PurgeScope;
+use super::reader::StoredBody;
+use super::shelf::{CacheEntry, EntryId, PendingEntry, StorageShard, StoredHead, UrlHash};
+use super::writer::EntryWriter;
 
 /// Parts: enough that threads seldom meet, few enough to walk them all.
 const SHELVES: usize = 64;
 
 /// The memory of stored answers.
-pub struct Shelves {
-    shelves: [Mutex<Shelf>; SHELVES],
+pub struct MemoryStorage {
+    shelves: [Mutex<StorageShard>; SHELVES],
     /// Hashes URLs under a secret, so that nobody can aim at a part.
     hasher: RandomState,
     memory: AtomicUsize,
@@ -44,12 +44,12 @@ pub struct Shelves {
     hand: AtomicUsize,
     numbers: AtomicU64,
     /// What happened.
-    pub tallies: Tallies,
+    pub tallies: StorageStats,
 }
 
 /// What happened to stored answers.
 #[derive(Debug, Default)]
-pub struct Tallies {
+pub struct StorageStats {
     /// Those that made room for others.
     pub evicted: AtomicU64,
     /// Answers that were not stored for want of room, or since they came other than announced.
@@ -66,7 +66,7 @@ pub struct Tallies {
 
 /// How full the shelves are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Filled {
+pub struct StorageUsage {
     /// The most that they may take, in bytes.
     pub memory: u64,
     /// What they take.
@@ -77,13 +77,13 @@ pub struct Filled {
 
 /// Whether room could be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum RoomResult {
     Made,
     /// What is being stored fills the memory by itself, or with what is being read.
     None,
 }
 
-impl Shelves {
+impl MemoryStorage {
     /// Empty ones that may take so many bytes.
     #[must_use]
     pub fn new(memory: usize) -> Self {
@@ -94,7 +94,7 @@ impl Shelves {
             used: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             numbers: AtomicU64::new(0),
-            tallies: Tallies::default(),
+            tallies: StorageStats::default(),
         }
     }
 
@@ -106,9 +106,9 @@ impl Shelves {
 
     /// How full they are.
     #[must_use]
-    pub fn filled(&self) -> Filled {
+    pub fn filled(&self) -> StorageUsage {
         let objects: usize = self.shelves.iter().map(|shelf| lock(shelf).count).sum();
-        Filled {
+        StorageUsage {
             memory: self.memory.load(Ordering::Relaxed) as u64,
             bytes: self.used.load(Ordering::Relaxed) as u64,
             objects: objects as u64,
@@ -118,7 +118,7 @@ impl Shelves {
     /// Takes away what is stored of one URL, which was written to; how many answers that were.
     pub fn invalidate(&self, url: &[u8]) -> usize {
         let hash = self.hash(url);
-        let purge = Purge::Url(url.to_owned());
+        let purge = PurgeScope::Url(url.to_owned());
         let taken = self.shelf(hash).forget(hash, &purge);
         self.release(&taken);
         let count = taken.len();
@@ -128,7 +128,7 @@ impl Shelves {
     }
 
     /// Takes away what `purge` names; how many answers that were. Looks at every key.
-    pub fn purge(&self, purge: &Purge) -> u64 {
+    pub fn purge(&self, purge: &PurgeScope) -> u64 {
         let mut count = 0;
         for shelf in &self.shelves {
             let taken = lock(shelf).sweep(purge);
@@ -140,7 +140,7 @@ impl Shelves {
     }
 
     /// Reserves bytes of the memory, and makes room for them.
-    pub(super) fn reserve(&self, bytes: usize) -> Room {
+    pub(super) fn reserve(&self, bytes: usize) -> RoomResult {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.make_room()
     }
@@ -157,18 +157,18 @@ impl Shelves {
     }
 
     /// Begins to store what has this key.
-    pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<Filling>) {
+    pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<PendingEntry>) {
         let url = self.hash(url_of(key));
-        let filling = Arc::new(Filling::new(key));
+        let filling = Arc::new(PendingEntry::new(key));
         self.shelf(url).filling.push(Arc::clone(&filling));
         (url, filling)
     }
 
     /// Stores what [`Self::begin`] began, unless there is no room, or it was taken away meanwhile.
-    pub(super) fn store(&self, url: UrlHash, filling: &Filling, mut entry: Entry) {
+    pub(super) fn store(&self, url: UrlHash, filling: &PendingEntry, mut entry: CacheEntry) {
         // Room first, so that an answer never makes room for itself, and what it weighs is counted before anybody can evict it.
         let weight = entry.weight();
-        if self.reserve(weight) == Room::None {
+        if self.reserve(weight) == RoomResult::None {
             self.abandon(weight);
             return;
         }
@@ -184,7 +184,7 @@ impl Shelves {
     }
 
     /// Ends what [`Self::begin`] began, stored or not.
-    pub(super) fn end(&self, url: UrlHash, filling: &Arc<Filling>) {
+    pub(super) fn end(&self, url: UrlHash, filling: &Arc<PendingEntry>) {
         let mut shelf = self.shelf(url);
         shelf.filling.retain(|other| !Arc::ptr_eq(other, filling));
     }
@@ -193,22 +193,22 @@ impl Shelves {
         UrlHash(self.hasher.hash_one(url))
     }
 
-    fn shelf(&self, url: UrlHash) -> MutexGuard<'_, Shelf> {
+    fn shelf(&self, url: UrlHash) -> MutexGuard<'_, StorageShard> {
         let at = usize::try_from(url.0 % SHELVES as u64).unwrap_or(0);
         lock(&self.shelves[at])
     }
 
-    fn release(&self, entries: &[Entry]) {
-        self.give_back(entries.iter().map(Entry::weight).sum());
+    fn release(&self, entries: &[CacheEntry]) {
+        self.give_back(entries.iter().map(CacheEntry::weight).sum());
     }
 
     /// Each turn evicts an answer or passes a part in vain. What was used is spared on the first walk past all parts, since a part may
     /// hold little else, and goes on the second; after that there is no more to be had.
-    fn make_room(&self) -> Room {
+    fn make_room(&self) -> RoomResult {
         let mut in_vain = 0;
         while self.used.load(Ordering::Relaxed) > self.memory.load(Ordering::Relaxed) {
             if in_vain == 2 * SHELVES {
-                return Room::None;
+                return RoomResult::None;
             }
             let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHELVES;
             let evicted = lock(&self.shelves[at]).evict();
@@ -221,12 +221,12 @@ impl Shelves {
                 None => in_vain += 1,
             }
         }
-        Room::Made
+        RoomResult::Made
     }
 }
 
 #[async_trait]
-impl Storage for Shelves {
+impl Storage for MemoryStorage {
     async fn lookup(
         &'static self,
         key: &CacheKey,
@@ -238,7 +238,7 @@ impl Storage for Shelves {
             .find(url, identity(key))
             .map(|entry| (Arc::clone(&entry.head), entry.body.clone()));
         Ok(found.map(|(head, body)| -> (CacheMeta, HitHandler) {
-            (head.meta(), Box::new(Reader::new(body)))
+            (head.meta(), Box::new(StoredBody::new(body)))
         }))
     }
 
@@ -248,7 +248,7 @@ impl Storage for Shelves {
         meta: &CacheMeta,
         _: &SpanHandle,
     ) -> Result<MissHandler> {
-        let writer = Writer::new(self, identity(key), key.primary_key(), Head::of(meta));
+        let writer = EntryWriter::new(self, identity(key), key.primary_key(), StoredHead::of(meta));
         Ok(Box::new(writer))
     }
 
@@ -260,7 +260,7 @@ impl Storage for Shelves {
         _: &SpanHandle,
     ) -> Result<PurgeOutcome> {
         let key: &CompactCacheKey = target.key();
-        let identity = Identity {
+        let identity = EntryId {
             primary: key.primary_bin(),
             variance: key.variance_bin(),
         };
@@ -281,7 +281,7 @@ impl Storage for Shelves {
         _: &SpanHandle,
     ) -> Result<bool> {
         let url = self.hash(url_of(key.primary_key()));
-        let head = Arc::new(Head::of(meta));
+        let head = Arc::new(StoredHead::of(meta));
         let mut shelf = self.shelf(url);
         // Evicted or purged meanwhile: whoever asked has it in hand, and it stays gone.
         let Some(entry) = shelf.find(url, identity(key)) else {
@@ -302,15 +302,15 @@ impl Storage for Shelves {
     }
 }
 
-fn identity(key: &CacheKey) -> Identity {
-    Identity {
+fn identity(key: &CacheKey) -> EntryId {
+    EntryId {
         primary: key.primary_bin(),
         variance: key.variance_bin(),
     }
 }
 
 /// Poison is ignored: between two statements of a shelf nothing can panic that leaves it half changed.
-fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+fn lock(shelf: &Mutex<StorageShard>) -> MutexGuard<'_, StorageShard> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,8 +8,8 @@ use pingora::http::ResponseHeader;
 
 use super::*;
 
-fn shelves(memory: usize) -> &'static Shelves {
-    Box::leak(Box::new(Shelves::new(memory)))
+fn shelves(memory: usize) -> &'static MemoryStorage {
+    Box::leak(Box::new(MemoryStorage::new(memory)))
 }
 
 fn key(url: &str) -> CacheKey {
@@ -26,19 +26,19 @@ fn span() -> SpanHandle {
     Span::inactive().handle()
 }
 
-async fn begin(shelves: &'static Shelves, url: &str) -> MissHandler {
+async fn begin(shelves: &'static MemoryStorage, url: &str) -> MissHandler {
     let begun = shelves.get_miss_handler(&key(url), &meta(), &span()).await;
     begun.unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn store(shelves: &'static Shelves, url: &str, size: usize) {
+async fn store(shelves: &'static MemoryStorage, url: &str, size: usize) {
     let mut writer = begin(shelves, url).await;
     let body = Bytes::from(vec![b'x'; size]);
     writer.write_body(body, true).await.unwrap();
     writer.finish().await.unwrap();
 }
 
-async fn body(shelves: &'static Shelves, url: &str) -> Option<Vec<u8>> {
+async fn body(shelves: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
     let (_, mut reader) = shelves.lookup(&key(url), &span()).await.unwrap()?;
     let mut whole = Vec::new();
     while let Some(piece) = reader.read_body().await.unwrap() {
@@ -145,10 +145,10 @@ async fn answers_are_seen_when_they_are_whole() {
 async fn what_is_taken_away_does_not_come_back() {
     let shelves = shelves(1_000_000);
     for spoil in [
-        (|shelves| assert_eq!(shelves.invalidate(b"http://a/"), 0)) as fn(&Shelves),
-        |shelves| assert_eq!(shelves.purge(&Purge::All), 1),
+        (|shelves| assert_eq!(shelves.invalidate(b"http://a/"), 0)) as fn(&MemoryStorage),
+        |shelves| assert_eq!(shelves.purge(&PurgeScope::All), 1),
         |shelves| {
-            let purge = Purge::prefix("http://a/").unwrap();
+            let purge = PurgeScope::prefix("http://a/").unwrap();
             assert_eq!(shelves.purge(&purge), 0);
         },
     ] {

@@ -1,4 +1,4 @@
-//! Writes `Cache-Status`, RFC 9211: what the cache had to do with an answer.
+//! Writes `ResponseCache-CacheState`, RFC 9211: what the cache had to do with an answer.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,7 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// What the cache had to do with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum CacheState {
     /// It was stored. Seconds for which it is fresh yet; since when it is not, where negative.
     Hit(i64),
     /// Another request fetched it while this one waited.
@@ -17,12 +17,12 @@ pub enum Status {
     /// It was stored and stale, and the origin confirmed it.
     Confirmed,
     /// The origin gave it.
-    Fetched(Why, Fate, Company),
+    Fetched(ForwardReason, StoreResult, Coalescing),
 }
 
 /// Why the origin was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ForwardReason {
     /// This request, or this URL, is not looked up.
     Bypass,
     /// Nothing fitting was stored.
@@ -33,7 +33,7 @@ pub enum Why {
 
 /// What became of the origin's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum StoreResult {
     /// It is stored.
     Stored,
     /// It is not.
@@ -42,14 +42,14 @@ pub enum Fate {
 
 /// Whether a request waited for another that fetched the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Coalescing {
     /// It went by itself.
     Alone,
     /// It waited, and then had to go itself.
     InVain,
 }
 
-impl Status {
+impl CacheState {
     /// As a member of the list.
     #[must_use]
     pub fn value(self) -> HeaderValue {
@@ -58,7 +58,7 @@ impl Status {
     }
 }
 
-impl Display for Status {
+impl Display for CacheState {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str("sluicegate; ")?;
         match self {
@@ -67,14 +67,14 @@ impl Display for Status {
             Self::Confirmed => into.write_str("fwd=stale; fwd-status=304"),
             Self::Fetched(why, fate, company) => {
                 into.write_str(match why {
-                    Why::Bypass => "fwd=bypass",
-                    Why::Miss => "fwd=uri-miss",
-                    Why::Stale => "fwd=stale",
+                    ForwardReason::Bypass => "fwd=bypass",
+                    ForwardReason::Miss => "fwd=uri-miss",
+                    ForwardReason::Stale => "fwd=stale",
                 })?;
-                if *fate == Fate::Stored {
+                if *fate == StoreResult::Stored {
                     into.write_str("; stored")?;
                 }
-                if *company == Company::InVain {
+                if *company == Coalescing::InVain {
                     into.write_str("; collapsed=?0")?;
                 }
                 Ok(())
@@ -90,16 +90,26 @@ mod tests {
     /// Goal: what operators and tools read is a list of structured fields. Method: one of each kind.
     #[test]
     fn each_way_has_its_text() {
-        assert_eq!(Status::Hit(-5).value(), "sluicegate; hit; ttl=-5");
+        assert_eq!(CacheState::Hit(-5).value(), "sluicegate; hit; ttl=-5");
         assert_eq!(
-            Status::Fetched(Why::Miss, Fate::Stored, Company::Alone).value(),
+            CacheState::Fetched(ForwardReason::Miss, StoreResult::Stored, Coalescing::Alone)
+                .value(),
             "sluicegate; fwd=uri-miss; stored"
         );
         assert_eq!(
-            Status::Fetched(Why::Bypass, Fate::Passed, Company::InVain).value(),
+            CacheState::Fetched(
+                ForwardReason::Bypass,
+                StoreResult::Passed,
+                Coalescing::InVain
+            )
+            .value(),
             "sluicegate; fwd=bypass; collapsed=?0"
         );
-        for status in [Status::Hit(1), Status::Collapsed, Status::Confirmed] {
+        for status in [
+            CacheState::Hit(1),
+            CacheState::Collapsed,
+            CacheState::Confirmed,
+        ] {
             let text = status.to_string();
             assert!(sfv::Parser::parse_list(text.as_bytes()).is_ok(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Decides what a request may be given of what is stored, by its own `Cache-Control`: RFC 9111 §5.2.1.
+//! Decides what a request may be given of what is stored, by its own `ResponseCache-Control`: RFC 9111 §5.2.1.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::config::rules::Wishes;
 
 /// What a request says about the answer that it wishes. The default wishes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct RequestCacheControl {
     /// How old it may be.
     max_age: Option<Duration>,
     /// How long it must still be fresh.
     min_fresh: Duration,
     /// How long it may have been stale.
     max_stale: Option<Duration>,
-    storing: Storing,
-    asking: Asking,
+    storing: StorePolicy,
+    asking: OriginPolicy,
 }
 
 /// Whether the answer may be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Storing {
+enum StorePolicy {
     #[default]
     Allowed,
     /// `no-store`
@@ -32,7 +32,7 @@ enum Storing {
 
 /// Whether the origin may be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Asking {
+enum OriginPolicy {
     #[default]
     Allowed,
     /// `no-cache`
@@ -43,18 +43,18 @@ enum Asking {
 
 /// A stored answer at the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredAge {
     /// Since it was age 0.
     pub age: Duration,
     /// How long it is fresh yet, or has been stale.
-    pub freshness: Freshness,
+    pub freshness: FreshnessLeft,
     /// Whether it may be served stale to whoever asks for that.
     pub may_be_stale: bool,
 }
 
 /// How far a stored answer is from the end of its freshness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
+pub enum FreshnessLeft {
     /// It is fresh for so long.
     Left(Duration),
     /// It has been stale for so long.
@@ -63,7 +63,7 @@ pub enum Freshness {
 
 /// What becomes of a request for which something is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum StoredUse {
     /// What the stored answer says of itself holds.
     AsStored,
     /// It is stale, and good enough.
@@ -72,7 +72,7 @@ pub enum Fit {
     Confirm,
 }
 
-impl Wish {
+impl RequestCacheControl {
     /// What these fields of a request wish, if wishes are granted. `only-if-cached` is none: it costs nobody anything.
     #[must_use]
     pub fn of(fields: &HeaderMap, wishes: Wishes) -> Self {
@@ -87,9 +87,9 @@ impl Wish {
             let demands = pragma && wishes == Wishes::Granted;
             return Self {
                 asking: if demands {
-                    Asking::Demanded
+                    OriginPolicy::Demanded
                 } else {
-                    Asking::Allowed
+                    OriginPolicy::Allowed
                 },
                 ..Self::default()
             };
@@ -98,9 +98,9 @@ impl Wish {
         if wishes == Wishes::Ignored {
             return Self {
                 asking: if forbidden {
-                    Asking::Forbidden
+                    OriginPolicy::Forbidden
                 } else {
-                    Asking::Allowed
+                    OriginPolicy::Allowed
                 },
                 ..Self::default()
             };
@@ -118,14 +118,14 @@ impl Wish {
             min_fresh: seconds("min-fresh").unwrap_or_default(),
             max_stale: is_said("max-stale").then(|| seconds("max-stale").unwrap_or(Duration::MAX)),
             storing: if control.no_store() {
-                Storing::Forbidden
+                StorePolicy::Forbidden
             } else {
-                Storing::Allowed
+                StorePolicy::Allowed
             },
             asking: match (forbidden, control.has_directive(&DirectiveKey::NoCache)) {
-                (true, _) => Asking::Forbidden,
-                (false, true) => Asking::Demanded,
-                (false, false) => Asking::Allowed,
+                (true, _) => OriginPolicy::Forbidden,
+                (false, true) => OriginPolicy::Demanded,
+                (false, false) => OriginPolicy::Allowed,
             },
         }
     }
@@ -133,36 +133,36 @@ impl Wish {
     /// Whether its answer must not be stored, nor looked for.
     #[must_use]
     pub fn forbids_storing(&self) -> bool {
-        self.storing == Storing::Forbidden
+        self.storing == StorePolicy::Forbidden
     }
 
     /// Whether the origin must not be asked.
     #[must_use]
     pub fn forbids_asking(&self) -> bool {
-        self.asking == Asking::Forbidden
+        self.asking == OriginPolicy::Forbidden
     }
 
     /// Whether what is stored must be confirmed before it is served, so that it cannot be served meanwhile.
     #[must_use]
     pub fn is_strict(&self) -> bool {
-        self.asking == Asking::Demanded || self.max_age.is_some() || !self.min_fresh.is_zero()
+        self.asking == OriginPolicy::Demanded || self.max_age.is_some() || !self.min_fresh.is_zero()
     }
 
     /// What becomes of a request with this wish for which `stored` was found.
     #[must_use]
-    pub fn fit(&self, stored: Stored) -> Fit {
-        if self.asking == Asking::Demanded {
-            return Fit::Confirm;
+    pub fn fit(&self, stored: StoredAge) -> StoredUse {
+        if self.asking == OriginPolicy::Demanded {
+            return StoredUse::Confirm;
         }
         let is_old = self.max_age.is_some_and(|most| stored.age > most);
         match stored.freshness {
-            _ if is_old => Fit::Confirm,
-            Freshness::Left(left) if left < self.min_fresh => Fit::Confirm,
-            Freshness::Over(over) if stored.may_be_stale => match self.max_stale {
-                Some(most) if over <= most => Fit::Enough,
-                _ => Fit::AsStored,
+            _ if is_old => StoredUse::Confirm,
+            FreshnessLeft::Left(left) if left < self.min_fresh => StoredUse::Confirm,
+            FreshnessLeft::Over(over) if stored.may_be_stale => match self.max_stale {
+                Some(most) if over <= most => StoredUse::Enough,
+                _ => StoredUse::AsStored,
             },
-            Freshness::Left(_) | Freshness::Over(_) => Fit::AsStored,
+            FreshnessLeft::Left(_) | FreshnessLeft::Over(_) => StoredUse::AsStored,
         }
     }
 }
@@ -172,14 +172,14 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn wish(control: &'static str) -> Wish {
+    fn wish(control: &'static str) -> RequestCacheControl {
         let mut fields = HeaderMap::new();
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
-        Wish::of(&fields, Wishes::Granted)
+        RequestCacheControl::of(&fields, Wishes::Granted)
     }
 
-    fn fit(control: &'static str, freshness: Freshness) -> Fit {
-        wish(control).fit(Stored {
+    fn fit(control: &'static str, freshness: FreshnessLeft) -> StoredUse {
+        wish(control).fit(StoredAge {
             age: Duration::from_secs(10),
             freshness,
             may_be_stale: true,
@@ -190,20 +190,24 @@ mod tests {
     /// been stale for 5, against directives on both sides of these numbers.
     #[test]
     fn directives_of_requests_bound_what_is_served() {
-        let fresh = Freshness::Left(Duration::from_secs(20));
-        let stale = Freshness::Over(Duration::from_secs(5));
+        let fresh = FreshnessLeft::Left(Duration::from_secs(20));
+        let stale = FreshnessLeft::Over(Duration::from_secs(5));
         for (control, when_fresh, when_stale) in [
-            ("", Fit::AsStored, Fit::AsStored),
-            ("no-cache", Fit::Confirm, Fit::Confirm),
-            ("max-age=10", Fit::AsStored, Fit::AsStored),
-            ("max-age=9", Fit::Confirm, Fit::Confirm),
-            ("max-age=x", Fit::Confirm, Fit::Confirm),
-            ("min-fresh=20", Fit::AsStored, Fit::AsStored),
-            ("min-fresh=21", Fit::Confirm, Fit::AsStored),
-            ("max-stale", Fit::AsStored, Fit::Enough),
-            ("max-stale=5", Fit::AsStored, Fit::Enough),
-            ("max-stale=4", Fit::AsStored, Fit::AsStored),
-            ("max-age=9, max-stale", Fit::Confirm, Fit::Confirm),
+            ("", StoredUse::AsStored, StoredUse::AsStored),
+            ("no-cache", StoredUse::Confirm, StoredUse::Confirm),
+            ("max-age=10", StoredUse::AsStored, StoredUse::AsStored),
+            ("max-age=9", StoredUse::Confirm, StoredUse::Confirm),
+            ("max-age=x", StoredUse::Confirm, StoredUse::Confirm),
+            ("min-fresh=20", StoredUse::AsStored, StoredUse::AsStored),
+            ("min-fresh=21", StoredUse::Confirm, StoredUse::AsStored),
+            ("max-stale", StoredUse::AsStored, StoredUse::Enough),
+            ("max-stale=5", StoredUse::AsStored, StoredUse::Enough),
+            ("max-stale=4", StoredUse::AsStored, StoredUse::AsStored),
+            (
+                "max-age=9, max-stale",
+                StoredUse::Confirm,
+                StoredUse::Confirm,
+            ),
         ] {
             assert_eq!(fit(control, fresh), when_fresh, "{control}, fresh");
             assert_eq!(fit(control, stale), when_stale, "{control}, stale");
@@ -219,11 +223,11 @@ mod tests {
         let mut fields = HeaderMap::new();
         let strict = "no-cache, no-store, max-age=0, only-if-cached";
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));
-        let ignored = Wish::of(&fields, Wishes::Ignored);
+        let ignored = RequestCacheControl::of(&fields, Wishes::Ignored);
         assert!(!ignored.is_strict() && !ignored.forbids_storing() && ignored.forbids_asking());
         let mut pragma = HeaderMap::new();
         pragma.insert(PRAGMA, HeaderValue::from_static("x, No-Cache"));
-        assert!(Wish::of(&pragma, Wishes::Granted).is_strict());
-        assert!(!Wish::of(&pragma, Wishes::Ignored).is_strict());
+        assert!(RequestCacheControl::of(&pragma, Wishes::Granted).is_strict());
+        assert!(!RequestCacheControl::of(&pragma, Wishes::Ignored).is_strict());
     }
 }

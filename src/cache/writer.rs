@@ -12,30 +12,30 @@ use http::{HeaderValue, StatusCode};
 use pingora::Result;
 use pingora::cache::storage::{HandleMiss, MissFinishType};
 
-use super::shelf::{Entry, Filling, Head, Identity, UrlHash};
-use super::shelves::{Room, Shelves};
+use super::shelf::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHash};
+use super::shelves::{MemoryStorage, RoomResult};
 
 /// An answer that is being stored. Dropped before it is finished, it leaves nothing.
-pub(super) struct Writer {
-    shelves: &'static Shelves,
+pub(super) struct EntryWriter {
+    shelves: &'static MemoryStorage,
     url: UrlHash,
-    identity: Identity,
-    filling: Arc<Filling>,
+    identity: EntryId,
+    filling: Arc<PendingEntry>,
     /// `None` once it is stored or abandoned.
-    answer: Option<Answer>,
+    answer: Option<WrittenResponse>,
 }
 
-struct Answer {
-    head: Head,
+struct WrittenResponse {
+    head: StoredHead,
     body: Vec<u8>,
 }
 
-impl Writer {
+impl EntryWriter {
     pub(super) fn new(
-        shelves: &'static Shelves,
-        identity: Identity,
+        shelves: &'static MemoryStorage,
+        identity: EntryId,
         key: &[u8],
-        head: Head,
+        head: StoredHead,
     ) -> Self {
         let (url, filling) = shelves.begin(key);
         Self {
@@ -43,7 +43,7 @@ impl Writer {
             url,
             identity,
             filling,
-            answer: Some(Answer {
+            answer: Some(WrittenResponse {
                 head,
                 body: Vec::new(),
             }),
@@ -58,9 +58,9 @@ impl Writer {
 }
 
 #[async_trait]
-impl HandleMiss for Writer {
+impl HandleMiss for EntryWriter {
     async fn write_body(&mut self, piece: Bytes, _: bool) -> Result<()> {
-        let Some(Answer { body, .. }) = &mut self.answer else {
+        let Some(WrittenResponse { body, .. }) = &mut self.answer else {
             return Ok(());
         };
         let before = body.capacity();
@@ -69,7 +69,7 @@ impl HandleMiss for Writer {
         }
         let grown = body.capacity() - before;
         body.extend_from_slice(&piece);
-        if grown > 0 && self.shelves.reserve(grown) == Room::None {
+        if grown > 0 && self.shelves.reserve(grown) == RoomResult::None {
             self.abandon();
         }
         Ok(())
@@ -83,7 +83,7 @@ impl HandleMiss for Writer {
         {
             self.abandon();
         }
-        let Some(Answer { mut head, body }) = self.answer.take() else {
+        let Some(WrittenResponse { mut head, body }) = self.answer.take() else {
             return Ok(MissFinishType::Created(0));
         };
         self.shelves.give_back(body.capacity());
@@ -96,7 +96,7 @@ impl HandleMiss for Writer {
                 .header
                 .insert_header(CONTENT_LENGTH, HeaderValue::from(size));
         }
-        let entry = Entry {
+        let entry = CacheEntry {
             number: 0,
             identity: self.identity,
             key: self.filling.key.clone(),
@@ -109,7 +109,7 @@ impl HandleMiss for Writer {
     }
 }
 
-impl Answer {
+impl WrittenResponse {
     /// Whether its body is as long as its head says.
     fn is_whole(&self) -> bool {
         let announced = self.head.header.headers.get(CONTENT_LENGTH);
@@ -121,7 +121,7 @@ impl Answer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for EntryWriter {
     fn drop(&mut self) {
         if let Some(answer) = self.answer.take() {
             self.shelves.give_back(answer.body.capacity());

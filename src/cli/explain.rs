@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
-use crate::explain::{Explanation, Question};
+use crate::explain::{ConfigExplanation, RequestQuestion};
 
 /// What to explain.
 #[derive(Args)]
@@ -47,9 +47,10 @@ impl Explain {
         let question = self
             .request
             .as_deref()
-            .map(|request| Question::parse(request, &self.header, self.client))
+            .map(|request| RequestQuestion::parse(request, &self.header, self.client))
             .transpose();
-        let explained = question.and_then(|question| Explanation::of(&loaded, question.as_ref()));
+        let explained =
+            question.and_then(|question| ConfigExplanation::of(&loaded, question.as_ref()));
         let explanation = match explained {
             Ok(explanation) => explanation,
             Err(reason) => {

@@ -7,7 +7,7 @@ use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::Normaliser;
 use super::suggest;
-use crate::telephony::{self, Region};
+use crate::telephony::{self, PhoneRegion};
 
 /// As they are written.
 const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
@@ -94,7 +94,7 @@ fn unknown(text: &str, name: &str) -> Mistake {
 }
 
 /// The country of numbers that are written without one.
-fn region(text: &str) -> Result<Option<Region>, Mistake> {
+fn region(text: &str) -> Result<Option<PhoneRegion>, Mistake> {
     if text.is_empty() {
         return Ok(None);
     }

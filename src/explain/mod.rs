@@ -26,12 +26,12 @@ use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 
 pub use limit::LimitExplained;
-pub use request::{BadRequest, Question, RequestExplained};
+pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
 
 /// What a configuration does. Its `Display` is for a terminal, its `Serialize` for programs.
 #[derive(Debug, Serialize)]
-pub struct Explanation {
+pub struct ConfigExplanation {
     /// Every limit, by name.
     pub limits: Vec<LimitExplained>,
     /// Every list, by name.
@@ -58,12 +58,12 @@ pub struct ListExplained {
     pub memory_bytes: usize,
 }
 
-impl Explanation {
+impl ConfigExplanation {
     /// Explains what was read, and what becomes of a request, if one is asked about.
     ///
     /// # Errors
     /// When that request cannot be asked about.
-    pub fn of(loaded: &Loaded, question: Option<&Question>) -> Result<Self, BadRequest> {
+    pub fn of(loaded: &Loaded, question: Option<&RequestQuestion>) -> Result<Self, BadRequest> {
         let rules = &loaded.rules;
         let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
         let request = question

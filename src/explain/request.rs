@@ -18,13 +18,13 @@ use crate::config::Action;
 use crate::config::rules::Tier;
 use crate::gateway::{RequestHead, locate};
 use crate::record::RequestId;
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 use crate::route::{Candidate, NormalPath, RankCriterion, RequestFields, RouteCondition, host};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to ask about.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct RequestQuestion {
     method: Method,
     authority: Option<String>,
     target: String,
@@ -57,7 +57,7 @@ pub struct RequestExplained {
     pub outcome: String,
 }
 
-impl Question {
+impl RequestQuestion {
     /// Reads `POST https://api.example.com/auth/sendOTP` or `POST /auth/sendOTP`, and headers such as `x-plan: free`.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl RequestExplained {
     pub(super) fn of(
         snapshot: &Snapshot,
         seed: &KeySeed,
-        question: &Question,
+        question: &RequestQuestion,
     ) -> Result<Self, BadRequest> {
         let mut question = question.clone();
         let removed = removed(snapshot, &mut question);
@@ -228,7 +228,7 @@ impl RequestExplained {
 }
 
 /// Takes from the request what the gateway takes from it, and says why.
-fn removed(snapshot: &Snapshot, question: &mut Question) -> Vec<String> {
+fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
     let rules = &snapshot.rules.client;
     let review = (snapshot.field_policy).review(&question.headers, question.peer, rules);
     let mut told = Vec::new();
@@ -276,14 +276,14 @@ fn in_tier(found: TierMatch<'_>, tier: &Tier) -> String {
     }
 }
 
-fn rejected(problem: Problem) -> String {
+fn rejected(problem: GatewayProblem) -> String {
     let why = match problem {
-        Problem::NoRoute => "no route takes it",
-        Problem::AmbiguousPath => {
+        GatewayProblem::NoRoute => "no route takes it",
+        GatewayProblem::AmbiguousPath => {
             "its path has a second reading, which another route would treat otherwise"
         }
-        Problem::HeadTooLarge => "its head or path is too large",
-        Problem::BodyTooLarge => "its body is larger than the route takes",
+        GatewayProblem::HeadTooLarge => "its head or path is too large",
+        GatewayProblem::BodyTooLarge => "its body is larger than the route takes",
         _ => "it is malformed",
     };
     format!("refused with {}: {why}", problem.status().as_u16())

@@ -4,10 +4,10 @@ use std::fmt;
 
 use sluicegate_limiter::Policy;
 
-use super::Explanation;
+use super::ConfigExplanation;
 pub(super) use crate::config::bytes_text as bytes;
 
-impl fmt::Display for Explanation {
+impl fmt::Display for ConfigExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(request) = &self.request {
             writeln!(f, "client   {}", request.client)?;

@@ -20,11 +20,11 @@ use super::context::Context;
 use super::shape::{self, Kind};
 use crate::bounds;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::origin::Fields;
-use crate::response::pages::Chosen;
+use crate::origin::HeaderEdit;
+use crate::response::pages::NegotiatedPage;
 use crate::response::{
-    FieldText, Grpc, GrpcStatus, LimitFields, Merge, PROBLEM_JSON, Problem, RATE_LIMIT,
-    RATE_LIMIT_POLICY, Refusal, XRateLimit, key_missing, merge,
+    FieldText, GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON,
+    RATE_LIMIT, RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge,
 };
 use crate::snapshot::ActiveAction;
 
@@ -34,7 +34,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) async fn refuse(
     session: &mut Session,
     context: &Context,
-    refusal: &Refusal,
+    refusal: &RefusalResponse,
 ) -> Result<()> {
     let mut header = own_header(refusal.status, context)?;
     refusal.each_field(|name, text| {
@@ -58,9 +58,9 @@ pub(super) async fn refuse(
 pub(super) async fn reject(
     session: &mut Session,
     context: &Context,
-    problem: Problem,
+    problem: GatewayProblem,
 ) -> Result<()> {
-    if let Some(grpc) = Grpc::of(&session.req_header().headers) {
+    if let Some(grpc) = GrpcDialect::of(&session.req_header().headers) {
         let mut header = own_header(StatusCode::OK, context)?;
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
             header.insert_header(name, value)?;
@@ -69,12 +69,12 @@ pub(super) async fn reject(
     }
     let mut header = own_header(problem.status(), context)?;
     let chosen = shape::page(problem.status(), session.req_header(), context);
-    if chosen != Chosen::NoPage {
+    if chosen != NegotiatedPage::NoPage {
         header.insert_header(VARY, HeaderValue::from_static("accept"))?;
     }
     let (content_type, body) = match chosen {
-        Chosen::Page(content_type, body) => (content_type, body),
-        Chosen::Problem | Chosen::NoPage => (PROBLEM_JSON, problem.body()),
+        NegotiatedPage::Page(content_type, body) => (content_type, body),
+        NegotiatedPage::Problem | NegotiatedPage::NoPage => (PROBLEM_JSON, problem.body()),
     };
     header.insert_header(CONTENT_TYPE, content_type)?;
     if let Some(seconds) = problem.retry_after() {
@@ -86,7 +86,7 @@ pub(super) async fn reject(
 /// Answers a request that lacks what a limit counts by: 400, with what to send.
 pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
     let Some(gap) = context.gaps.refusing() else {
-        return reject(session, context, Problem::Internal).await;
+        return reject(session, context, GatewayProblem::Internal).await;
     };
     let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
@@ -109,7 +109,9 @@ pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<
     match context.route.as_ref().map(|route| &route.action) {
         Some(ActiveAction::Respond(fixed)) => respond_fixed(session, context, fixed).await,
         Some(ActiveAction::Redirect(rules)) => redirect(session, context, rules).await,
-        Some(ActiveAction::Forward(_)) | None => reject(session, context, Problem::Internal).await,
+        Some(ActiveAction::Forward(_)) | None => {
+            reject(session, context, GatewayProblem::Internal).await
+        }
     }
 }
 
@@ -198,7 +200,7 @@ fn is_bodiless(status: StatusCode) -> bool {
 }
 
 /// HTTP/1.0 knows no chunks: the end of the connection ends the body, RFC 9112 §6.3.
-pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields) {
+pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn HeaderEdit) {
     if session.req_header().version == http::Version::HTTP_10
         && fields.all().contains_key(TRANSFER_ENCODING)
     {
@@ -208,7 +210,7 @@ pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn Fields)
 }
 
 /// Adds the request id and the standing of the limits to an origin's response, merged with what the origin tells of its own.
-pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
     if let Some(value) = strict_transport(context) {
         fields.insert(STRICT_TRANSPORT_SECURITY, value.clone())?;
@@ -216,7 +218,7 @@ pub(super) fn sign(fields: &mut dyn Fields, context: &Context) -> Result<()> {
     sign_limits(fields, context)
 }
 
-fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+fn sign_limits(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
         return Ok(());
     };
@@ -228,9 +230,9 @@ fn sign_limits(fields: &mut dyn Fields, context: &Context) -> Result<()> {
         (&RATE_LIMIT, merged.standing),
     ] {
         match change {
-            Merge::Keep => {}
-            Merge::Append(value) => fields.append(name.clone(), value)?,
-            Merge::Replace(value) => fields.insert(name.clone(), value)?,
+            MergeRule::Keep => {}
+            MergeRule::Append(value) => fields.append(name.clone(), value)?,
+            MergeRule::Replace(value) => fields.insert(name.clone(), value)?,
         }
     }
     for (name, number) in merged.x.into_iter().flat_map(XRateLimit::named) {

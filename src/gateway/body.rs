@@ -20,7 +20,7 @@ use super::pace::Asked;
 use crate::admission::{KnownBody, body_is_read};
 use crate::clock;
 use crate::config::rules::ServerRules;
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 
 /// What was read of a body before the decision.
 pub(super) enum Prefix {
@@ -47,7 +47,7 @@ impl Prefix {
 pub(super) async fn read(
     session: &mut Session,
     context: &mut Context,
-) -> Result<Result<Prefix, Problem>> {
+) -> Result<Result<Prefix, GatewayProblem>> {
     if session.is_body_empty() {
         return Ok(Ok(Prefix::Whole(Bytes::new())));
     }
@@ -68,7 +68,7 @@ pub(super) async fn read(
     // One deadline for all of it, so that a byte every few seconds does not hold the memory for ever.
     match timeout(patience, read_up_to(session, most, context)).await {
         Ok(prefix) => prefix,
-        Err(_) => Ok(Err(Problem::BodyTimeout)),
+        Err(_) => Ok(Err(GatewayProblem::BodyTimeout)),
     }
 }
 
@@ -76,7 +76,7 @@ async fn read_up_to(
     session: &mut Session,
     most: usize,
     context: &mut Context,
-) -> Result<Result<Prefix, Problem>> {
+) -> Result<Result<Prefix, GatewayProblem>> {
     let mut read = BytesMut::new();
     while let Some(bytes) = session.as_downstream_mut().read_request_body().await? {
         read.extend_from_slice(&bytes);
@@ -84,13 +84,13 @@ async fn read_up_to(
         if let Some(route) = &context.route
             && context.received > route.max_body_bytes
         {
-            return Ok(Err(Problem::BodyTooLarge));
+            return Ok(Err(GatewayProblem::BodyTooLarge));
         }
         if read.len() > most {
             if session.retry_buffer_truncated() {
                 if session.is_body_done() {
                     // No further piece would take the held bytes along. A read ends before the last chunk, so this does not happen.
-                    return Ok(Err(Problem::BodyTooLarge));
+                    return Ok(Err(GatewayProblem::BodyTooLarge));
                 }
                 context.held = Some(read.freeze());
             }
@@ -145,7 +145,7 @@ pub(super) fn keep_pace(
             session.set_read_timeout(Some(patience));
             Ok(())
         }
-        None => Err(error_for(Problem::BodyTimeout)),
+        None => Err(error_for(GatewayProblem::BodyTimeout)),
     }
 }
 

@@ -35,15 +35,15 @@ use super::error::{Fault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, ResponseSource};
 use crate::bounds;
-use crate::cache::freshness::{self, Asker};
-use crate::cache::key::{Url, key};
-use crate::cache::wish::{Fit, Freshness, Stored, Wish};
-use crate::cache::{Cache, moment, vary};
+use crate::cache::freshness::{self, CacheAudience};
+use crate::cache::key::{CacheUrl, key};
+use crate::cache::wish::{FreshnessLeft, RequestCacheControl, StoredAge, StoredUse};
+use crate::cache::{ResponseCache, moment, vary};
 use crate::client::{ConnectionPeer, OVERRIDES, UrlScheme, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::record::Disposition;
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 use crate::tls::secured;
 
 /// The field by which some origins let a request have come by another scheme.
@@ -62,8 +62,8 @@ const CONDITIONS: [HeaderName; 6] = [
 /// What a request has to do with the cache.
 #[derive(Debug)]
 pub(super) struct Dealings {
-    asker: Asker,
-    wish: Wish,
+    asker: CacheAudience,
+    wish: RequestCacheControl,
     lookup: Lookup,
     head: Head,
     /// Bytes of the origin's body so far.
@@ -153,7 +153,7 @@ impl Gateway {
 }
 
 /// Lets Pingora look into the cache, where the route and the request allow it.
-pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'static Cache) {
+pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'static ResponseCache) {
     let Some(rules) = context
         .route
         .as_ref()
@@ -166,11 +166,11 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     let has_body = !refresh && !session.is_body_empty();
     let head = session.req_header();
     let dealings = Dealings {
-        asker: Asker::of(&head.headers, rules.cookies),
+        asker: CacheAudience::of(&head.headers, rules.cookies),
         wish: if refresh {
-            Wish::default()
+            RequestCacheControl::default()
         } else {
-            Wish::of(&head.headers, rules.wishes)
+            RequestCacheControl::of(&head.headers, rules.wishes)
         },
         lookup: Lookup::Usual,
         head: Head::AsSent,
@@ -216,7 +216,7 @@ fn is_storable(head: &RequestHeader) -> bool {
 /// What the request's answer is known by.
 pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
     let (Some(route), Some(rules)) = (&context.route, rules(context)) else {
-        return Err(error_for(Problem::Internal));
+        return Err(error_for(GatewayProblem::Internal));
     };
     let fields = &session.req_header().headers;
     // Only trusted proxies still say anything under such names, and the origin may write it into its links.
@@ -227,7 +227,11 @@ pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
     Ok(CacheKey::new(text, ""))
 }
 
-fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'_>) -> T) -> T {
+fn with_url<T>(
+    session: &Session,
+    context: &Context,
+    use_url: impl FnOnce(&CacheUrl<'_>) -> T,
+) -> T {
     let head = session.req_header();
     let request = RequestHead::from(head);
     let scheme = match head.headers.get(X_FORWARDED_PROTO) {
@@ -235,7 +239,7 @@ fn with_url<T>(session: &Session, context: &Context, use_url: impl FnOnce(&Url<'
         Some(_) => UrlScheme::Http,
         None => context.scheme(),
     };
-    use_url(&Url {
+    use_url(&CacheUrl {
         scheme,
         authority: request.host(),
         target: request.target,
@@ -256,19 +260,19 @@ pub(super) fn judge_found(
     }
     let now = moment(clock::wall());
     let freshness = match meta.fresh_until().duration_since(now) {
-        Ok(left) => Freshness::Left(left),
-        Err(over) => Freshness::Over(over.duration()),
+        Ok(left) => FreshnessLeft::Left(left),
+        Err(over) => FreshnessLeft::Over(over.duration()),
     };
-    let stored = Stored {
+    let stored = StoredAge {
         age: now.duration_since(meta.epoch()).unwrap_or_default(),
         freshness,
         may_be_stale: freshness::may_be_stale(meta.headers()),
     };
     match dealings.wish.fit(stored) {
-        Fit::AsStored => None,
-        Fit::Enough => Some(ForcedFreshness::ForceFresh),
+        StoredUse::AsStored => None,
+        StoredUse::Enough => Some(ForcedFreshness::ForceFresh),
         // Whether the stale answer is good enough when the origin fails is asked again then.
-        Fit::Confirm => Some(ForcedFreshness::ForceExpiredServeStale { expired_at: None }),
+        StoredUse::Confirm => Some(ForcedFreshness::ForceExpiredServeStale { expired_at: None }),
     }
 }
 
@@ -424,8 +428,8 @@ pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Res
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.land();
     context.disposition = Some(Disposition::Rejected);
-    context.cause = Some(Box::new(Cause::of_problem(Problem::NotStored)));
-    answer::reject(session, context, Problem::NotStored)
+    context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
+    answer::reject(session, context, GatewayProblem::NotStored)
         .await
         .map_err(|error| error.into_down())
 }

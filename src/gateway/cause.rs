@@ -15,7 +15,7 @@ use crate::bounds::FAILURE_REASON;
 use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
 use crate::config::rules::OriginTimeouts;
 use crate::origin::FailureKind;
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 
 /// Header fields that Pingora reads of a response head.
 const RESPONSE_FIELDS: usize = 256;
@@ -99,11 +99,11 @@ impl Cause {
     }
 
     /// Returns the cause of a rejection by the gateway itself.
-    pub(super) fn of_problem(problem: Problem) -> Self {
+    pub(super) fn of_problem(problem: GatewayProblem) -> Self {
         Self {
             failure: match problem {
-                Problem::Crowded => Some("delay-queue-full"),
-                Problem::NotStored => Some("not-stored"),
+                GatewayProblem::Crowded => Some("delay-queue-full"),
+                GatewayProblem::NotStored => Some("not-stored"),
                 _ => None,
             },
             reason: problem.detail().into(),

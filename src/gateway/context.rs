@@ -20,9 +20,9 @@ use crate::budgets::{RequestPermit, UnreadPermit};
 use crate::client::{AddressSource, TlsFacts, UrlScheme};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
-use crate::origin::{Held, Tried, TryWait, TunnelSocket};
+use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
-use crate::response::compressor::Compressor;
+use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 /// One request on its way.
@@ -46,7 +46,7 @@ pub struct Context {
     /// The method that it asks about, where it is the preflight of a page.
     pub(super) preflight: Option<Method>,
     /// What compresses its answer; `None` where the answer goes as it is.
-    pub(super) compressor: Option<Compressor>,
+    pub(super) compressor: Option<BodyCompressor>,
     /// Bytes of the origin's body that were dropped, for a page or for nothing; `None` where the body passes.
     pub(super) replaced: Option<usize>,
     /// The head of an answer without a body, which is written when the origin's answer is stored.
@@ -84,11 +84,11 @@ pub struct Context {
     /// The server of the last try.
     pub server: Option<SocketAddr>,
     /// Its place there, as long as it has one.
-    pub(super) place: Option<Held>,
+    pub(super) place: Option<ServerPermit>,
     /// The socket of its connection there, where Pingora does not know it.
     pub(super) tunnel: Option<TunnelSocket>,
     /// Its waits for that place or for a connection, until it has both.
-    pub(super) try_wait: Option<Box<TryWait>>,
+    pub(super) try_wait: Option<Box<AttemptWait>>,
     /// Its right to be on its way to an origin, from its first try to its end.
     pub(super) on_its_way: Option<RequestPermit>,
     /// Its answer's room among those that wait for clients; small ones need none.
@@ -96,7 +96,7 @@ pub struct Context {
     /// Bytes of its answer that went to the client's side, of one whose length nobody announced.
     pub(super) passed: u64,
     /// Servers that failed it.
-    pub(super) tried: Tried,
+    pub(super) tried: FailedServers,
     /// Tries made.
     pub tries: u8,
     /// When the last try began.
@@ -160,7 +160,7 @@ impl Context {
             on_its_way: None,
             unread: None,
             passed: 0,
-            tried: Tried::new(),
+            tried: FailedServers::new(),
             tries: 0,
             tried_at: arrived,
             queued_at: arrived,

@@ -22,7 +22,7 @@ use crate::client::{
 };
 use crate::clock;
 use crate::record::Trace;
-use crate::response::{Problem, Refusal};
+use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
 use crate::tls::secured;
 
@@ -36,9 +36,9 @@ pub(super) enum Step {
     Respond,
     Redirect(HeaderValue),
     Preflight,
-    Refuse(Box<Refusal>),
+    Refuse(Box<RefusalResponse>),
     Incomplete,
-    Reject(Problem),
+    Reject(GatewayProblem),
 }
 
 impl Gateway {
@@ -74,7 +74,7 @@ impl Gateway {
         context.route = Some(Arc::clone(located.route));
         context.list = located.standing.list().cloned();
         if let ListMatch::Blocked(_) = located.standing {
-            return Step::Reject(Problem::Blocked);
+            return Step::Reject(GatewayProblem::Blocked);
         }
         if located.preflight.is_some() {
             // Before the limits, and free: what counts is the request that it asks about.
@@ -87,7 +87,7 @@ impl Gateway {
         }
         if let ActiveAction::Forward(pool) = &located.route.action {
             if self.0.hop.is_loop(&head.headers) {
-                return Step::Reject(Problem::Loop);
+                return Step::Reject(GatewayProblem::Loop);
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
             context.spread = pool.spread(facts);
@@ -154,7 +154,7 @@ impl Gateway {
             }
             Admission::Blocked(judged) => {
                 context.judged = Some(Box::new(judged));
-                Step::Reject(Problem::KeyBlocked)
+                Step::Reject(GatewayProblem::KeyBlocked)
             }
             Admission::Incomplete => Step::Incomplete,
             Admission::NeedsStore => Step::AskStore,
@@ -224,7 +224,7 @@ impl Gateway {
                 // Nothing is charged, so there is nothing to report of its limits.
                 context.judged = None;
                 context.delay = Duration::ZERO;
-                Ok(Step::Reject(Problem::Crowded))
+                Ok(Step::Reject(GatewayProblem::Crowded))
             }
             Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
                 .map_err(|error: Box<Error>| error.into_down()),
@@ -262,7 +262,11 @@ fn note_connection(session: &Session, context: &mut Context) {
 }
 
 /// Rejects a request of which nothing but its connection is looked at.
-pub(super) fn reject_unread(problem: Problem, session: &Session, context: &mut Context) -> Step {
+pub(super) fn reject_unread(
+    problem: GatewayProblem,
+    session: &Session,
+    context: &mut Context,
+) -> Step {
     note_connection(session, context);
     context.client = Some((context.peer_address(), AddressSource::Connection));
     Step::Reject(problem)

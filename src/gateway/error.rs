@@ -6,32 +6,32 @@ use pingora::{Error, ErrorSource, ErrorType};
 
 use crate::origin::NO_CONNECTION;
 use crate::record::Disposition;
-use crate::response::{Problem, Rule};
+use crate::response::{GatewayProblem, HttpViolation};
 
 /// A failure, by who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The client broke a rule; tell it.
-    Client(Problem),
+    Client(GatewayProblem),
     /// The client left or stalled; there is nobody to tell.
     ClientGone,
     /// The origin failed.
-    Origin(Problem),
+    Origin(GatewayProblem),
     /// We failed.
     Us,
 }
 
-/// The cause of the error for [`Problem::OriginFull`], whose status another problem has too.
+/// The cause of the error for [`GatewayProblem::OriginFull`], whose status another problem has too.
 pub(super) const OVERFULL: &str = "the origin has all the requests that it may";
 
-/// The cause of the error for [`Problem::Overloaded`].
+/// The cause of the error for [`GatewayProblem::Overloaded`].
 pub(super) const OVERLOADED: &str = "as many requests are on their way to origins as may be";
 
-/// The cause of the error for [`Problem::Unread`].
+/// The cause of the error for [`GatewayProblem::Unread`].
 pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
 
 /// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
-pub(super) fn error_for(problem: Problem) -> Box<Error> {
+pub(super) fn error_for(problem: GatewayProblem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
 }
 
@@ -48,46 +48,48 @@ impl Fault {
     pub(super) fn of(error: &Error) -> Self {
         use ErrorType as E;
         match (error.esource(), error.etype()) {
-            (_, E::HTTPStatus(408)) => Self::Client(Problem::BodyTimeout),
-            (_, E::HTTPStatus(413)) => Self::Client(Problem::BodyTooLarge),
-            (_, E::HTTPStatus(503)) => Self::Origin(Problem::NoServer),
-            (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(Problem::OriginFull),
+            (_, E::HTTPStatus(408)) => Self::Client(GatewayProblem::BodyTimeout),
+            (_, E::HTTPStatus(413)) => Self::Client(GatewayProblem::BodyTooLarge),
+            (_, E::HTTPStatus(503)) => Self::Origin(GatewayProblem::NoServer),
+            (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(GatewayProblem::OriginFull),
             // Of the client, or of all clients together.
-            (_, E::Custom(OVERLOADED)) => Self::Client(Problem::Overloaded),
-            (_, E::Custom(UNREAD)) => Self::Client(Problem::Unread),
-            (_, E::HTTPStatus(504)) => Self::Origin(Problem::OriginTimeout),
-            (_, E::HTTPStatus(400..=499)) => Self::Client(Problem::BadRequest(Rule::Other)),
+            (_, E::Custom(OVERLOADED)) => Self::Client(GatewayProblem::Overloaded),
+            (_, E::Custom(UNREAD)) => Self::Client(GatewayProblem::Unread),
+            (_, E::HTTPStatus(504)) => Self::Origin(GatewayProblem::OriginTimeout),
+            (_, E::HTTPStatus(400..=499)) => {
+                Self::Client(GatewayProblem::BadRequest(HttpViolation::Other))
+            }
             // The listener has judged the head; what is left to the proxy is what `Connection` names.
             (ErrorSource::Downstream, E::InvalidHTTPHeader) => {
-                Self::Client(Problem::BadRequest(Rule::ConnectionOption))
+                Self::Client(GatewayProblem::BadRequest(HttpViolation::ConnectionOption))
             }
             (ErrorSource::Downstream, E::InvalidH2) => {
-                Self::Client(Problem::BadRequest(Rule::Http2))
+                Self::Client(GatewayProblem::BadRequest(HttpViolation::Http2))
             }
             // Chunks that two parsers could frame in two ways; some are found by Pingora, most by the listener.
             (ErrorSource::Downstream, E::Custom("InvalidChunk" | "InvalidTrailerEnd")) => {
-                Self::Client(Problem::BadRequest(Rule::Chunks))
+                Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
             }
             (ErrorSource::Downstream, E::ReadError) if is_unreadable(error) => {
-                Self::Client(Problem::BadRequest(Rule::Chunks))
+                Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
             }
             // It is silent in the middle of its body, and may still listen.
-            (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(Problem::BodyTimeout),
+            (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(GatewayProblem::BodyTimeout),
             (ErrorSource::Downstream, _) => Self::ClientGone,
             (ErrorSource::Upstream, E::ConnectTimedout | E::ReadTimedout | E::WriteTimedout) => {
-                Self::Origin(Problem::OriginTimeout)
+                Self::Origin(GatewayProblem::OriginTimeout)
             }
-            (ErrorSource::Upstream, _) => Self::Origin(Problem::BadGateway),
+            (ErrorSource::Upstream, _) => Self::Origin(GatewayProblem::BadGateway),
             (ErrorSource::Internal | ErrorSource::Unset, _) => Self::Us,
         }
     }
 
     /// What to answer, if anybody is there.
-    pub(super) fn problem(self) -> Option<Problem> {
+    pub(super) fn problem(self) -> Option<GatewayProblem> {
         match self {
             Self::Client(problem) | Self::Origin(problem) => Some(problem),
             Self::ClientGone => None,
-            Self::Us => Some(Problem::Internal),
+            Self::Us => Some(GatewayProblem::Internal),
         }
     }
 
@@ -118,15 +120,15 @@ mod tests {
         let upstream = Error::as_up;
         assert_eq!(
             fault(ErrorType::ConnectRefused, upstream),
-            Fault::Origin(Problem::BadGateway)
+            Fault::Origin(GatewayProblem::BadGateway)
         );
         assert_eq!(
             fault(ErrorType::ReadTimedout, upstream),
-            Fault::Origin(Problem::OriginTimeout)
+            Fault::Origin(GatewayProblem::OriginTimeout)
         );
         assert_eq!(
-            Fault::of(&error_for(Problem::NoServer)),
-            Fault::Origin(Problem::NoServer)
+            Fault::of(&error_for(GatewayProblem::NoServer)),
+            Fault::Origin(GatewayProblem::NoServer)
         );
     }
 

@@ -20,10 +20,10 @@ use super::context::Context;
 use super::error::Fault;
 use super::{answer, cache, shape};
 use crate::bounds;
-use crate::origin::Fields;
+use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
-use crate::response::pages::Chosen;
-use crate::response::{Grpc, PROBLEM_JSON, encoding, problem_of_origin};
+use crate::response::pages::NegotiatedPage;
+use crate::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};
 
 /// The cause of the error by which an origin that goes on talking is left; the client has its answer by then.
 const ENOUGH: &str = "the client has a page, or a head, instead of the rest";
@@ -54,19 +54,19 @@ pub(super) fn page(session: &Session, status: StatusCode, context: &Context) -> 
         return None;
     }
     let request = session.req_header();
-    if Grpc::of(&request.headers).is_some() {
+    if GrpcDialect::of(&request.headers).is_some() {
         return None;
     }
     let (content_type, body) = match shape::page(status, request, context) {
-        Chosen::Page(content_type, body) => (content_type, body),
-        Chosen::Problem => (PROBLEM_JSON, problem_of_origin(status)),
-        Chosen::NoPage => return None,
+        NegotiatedPage::Page(content_type, body) => (content_type, body),
+        NegotiatedPage::Problem => (PROBLEM_JSON, problem_of_origin(status)),
+        NegotiatedPage::NoPage => return None,
     };
     Some(Page { content_type, body })
 }
 
 /// Makes the fields of an origin's answer those of the page.
-pub(super) fn relabel(fields: &mut dyn Fields, page: &Page) -> Result<()> {
+pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &Page) -> Result<()> {
     for name in shape::OF_CONTENT.iter().chain(&OF_BYTES) {
         fields.remove(name);
     }

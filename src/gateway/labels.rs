@@ -3,11 +3,11 @@
 use pingora::Result;
 
 use super::context::Context;
-use crate::origin::Fields;
+use crate::origin::HeaderEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
 /// Tells the origin the trace that its part belongs to.
-pub(super) fn trace(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+pub(super) fn trace(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     let Some(trace) = &context.trace else {
         return Ok(());
     };
@@ -19,7 +19,7 @@ pub(super) fn trace(fields: &mut dyn Fields, context: &Context) -> Result<()> {
 }
 
 /// Tells the origin which limits are exceeded. Nobody else may write these fields.
-pub(super) fn mark(fields: &mut dyn Fields, context: &Context) -> Result<()> {
+pub(super) fn mark(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     for name in &context.snapshot.marks {
         fields.remove(name);
     }

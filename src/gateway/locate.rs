@@ -16,7 +16,7 @@ use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, T
 use crate::config::rules::PathPattern;
 use crate::record::RequestId;
 use crate::response::template::{self, TemplateValues};
-use crate::response::{Problem, Rule, cors};
+use crate::response::{GatewayProblem, HttpViolation, cors};
 use crate::route::{NormalPath, RequestFields, host, path};
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -118,7 +118,7 @@ impl Located<'_> {
     ///
     /// # Errors
     /// What to answer when the route's template makes no path of this one.
-    pub fn target(&self, request_id: RequestId) -> Result<Option<String>, Problem> {
+    pub fn target(&self, request_id: RequestId) -> Result<Option<String>, GatewayProblem> {
         let shape = self.route.shape.as_deref();
         let Some((shape, template)) = shape.and_then(|shape| Some((shape, shape.path.as_ref()?)))
         else {
@@ -165,24 +165,24 @@ pub fn locate<'a>(
     snapshot: &'a Snapshot,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
-) -> Result<Located<'a>, Problem> {
+) -> Result<Located<'a>, GatewayProblem> {
     check_caps(snapshot, head)?;
     check_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
     let path = NormalPath::parse(head.target).map_err(|_| match head.target {
-        ASTERISK => Problem::BadRequest(Rule::Asterisk),
-        "" => Problem::BadRequest(Rule::Target),
-        _ => Problem::BadPath,
+        ASTERISK => GatewayProblem::BadRequest(HttpViolation::Asterisk),
+        "" => GatewayProblem::BadRequest(HttpViolation::Target),
+        _ => GatewayProblem::BadPath,
     })?;
     let host = match head.host() {
         "" => Cow::Borrowed(""),
-        host => host::normalise(host).map_err(|_| Problem::BadHost)?,
+        host => host::normalise(host).map_err(|_| GatewayProblem::BadHost)?,
     };
     if peer.secured.is_some_and(|secured| !secured.covers(&host)) {
-        return Err(Problem::Misdirected);
+        return Err(GatewayProblem::Misdirected);
     }
     if path.as_str().len() > snapshot.router.longest_path() {
-        return Err(Problem::HeadTooLarge);
+        return Err(GatewayProblem::HeadTooLarge);
     }
     let asked = RequestFields {
         method: head.method,
@@ -192,7 +192,7 @@ pub fn locate<'a>(
     };
     let find = |asked: &RequestFields<'_>| {
         let found = snapshot.router.find(&host, &path, asked);
-        found.map_err(|_| Problem::AmbiguousPath)
+        found.map_err(|_| GatewayProblem::AmbiguousPath)
     };
     // A preflight belongs to the route of the request that it asks about.
     let mut preflight = cors::preflight(head.method, head.headers);
@@ -204,17 +204,17 @@ pub fn locate<'a>(
         Some(index) => index,
         None => {
             preflight = None;
-            find(&asked)?.ok_or(Problem::NoRoute)?
+            find(&asked)?.ok_or(GatewayProblem::NoRoute)?
         }
     };
-    let route = snapshot.routes.get(index).ok_or(Problem::Internal)?;
+    let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
     let standing = route.lists.standing(client.address);
     if !matches!(standing, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
             || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
         {
-            return Err(Problem::AmbiguousPath);
+            return Err(GatewayProblem::AmbiguousPath);
         }
         check_body(route, head.headers)?;
     }
@@ -276,10 +276,10 @@ fn has_cors(snapshot: &Snapshot, route: usize) -> bool {
     shape.is_some_and(|shape| shape.cors.is_some())
 }
 
-fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem> {
+fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), GatewayProblem> {
     let server = &snapshot.rules.server;
     if head.target.len() > server.defence.max_uri_bytes {
-        return Err(Problem::UriTooLong);
+        return Err(GatewayProblem::UriTooLong);
     }
     let bytes: usize = head
         .headers
@@ -290,14 +290,14 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Problem
     if head.headers.len() > server.max_headers
         || bytes + head.target.len() > server.max_header_bytes
     {
-        return Err(Problem::HeadTooLarge);
+        return Err(GatewayProblem::HeadTooLarge);
     }
     Ok(())
 }
 
 /// RFC 9113 §8.1.1: over HTTP/2 two lengths, or one that is none, are a malformed request, and an origin that speaks HTTP/1.1 could find
 /// another end of the body than the gateway. Over HTTP/1.1 such a head does not get here.
-fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_length(headers: &HeaderMap) -> Result<(), GatewayProblem> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let is_length = |length: &HeaderValue| {
         !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
@@ -305,18 +305,18 @@ fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
     match (lengths.next(), lengths.next()) {
         (None, _) => Ok(()),
         (Some(length), None) if is_length(length) => Ok(()),
-        _ => Err(Problem::BadRequest(Rule::ContentLength)),
+        _ => Err(GatewayProblem::BadRequest(HttpViolation::ContentLength)),
     }
 }
 
 /// A body that says it is too large is refused before anything is charged; one that does not say so is cut off on its way.
-fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), Problem> {
+fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), GatewayProblem> {
     let announced = headers
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok())
         .and_then(|length| length.parse::<u64>().ok());
     match announced {
-        Some(bytes) if bytes > route.max_body_bytes => Err(Problem::BodyTooLarge),
+        Some(bytes) if bytes > route.max_body_bytes => Err(GatewayProblem::BodyTooLarge),
         _ => Ok(()),
     }
 }

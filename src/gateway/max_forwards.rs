@@ -4,7 +4,7 @@ use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
 use http::{HeaderMap, Method};
 use pingora::Result;
 
-use crate::origin::Fields;
+use crate::origin::HeaderEdit;
 
 const NAME: HeaderName = MAX_FORWARDS;
 
@@ -28,7 +28,7 @@ pub(super) fn ends_here(method: &Method, fields: &HeaderMap) -> bool {
 }
 
 /// Tells the origin that there is one gateway less to go.
-pub(super) fn count_down(method: &Method, fields: &mut dyn Fields) -> Result<()> {
+pub(super) fn count_down(method: &Method, fields: &mut dyn HeaderEdit) -> Result<()> {
     match left(method, fields.all()) {
         Some(left) => fields.insert(NAME, HeaderValue::from(left.saturating_sub(1))),
         None => Ok(()),

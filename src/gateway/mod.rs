@@ -49,10 +49,10 @@ use crate::client::ClientAddress;
 use crate::clock;
 use crate::live::Live;
 use crate::origin::{
-    CDN_LOOP, Introduction, edit_request, edit_response, introduce, strip_hop_by_hop,
+    CDN_LOOP, ClientHeaders, edit_request, edit_response, set_client_headers, strip_hop_by_hop,
 };
 use crate::record::{CacheUse, Disposition};
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
 
 pub use context::Context;
@@ -220,7 +220,7 @@ impl ProxyHttp for Gateway {
         match &context.route {
             // What follows an upgrade is no body.
             Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {
-                Err(error_for(Problem::BodyTooLarge))
+                Err(error_for(GatewayProblem::BodyTooLarge))
             }
             _ => Ok(()),
         }
@@ -284,7 +284,7 @@ impl ProxyHttp for Gateway {
             spoken::join_cookies(request)?;
         }
         let (address, source) = context.client_or_unspecified();
-        let introduction = Introduction {
+        let introduction = ClientHeaders {
             peer: context.peer_address(),
             client: ClientAddress { address, source },
             scheme: context.scheme(),
@@ -294,7 +294,7 @@ impl ProxyHttp for Gateway {
             server: context.server,
         };
         edit_request(request, pool.rules.header_case, |fields| {
-            introduce(fields, &introduction)?;
+            set_client_headers(fields, &introduction)?;
             labels::trace(fields, context)?;
             let received = session.req_header();
             max_forwards::count_down(&received.method, fields)?;
@@ -349,7 +349,7 @@ impl ProxyHttp for Gateway {
             return Ok(None);
         };
         if !session.was_upgraded() && clock::since(context.tried_at) > total {
-            return Err(error_for(Problem::OriginTimeout));
+            return Err(error_for(GatewayProblem::OriginTimeout));
         }
         Ok(None)
     }
@@ -462,7 +462,8 @@ impl ProxyHttp for Gateway {
         }
         context.disposition = Some(fault.disposition());
         match fault {
-            Fault::Origin(_) | Fault::Client(Problem::Overloaded | Problem::Unread)
+            Fault::Origin(_)
+            | Fault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
                 if context.cause.is_some() => {}
             Fault::Origin(_) => tries::note_failed(context, error, context.stage()),
             _ => context.cause = Cause::of_error(error).map(Box::new),
@@ -542,7 +543,7 @@ impl ProxyHttp for Gateway {
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
         // The decision follows the reading, and the answer of the store, at once.
-        Step::ReadBody | Step::AskStore => return Err(error_for(Problem::Internal)),
+        Step::ReadBody | Step::AskStore => return Err(error_for(GatewayProblem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;
             return Ok(false);
@@ -585,8 +586,8 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
         }
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
-                Problem::NoRoute => Disposition::NoRoute,
-                Problem::Blocked | Problem::KeyBlocked => Disposition::Blocked,
+                GatewayProblem::NoRoute => Disposition::NoRoute,
+                GatewayProblem::Blocked | GatewayProblem::KeyBlocked => Disposition::Blocked,
                 _ => Disposition::Rejected,
             });
             context.cause = Some(Box::new(Cause::of_problem(problem)));

@@ -10,7 +10,7 @@ use pingora::http::RequestHeader;
 
 use super::locate::RequestHead;
 use crate::client::{self, PeerTrust, X_FORWARDED_PROTO};
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 use crate::route::host;
 use crate::snapshot::Snapshot;
 
@@ -23,7 +23,7 @@ pub(super) fn of(
     head: &RequestHeader,
     peer: IpAddr,
     snapshot: &Snapshot,
-) -> Option<Result<HeaderValue, Problem>> {
+) -> Option<Result<HeaderValue, GatewayProblem>> {
     let port = snapshot.listeners.get(&listener)?.rules.redirect_to_https?;
     let request = RequestHead::from(head);
     if is_acme(&request) || came_under_tls(&request, peer, snapshot) {
@@ -43,17 +43,17 @@ fn came_under_tls(request: &RequestHead<'_>, peer: IpAddr, snapshot: &Snapshot) 
         && client::hop(peer, &snapshot.rules.client) == PeerTrust::Trusted
 }
 
-fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, Problem> {
+fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, GatewayProblem> {
     const HTTPS: u16 = 443;
     if !request.target.starts_with('/') {
-        return Err(Problem::BadPath);
+        return Err(GatewayProblem::BadPath);
     }
-    let host = host::normalise(request.host()).map_err(|_| Problem::BadHost)?;
+    let host = host::normalise(request.host()).map_err(|_| GatewayProblem::BadHost)?;
     let target = request.target;
     let location = if port == HTTPS {
         format!("https://{host}{target}")
     } else {
         format!("https://{host}:{port}{target}")
     };
-    HeaderValue::try_from(location).map_err(|_| Problem::BadPath)
+    HeaderValue::try_from(location).map_err(|_| GatewayProblem::BadPath)
 }

@@ -15,12 +15,12 @@ use tracing::warn;
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
-use crate::origin::Fields;
-use crate::response::compressor::{Compressor, Flush};
-use crate::response::encoding::{self, Asked, Plan};
-use crate::response::pages::{self, Chosen};
-use crate::response::template::{TemplateValues, Unmade, field, location};
-use crate::response::{Problem, cors};
+use crate::origin::HeaderEdit;
+use crate::response::compressor::{BodyCompressor, FlushMode};
+use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
+use crate::response::pages::{self, NegotiatedPage};
+use crate::response::template::{TemplateValues, UnsafePath, field, location};
+use crate::response::{GatewayProblem, cors};
 use crate::route::{NormalPath, PathGroups, host};
 
 /// What an answer is.
@@ -71,7 +71,7 @@ impl Context {
 
 /// Edits the fields of a request on its way to the origin.
 pub(super) fn edit_request(
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     request: &RequestHeader,
     context: &Context,
 ) -> Result<()> {
@@ -91,7 +91,7 @@ pub(super) fn set_target(request: &mut RequestHeader, context: &Context) -> Resu
 
 /// Edits the fields of an answer on its way to the client, who sent `request`.
 pub(super) fn edit_answer(
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     kind: Kind,
     request: &RequestHeader,
     context: &Context,
@@ -123,44 +123,48 @@ pub(super) fn intercepts(status: StatusCode, context: &Context) -> bool {
 }
 
 /// What a failure looks like to this client.
-pub(super) fn page(status: StatusCode, request: &RequestHeader, context: &Context) -> Chosen {
+pub(super) fn page(
+    status: StatusCode,
+    request: &RequestHeader,
+    context: &Context,
+) -> NegotiatedPage {
     match context.shape() {
         Some(shape) => pages::choose(&shape.pages, status, &request.headers, context.request_id),
-        None => Chosen::NoPage,
+        None => NegotiatedPage::NoPage,
     }
 }
 
 /// Decides whether an answer of `status` is compressed, and changes its fields accordingly.
 pub(super) fn begin_compression(
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     status: StatusCode,
     request: &RequestHeader,
     context: &Context,
-) -> Result<Option<Compressor>> {
+) -> Result<Option<BodyCompressor>> {
     let Some(rules) = context.shape().and_then(|shape| shape.compress.as_ref()) else {
         return Ok(None);
     };
-    let asked = Asked {
+    let asked = EncodingRequest {
         method: &request.method,
         version: request.version,
         headers: &request.headers,
     };
     let plan = encoding::plan(rules, &asked, status, fields.all());
-    if plan == Plan::LeaveAlone {
+    if plan == EncodingPlan::LeaveAlone {
         return Ok(None);
     }
     if let Some((name, value)) = encoding::vary(fields.all(), "accept-encoding") {
         fields.append(name, value)?;
     }
-    let Plan::Compress(coding) = plan else {
+    let EncodingPlan::Compress(coding) = plan else {
         return Ok(None);
     };
     let flush = if fields.all().contains_key(header::CONTENT_LENGTH) {
-        Flush::WhenFull
+        FlushMode::WhenFull
     } else {
-        Flush::Always
+        FlushMode::Always
     };
-    let compressor = match Compressor::new(coding, rules.level, flush) {
+    let compressor = match BodyCompressor::new(coding, rules.level, flush) {
         Ok(compressor) => compressor,
         Err(error) => {
             warn!("an answer goes as it is, since there is no coder for it: {error}");
@@ -217,7 +221,7 @@ pub(super) fn redirect(
     rules: &RedirectRules,
     request: &RequestHeader,
     context: &Context,
-) -> Result<Result<(), Problem>> {
+) -> Result<Result<(), GatewayProblem>> {
     let to = with_told(request, context, rules.groups.as_ref(), |told| {
         location(rules, told)
     });
@@ -227,17 +231,17 @@ pub(super) fn redirect(
     }
 }
 
-impl From<Unmade> for Problem {
-    fn from(why: Unmade) -> Self {
+impl From<UnsafePath> for GatewayProblem {
+    fn from(why: UnsafePath) -> Self {
         match why {
-            Unmade::Broken => Self::BadPath,
-            Unmade::Ambiguous => Self::AmbiguousPath,
+            UnsafePath::Broken => Self::BadPath,
+            UnsafePath::Ambiguous => Self::AmbiguousPath,
         }
     }
 }
 
 fn edit(
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     edits: &FieldEdits,
     kind: Kind,
     request: &RequestHeader,

@@ -14,8 +14,8 @@ use super::context::Context;
 use super::error::Fault;
 use crate::clock;
 use crate::framing::is_framing_lookalike;
-use crate::origin::{Fields, Pool};
-use crate::response::{Problem, Rule};
+use crate::origin::{HeaderEdit, Pool};
+use crate::response::{GatewayProblem, HttpViolation};
 use crate::route::raw_query;
 
 /// Whether the server speaks what the operator said. Pingora falls back to HTTP/1.1 where a server with TLS does not choose, and a
@@ -70,11 +70,11 @@ pub(super) fn withhold_interim_answers(session: &mut Session) {
 
 /// Refuses a request of HTTP/2 with a field that an origin of HTTP/1.1 may take for one that frames it. The listener refuses those of
 /// HTTP/1.
-pub(super) fn check_framing_names(request: &RequestHeader) -> Option<Problem> {
+pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProblem> {
     let mut names = request.headers.keys();
     (request.version == http::Version::HTTP_2
         && names.any(|name| is_framing_lookalike(name.as_str().as_bytes())))
-    .then_some(Problem::BadRequest(Rule::FramingName))
+    .then_some(GatewayProblem::BadRequest(HttpViolation::FramingName))
 }
 
 /// HTTP/2 splits a cookie into crumbs, since equal ones compress to nothing. RFC 9113 §8.2.3: they are one field again before HTTP/1.1.
@@ -96,7 +96,7 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
 }
 
 /// Removes `TE` from an answer by HTTP/2, where clients take it for a malformed one (RFC 9113 §8.2.2).
-pub(super) fn omit_te(session: &Session, fields: &mut dyn Fields) {
+pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
     if session.is_http2() && fields.all().contains_key(TE) {
         fields.remove(&TE);
     }
@@ -112,10 +112,10 @@ pub(super) fn blame(fault: Fault, session: &mut Session, context: &Context) -> F
     let silent = clock::since(heard);
     let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);
     if waits_for_client
-        && fault == Fault::Origin(Problem::OriginTimeout)
+        && fault == Fault::Origin(GatewayProblem::OriginTimeout)
         && patience.is_some_and(|patience| silent > patience)
     {
-        return Fault::Client(Problem::BodyTimeout);
+        return Fault::Client(GatewayProblem::BodyTimeout);
     }
     fault
 }

@@ -26,10 +26,10 @@ use crate::client::UrlScheme;
 use crate::clock;
 use crate::live::Live;
 use crate::origin::{
-    Channel, Choice, Failure, FailureKind, Fields, NO_CONNECTION, Pool, TryWait, TunnelSocket,
-    Wish, cookie_for, for_upgrade, tag_in,
+    AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
+    PickRequest, PickResult, Pool, TunnelSocket, cookie_for, for_upgrade, tag_in,
 };
-use crate::response::Problem;
+use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
 
 /// The cause of the errors by which an answer becomes another try; nobody gets to see it.
@@ -42,7 +42,7 @@ pub(super) async fn next(
     context: &mut Context,
 ) -> Result<Box<HttpPeer>> {
     let Some(pool) = pool_of(context) else {
-        return Err(error_for(Problem::Internal));
+        return Err(error_for(GatewayProblem::Internal));
     };
     if context.on_its_way.is_none() {
         context.on_its_way = Some(set_out(live, context, &pool)?);
@@ -53,7 +53,7 @@ pub(super) async fn next(
         None => begin(session, context, &pool).await?,
     };
     match choice {
-        Choice::Server(held) => {
+        PickResult::Server(held) => {
             let peer = held.server.peer();
             context.server = Some(held.server.address);
             context.place = Some(held);
@@ -64,14 +64,14 @@ pub(super) async fn next(
             context.tunnel = socket;
             Ok(peer)
         }
-        Choice::Full => {
+        PickResult::Full => {
             note_full(context, &pool);
             Err(Error::new(ErrorType::Custom(OVERFULL)))
         }
-        Choice::None => {
+        PickResult::None => {
             let (kind, reason) = pool.why_no_server(clock::now());
             note_unserved(context, &pool, kind, reason);
-            Err(error_for(Problem::NoServer))
+            Err(error_for(GatewayProblem::NoServer))
         }
     }
 }
@@ -138,7 +138,7 @@ fn set_out(live: &Live, context: &mut Context, pool: &Pool) -> Result<RequestPer
 }
 
 /// Begins a try.
-async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<Choice> {
+async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<PickResult> {
     // The place at the server of the try before.
     context.place = None;
     context.try_wait = None;
@@ -162,14 +162,14 @@ async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<
     context.queued_at = context.tried_at;
     let wish = wish(session, context, pool);
     let Some(admitted) = &context.admitted else {
-        return Err(error_for(Problem::Internal));
+        return Err(error_for(GatewayProblem::Internal));
     };
     let choice = pool.choose(admitted, &wish);
-    if !matches!(choice, Choice::Full) || pool.queue.is_none() {
+    if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
     }
     // Boxed: a request that finds a place at once should not carry the room that a wait needs.
-    let mut wait = Box::<TryWait>::default();
+    let mut wait = Box::<AttemptWait>::default();
     let choice = Box::pin(pool.wait(&mut wait, || anew(&wish))).await;
     context.tried_at = clock::now();
     context.try_wait = Some(wait);
@@ -182,21 +182,21 @@ async fn look_again(
     session: &Session,
     context: &mut Context,
     pool: &Pool,
-    mut wait: Box<TryWait>,
-) -> Choice {
+    mut wait: Box<AttemptWait>,
+) -> PickResult {
     wait.refused = false;
     // Where connections have a bound there is a queue.
     let Some(mut held) = context.place.take() else {
-        return Choice::Full;
+        return PickResult::Full;
     };
     let choice = if held.another_look(&mut wait).await {
-        Choice::Server(held)
+        PickResult::Server(held)
     } else {
         held.give_back();
         context.server = None;
         let wish = wish(session, context, pool);
         match pool.find(&anew(&wish)) {
-            Choice::Full => pool.wait(&mut wait, || anew(&wish)).await,
+            PickResult::Full => pool.wait(&mut wait, || anew(&wish)).await,
             choice => choice,
         }
     };
@@ -205,8 +205,8 @@ async fn look_again(
     choice
 }
 
-fn wish(session: &Session, context: &Context, pool: &Pool) -> Wish {
-    Wish {
+fn wish(session: &Session, context: &Context, pool: &Pool) -> PickRequest {
+    PickRequest {
         now: context.tried_at,
         tried: context.tried.clone(),
         spread: context.spread,
@@ -215,8 +215,8 @@ fn wish(session: &Session, context: &Context, pool: &Pool) -> Wish {
 }
 
 /// The same wish at another time.
-fn anew(wish: &Wish) -> Wish {
-    Wish {
+fn anew(wish: &PickRequest) -> PickRequest {
+    PickRequest {
         now: clock::now(),
         ..wish.clone()
     }
@@ -244,7 +244,7 @@ pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<E
     }
     note_failed(context, &error, Stage::Connecting);
     // Nothing was sent, so any method may be tried again.
-    let again = fail(context, Failure::Connect) && grant(context, Failure::Connect);
+    let again = fail(context, AttemptFailure::Connect) && grant(context, AttemptFailure::Connect);
     error.set_retry(again);
     error
 }
@@ -297,7 +297,7 @@ pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode
     {
         pool.answered(held, status, clock::now);
     }
-    let failure = Failure::Status(status.as_u16());
+    let failure = AttemptFailure::Status(status.as_u16());
     if !status.is_server_error() || !is_repeatable(session) || !grant(context, failure) {
         return Ok(());
     }
@@ -307,7 +307,7 @@ pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode
 
 /// Gives the client the cookie by which it stays with its server, unless it has it.
 pub(super) fn give_cookie(
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     session: &Session,
     context: &Context,
 ) -> Result<()> {
@@ -323,8 +323,8 @@ fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
         return None;
     }
     let channel = match context.scheme() {
-        UrlScheme::Https => Channel::Secure,
-        UrlScheme::Http => Channel::Clear,
+        UrlScheme::Https => ChannelSecurity::Secure,
+        UrlScheme::Http => ChannelSecurity::Clear,
     };
     cookie_for(given, rules, channel)
 }
@@ -360,7 +360,7 @@ fn is_unprocessed(error: &Error) -> bool {
 }
 
 /// Notes a failure of the server; whether there was one to fail.
-fn fail(context: &mut Context, failure: Failure) -> bool {
+fn fail(context: &mut Context, failure: AttemptFailure) -> bool {
     let Some(pool) = pool_of(context) else {
         return false;
     };
@@ -382,7 +382,7 @@ fn note_tried(context: &mut Context) {
     }
 }
 
-fn grant(context: &Context, failure: Failure) -> bool {
+fn grant(context: &Context, failure: AttemptFailure) -> bool {
     let decided = context.decided_at;
     context
         .pool()
@@ -390,14 +390,14 @@ fn grant(context: &Context, failure: Failure) -> bool {
 }
 
 /// The server's failure behind an error; `None` where it is another's.
-fn failure_of(error: &Error) -> Option<Failure> {
+fn failure_of(error: &Error) -> Option<AttemptFailure> {
     match (error.esource(), error.etype()) {
-        (_, ErrorType::HTTPStatus(504)) => Some(Failure::Timeout),
+        (_, ErrorType::HTTPStatus(504)) => Some(AttemptFailure::Timeout),
         (ErrorSource::Upstream, ErrorType::ReadTimedout | ErrorType::WriteTimedout) => {
-            Some(Failure::Timeout)
+            Some(AttemptFailure::Timeout)
         }
         (ErrorSource::Upstream, ErrorType::HTTPStatus(_)) => None,
-        (ErrorSource::Upstream, _) => Some(Failure::Reset),
+        (ErrorSource::Upstream, _) => Some(AttemptFailure::Reset),
         _ => None,
     }
 }

@@ -20,14 +20,14 @@ use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::live::Live;
 use crate::record::{Outcome, RequestId};
-use crate::response::{Problem, Rule};
+use crate::response::{GatewayProblem, HttpViolation};
 
 /// What is read next from a connection.
 pub(super) enum Next {
     /// A whole head of so many bytes, and what follows it.
     Head(usize, Body),
     /// A head that is answered with a problem, after which the connection ends.
-    Problem(Problem),
+    Problem(GatewayProblem),
     /// The client is gone, or idle for too long.
     End,
 }
@@ -71,13 +71,13 @@ impl Connection {
                 && !matches!(head, Head::Malformed(_))
                 && words(&self.read).1.len() > defence.max_uri_bytes
             {
-                return Next::Problem(Problem::UriTooLong);
+                return Next::Problem(GatewayProblem::UriTooLong);
             }
             match head {
                 Head::Whole { bytes, fields, .. }
                     if bytes > rules.max_header_bytes || fields > rules.max_headers =>
                 {
-                    return Next::Problem(Problem::HeadTooLarge);
+                    return Next::Problem(GatewayProblem::HeadTooLarge);
                 }
                 Head::Whole {
                     bytes,
@@ -88,13 +88,13 @@ impl Connection {
                 Head::Whole { bytes, body, .. } => {
                     let bytes = self.respell(bytes);
                     if words(&self.read).1.len() > defence.max_uri_bytes {
-                        return Next::Problem(Problem::UriTooLong);
+                        return Next::Problem(GatewayProblem::UriTooLong);
                     }
                     return self.begin(bytes, body, rules);
                 }
-                Head::Malformed(rule) => return Next::Problem(Problem::BadRequest(rule)),
+                Head::Malformed(rule) => return Next::Problem(GatewayProblem::BadRequest(rule)),
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
-                    return Next::Problem(Problem::HeadTooLarge);
+                    return Next::Problem(GatewayProblem::HeadTooLarge);
                 }
                 Head::Partial => {}
             }
@@ -113,7 +113,7 @@ impl Connection {
                 Wait::Read => {}
                 Wait::Gone => return Next::End,
                 Wait::Over if is_idle => return Next::End,
-                Wait::Over => return Next::Problem(Problem::HeadTimeout),
+                Wait::Over => return Next::Problem(GatewayProblem::HeadTimeout),
             }
         }
     }
@@ -135,7 +135,7 @@ impl Connection {
             Body::Chunked => {
                 let mut chunks = Chunks::default();
                 if chunks.take(&self.read[head_bytes..]).is_err() {
-                    return Next::Problem(Problem::BadRequest(Rule::Chunks));
+                    return Next::Problem(GatewayProblem::BadRequest(HttpViolation::Chunks));
                 }
                 Some(chunks)
             }
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Answers a head that cannot be served and ends the connection.
-    pub(super) async fn end_with(mut self, problem: Problem, live: &Live) {
+    pub(super) async fn end_with(mut self, problem: GatewayProblem, live: &Live) {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let (method, target) = words(&self.read);

@@ -12,7 +12,7 @@ use http::Method;
 
 use super::target::{Absolute, Target};
 use crate::framing::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
-use crate::response::Rule;
+use crate::response::HttpViolation;
 
 /// What the bytes read so far hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum Head {
         spelling: Spelling,
     },
     /// One that no server should guess about.
-    Malformed(Rule),
+    Malformed(HttpViolation),
 }
 
 /// What follows a head.
@@ -61,7 +61,7 @@ impl Head {
         }
     }
 
-    fn judge(read: &[u8]) -> Result<Self, Rule> {
+    fn judge(read: &[u8]) -> Result<Self, HttpViolation> {
         let at = leading_line_end(read);
         let mut lines = Lines {
             rest: &read[at..],
@@ -120,25 +120,25 @@ enum Version {
 
 /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
 /// not for another.
-fn request_line(line: &[u8]) -> Result<(Version, Target<'_>), Rule> {
+fn request_line(line: &[u8]) -> Result<(Version, Target<'_>), HttpViolation> {
     // One space more would lie in the target, which holds none.
     let (method, target, version) = words(line).ok_or_else(|| match line {
         // What no method holds is no HTTP at all.
-        [] => Rule::RequestLine,
+        [] => HttpViolation::RequestLine,
         _ => check_beginning_of_request(line)
             .err()
-            .unwrap_or(Rule::RequestLine),
+            .unwrap_or(HttpViolation::RequestLine),
     })?;
     // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
-    let method = Method::from_bytes(method).map_err(|_| Rule::Method)?;
+    let method = Method::from_bytes(method).map_err(|_| HttpViolation::Method)?;
     if method == Method::CONNECT {
-        return Err(Rule::Connect);
+        return Err(HttpViolation::Connect);
     }
     let target = Target::judge(target, &method)?;
     match version {
         b"HTTP/1.1" => Ok((Version::Http11, target)),
         b"HTTP/1.0" => Ok((Version::Http10, target)),
-        _ => Err(Rule::Version),
+        _ => Err(HttpViolation::Version),
     }
 }
 
@@ -153,43 +153,43 @@ fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Whether more bytes can make a request line of these, RFC 9112 §3.
-fn check_beginning_of_request(line: &[u8]) -> Result<(), Rule> {
+fn check_beginning_of_request(line: &[u8]) -> Result<(), HttpViolation> {
     const VERSIONS: [&[u8]; 2] = [b"HTTP/1.1\r", b"HTTP/1.0\r"];
     let mut words = line.splitn(3, |&byte| byte == b' ');
     let method = words.next().unwrap_or_default();
     if let Some(&byte) = method.iter().find(|&&byte| !is_token(byte)) {
         return Err(if byte.is_ascii_graphic() {
-            Rule::Method
+            HttpViolation::Method
         } else {
-            Rule::NotHttp
+            HttpViolation::NotHttp
         });
     }
     let Some(target) = words.next() else {
         return Ok(());
     };
     if method.is_empty() || target.starts_with(b" ") {
-        return Err(Rule::RequestLine);
+        return Err(HttpViolation::RequestLine);
     }
     if target.iter().any(|byte| matches!(byte, 0..b' ' | 0x7f)) {
-        return Err(Rule::TargetByte);
+        return Err(HttpViolation::TargetByte);
     }
     let Some(version) = words.next() else {
         return Ok(());
     };
     if target.is_empty() {
-        return Err(Rule::RequestLine);
+        return Err(HttpViolation::RequestLine);
     }
     if VERSIONS.iter().any(|whole| whole.starts_with(version)) {
         Ok(())
     } else if version.starts_with(b"HTTP/") && !version.contains(&b' ') {
-        Err(Rule::Version)
+        Err(HttpViolation::Version)
     } else {
-        Err(Rule::RequestLine)
+        Err(HttpViolation::RequestLine)
     }
 }
 
 /// Whether more bytes can make a field, or the end of the head, of these.
-fn check_beginning_of_field(line: &[u8]) -> Result<(), Rule> {
+fn check_beginning_of_field(line: &[u8]) -> Result<(), HttpViolation> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.iter().position(|&byte| !is_token(byte)) {
         None => Ok(()),
@@ -198,15 +198,15 @@ fn check_beginning_of_field(line: &[u8]) -> Result<(), Rule> {
 }
 
 /// Name and value of a field line, of whose bytes the one at `end` is the first that no token holds.
-fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), Rule> {
+fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), HttpViolation> {
     match line.split_at(end) {
         // RFC 9112 §5.2: a line that starts with a blank continues the last, which is obsolete.
-        ([], [b' ' | b'\t', ..]) => Err(Rule::FoldedField),
+        ([], [b' ' | b'\t', ..]) => Err(HttpViolation::FoldedField),
         // §5.1: no blank stands before the colon.
-        ([], _) => Err(Rule::FieldName),
+        ([], _) => Err(HttpViolation::FieldName),
         (name, [b':', value @ ..]) if is_value(value) => Ok((name, value)),
-        (_, [b':', ..]) => Err(Rule::FieldValue),
-        _ => Err(Rule::FieldName),
+        (_, [b':', ..]) => Err(HttpViolation::FieldValue),
+        _ => Err(HttpViolation::FieldName),
     }
 }
 
@@ -225,9 +225,9 @@ impl<'a> Framing<'a> {
     ///
     /// # Errors
     /// It is folded, has no name, holds what no field may, or contradicts what came before.
-    fn add(&mut self, line: &'a [u8]) -> Result<(), Rule> {
+    fn add(&mut self, line: &'a [u8]) -> Result<(), HttpViolation> {
         let end = line.iter().position(|&byte| !is_token(byte));
-        let (name, value) = field(line, end.ok_or(Rule::FieldName)?)?;
+        let (name, value) = field(line, end.ok_or(HttpViolation::FieldName)?)?;
         let value = value.trim_ascii();
         self.fields += 1;
         // The length first: most fields differ from all three in it.
@@ -239,51 +239,51 @@ impl<'a> Framing<'a> {
             14 if name.eq_ignore_ascii_case(CONTENT_LENGTH) => {
                 // One length, digits only: no sign, no list, no repetition.
                 if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
-                    return Err(Rule::ContentLength);
+                    return Err(HttpViolation::ContentLength);
                 }
                 let length = std::str::from_utf8(value).ok();
                 let length = length.and_then(|length| length.parse().ok());
-                self.length = Some(length.ok_or(Rule::ContentLength)?);
+                self.length = Some(length.ok_or(HttpViolation::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING) => {
                 // Other codings would have to be undone by somebody who knows them all.
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(Rule::TransferEncoding);
+                    return Err(HttpViolation::TransferEncoding);
                 }
                 self.chunked = true;
             }
-            _ if is_framing_lookalike(name) => return Err(Rule::FramingName),
+            _ if is_framing_lookalike(name) => return Err(HttpViolation::FramingName),
             _ => {}
         }
         Ok(())
     }
 
     /// RFC 9112 §3.2.2: a target in absolute form names the host that `Host` names.
-    fn check_host(&self, target: &Absolute<'_>) -> Result<(), Rule> {
+    fn check_host(&self, target: &Absolute<'_>) -> Result<(), HttpViolation> {
         if self.hosts == 0 || target.names(self.host) {
             Ok(())
         } else {
-            Err(Rule::HostMismatch)
+            Err(HttpViolation::HostMismatch)
         }
     }
 
     /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
-    fn body(&self, version: Version) -> Result<Body, Rule> {
+    fn body(&self, version: Version) -> Result<Body, HttpViolation> {
         let addressed = match version {
             Version::Http11 => self.hosts == 1,
             Version::Http10 => self.hosts <= 1,
         };
         if !addressed {
-            return Err(Rule::HostCount);
+            return Err(HttpViolation::HostCount);
         }
         // RFC 9110 §4.2.4
         if self.host.contains(&b'@') {
-            return Err(Rule::UserInformation);
+            return Err(HttpViolation::UserInformation);
         }
         match (self.length, self.chunked) {
-            (Some(_), true) => Err(Rule::TwoFramings),
+            (Some(_), true) => Err(HttpViolation::TwoFramings),
             (None, true) if version == Version::Http11 => Ok(Body::Chunked),
-            (None, true) => Err(Rule::TransferEncoding),
+            (None, true) => Err(HttpViolation::TransferEncoding),
             (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
@@ -335,7 +335,7 @@ enum Line<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn next(&mut self) -> Result<Line<'a>, Rule> {
+    fn next(&mut self) -> Result<Line<'a>, HttpViolation> {
         let Some(feed) = memchr::memchr(b'\n', self.rest) else {
             return Ok(Line::Partial(self.rest));
         };
@@ -345,7 +345,7 @@ impl<'a> Lines<'a> {
         match line {
             // A bare carriage return within belongs to no method, target, version, name or value.
             [text @ .., b'\r', b'\n'] => Ok(Line::Whole(text)),
-            _ => Err(Rule::LineEnd),
+            _ => Err(HttpViolation::LineEnd),
         }
     }
 }
@@ -474,7 +474,7 @@ mod tests {
             assert!(is_framing_lookalike(name.as_bytes()), "{name}");
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 5\r\n\r\n");
             let found = Head::find(head.as_bytes());
-            assert_eq!(found, Head::Malformed(Rule::FramingName), "{name}");
+            assert_eq!(found, Head::Malformed(HttpViolation::FramingName), "{name}");
         }
         for name in [
             "Content-Length",
@@ -493,21 +493,21 @@ mod tests {
     #[test]
     fn a_beginning_of_no_request_is_malformed_at_once() {
         for (read, rule) in [
-            (&b"\x16\x03\x01\x02\x00\x01"[..], Rule::NotHttp),
-            (b"\0", Rule::NotHttp),
-            (b"\xff\xfe", Rule::NotHttp),
-            (b"\x05\x01", Rule::NotHttp),
-            (b"\n", Rule::LineEnd),
-            (b" GET", Rule::RequestLine),
-            (b"{\"a\"", Rule::Method),
-            (b"GET  ", Rule::RequestLine),
-            (b"GET /\0", Rule::TargetByte),
-            (b"GET / x", Rule::RequestLine),
-            (b"GET / HTTP/2", Rule::Version),
-            (b"GET / HTTP/1.1\r\nHost\0", Rule::FieldName),
-            (b"GET / HTTP/1.1\r\nHost: \x01", Rule::FieldValue),
-            (b"GET / HTTP/1.1\r\n x", Rule::FoldedField),
-            (b"\r\n\r", Rule::NotHttp),
+            (&b"\x16\x03\x01\x02\x00\x01"[..], HttpViolation::NotHttp),
+            (b"\0", HttpViolation::NotHttp),
+            (b"\xff\xfe", HttpViolation::NotHttp),
+            (b"\x05\x01", HttpViolation::NotHttp),
+            (b"\n", HttpViolation::LineEnd),
+            (b" GET", HttpViolation::RequestLine),
+            (b"{\"a\"", HttpViolation::Method),
+            (b"GET  ", HttpViolation::RequestLine),
+            (b"GET /\0", HttpViolation::TargetByte),
+            (b"GET / x", HttpViolation::RequestLine),
+            (b"GET / HTTP/2", HttpViolation::Version),
+            (b"GET / HTTP/1.1\r\nHost\0", HttpViolation::FieldName),
+            (b"GET / HTTP/1.1\r\nHost: \x01", HttpViolation::FieldValue),
+            (b"GET / HTTP/1.1\r\n x", HttpViolation::FoldedField),
+            (b"\r\n\r", HttpViolation::NotHttp),
         ] {
             let shown = read.escape_ascii();
             assert_eq!(Head::find(read), Head::Malformed(rule), "{shown}");

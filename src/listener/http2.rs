@@ -34,7 +34,7 @@ use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::record::{Outcome, RequestId};
-use crate::response::{Problem, Rule};
+use crate::response::{GatewayProblem, HttpViolation};
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(
@@ -121,8 +121,10 @@ impl FrameWatch for Arc<Account> {
             client: self.peer.map(|peer| client(peer).address),
             peer: self.peer,
             secured: self.secured.as_deref(),
-            status: Problem::BadRequest(Rule::Http2).status().as_u16(),
-            reason: Some(Rule::Http2.detail()),
+            status: GatewayProblem::BadRequest(HttpViolation::Http2)
+                .status()
+                .as_u16(),
+            reason: Some(HttpViolation::Http2.detail()),
             ..Outcome::rejected(arrived, request_id, "HTTP/2")
         });
         request_id.text().to_string()

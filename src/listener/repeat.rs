@@ -27,7 +27,7 @@ use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::live::Live;
 use crate::record::{Disposition, Outcome, RequestId, Trace};
-use crate::response::{FieldText, Grpc, Problem, Refusal};
+use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
 
 /// A connection whose last request was refused.
@@ -279,17 +279,17 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
             }
         }
         // Its answer is made for HTTP/2, and nobody repeats it so fast.
-        12 if is("content-type") && Grpc::named(field.value).is_some() => FieldUse::HandOver,
+        12 if is("content-type") && GrpcDialect::named(field.value).is_some() => FieldUse::HandOver,
         17 if is("transfer-encoding") => FieldUse::HandOver,
         _ => FieldUse::Other,
     }
 }
 
 /// What a blocked client is told, the same each time.
-static BLOCKED_BODY: LazyLock<Bytes> = LazyLock::new(|| Problem::Blocked.body());
+static BLOCKED_BODY: LazyLock<Bytes> = LazyLock::new(|| GatewayProblem::Blocked.body());
 
 /// Writes the head of a refusal, without the fields that every answer has.
-fn write_refusal(into: &mut BytesMut, refusal: &Refusal, request_id: RequestId) {
+fn write_refusal(into: &mut BytesMut, refusal: &RefusalResponse, request_id: RequestId) {
     write_status(into, refusal.status, request_id);
     let mut number = itoa::Buffer::new();
     let Ok(()) = refusal.each_field(|name, text| -> Result<(), Infallible> {

@@ -4,7 +4,7 @@ use http::Method;
 use http::uri::PathAndQuery;
 
 use super::head::alphanumerics_and;
-use crate::response::Rule;
+use crate::response::HttpViolation;
 use crate::route::{host, raw_query};
 
 /// A target that a route may take.
@@ -33,22 +33,24 @@ const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
 
 impl<'a> Target<'a> {
     /// Judges a target, sent with this method.
-    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, Rule> {
+    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, HttpViolation> {
         match target {
-            [] => Err(Rule::RequestLine),
+            [] => Err(HttpViolation::RequestLine),
             [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => {
                 Ok(Self::Path)
             }
-            _ if target.iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) => Err(Rule::TargetByte),
+            _ if target.iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) => {
+                Err(HttpViolation::TargetByte)
+            }
             // §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
-            _ if target.contains(&b'#') => Err(Rule::Fragment),
+            _ if target.contains(&b'#') => Err(HttpViolation::Fragment),
             [b'/', ..] => Self::judge_path(target),
-            b"*" => Err(Rule::Asterisk),
+            b"*" => Err(HttpViolation::Asterisk),
             _ => {
                 let absolute = Absolute::find(target)?;
                 if absolute.rest.is_empty() && method == Method::OPTIONS {
                     // §3.2.4: this is how a client asks a proxy for `OPTIONS *`.
-                    return Err(Rule::Asterisk);
+                    return Err(HttpViolation::Asterisk);
                 }
                 if !absolute.rest.is_empty() {
                     Self::judge_path(absolute.rest)?;
@@ -59,37 +61,37 @@ impl<'a> Target<'a> {
     }
 
     /// Judges a path and its query, or a query alone. The proxy takes no others: it answers them itself, without a line in the log.
-    fn judge_path(target: &'a [u8]) -> Result<Self, Rule> {
+    fn judge_path(target: &'a [u8]) -> Result<Self, HttpViolation> {
         let written = raw_query::encoded(target);
         match PathAndQuery::try_from(&*written) {
             Ok(_) if written.len() == target.len() => Ok(Self::Path),
             Ok(_) => Ok(Self::RawQuery),
-            Err(_) => Err(Rule::TargetByte),
+            Err(_) => Err(HttpViolation::TargetByte),
         }
     }
 }
 
 impl<'a> Absolute<'a> {
-    fn find(target: &'a [u8]) -> Result<Self, Rule> {
-        let colon = memchr::memmem::find(target, b"://").ok_or(Rule::Target)?;
+    fn find(target: &'a [u8]) -> Result<Self, HttpViolation> {
+        let colon = memchr::memmem::find(target, b"://").ok_or(HttpViolation::Target)?;
         let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
         let default_port = match scheme {
             _ if scheme.eq_ignore_ascii_case(b"http") => 80,
             _ if scheme.eq_ignore_ascii_case(b"https") => 443,
-            _ => return Err(Rule::Target),
+            _ => return Err(HttpViolation::Target),
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let (authority, rest) = rest.split_at(end.unwrap_or(rest.len()));
         // RFC 9110 §4.2.4
         if authority.contains(&b'@') {
-            return Err(Rule::UserInformation);
+            return Err(HttpViolation::UserInformation);
         }
         let absolute = Self {
             authority,
             rest,
             default_port,
         };
-        absolute.place(authority).ok_or(Rule::Target)?;
+        absolute.place(authority).ok_or(HttpViolation::Target)?;
         Ok(absolute)
     }
 
@@ -160,24 +162,24 @@ mod tests {
     #[test]
     fn a_refused_target_breaks_a_named_rule() {
         for (target, rule) in [
-            ("*", Rule::Asterisk),
-            ("a", Rule::Target),
-            ("a:80", Rule::Target),
-            ("ftp://a/", Rule::Target),
-            ("http:///a", Rule::Target),
-            ("http://a b/", Rule::TargetByte),
-            ("http://a\\b/", Rule::Target),
-            ("http://a:99999/", Rule::Target),
-            ("http://u@a/", Rule::UserInformation),
-            ("/a#b", Rule::Fragment),
-            ("/a\x7f", Rule::TargetByte),
-            ("/<a>", Rule::TargetByte),
-            ("/a?b c", Rule::TargetByte),
+            ("*", HttpViolation::Asterisk),
+            ("a", HttpViolation::Target),
+            ("a:80", HttpViolation::Target),
+            ("ftp://a/", HttpViolation::Target),
+            ("http:///a", HttpViolation::Target),
+            ("http://a b/", HttpViolation::TargetByte),
+            ("http://a\\b/", HttpViolation::Target),
+            ("http://a:99999/", HttpViolation::Target),
+            ("http://u@a/", HttpViolation::UserInformation),
+            ("/a#b", HttpViolation::Fragment),
+            ("/a\x7f", HttpViolation::TargetByte),
+            ("/<a>", HttpViolation::TargetByte),
+            ("/a?b c", HttpViolation::TargetByte),
         ] {
             let judged = Target::judge(target.as_bytes(), &Method::GET);
             assert_eq!(judged, Err(rule), "{target}");
         }
         let of_options = Target::judge(b"http://a", &Method::OPTIONS);
-        assert_eq!(of_options, Err(Rule::Asterisk));
+        assert_eq!(of_options, Err(HttpViolation::Asterisk));
     }
 }

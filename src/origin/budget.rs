@@ -15,7 +15,7 @@ use crate::config::rules::RetryRules;
 
 /// The retries of one origin.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub struct RetryBudget {
     /// Retries that are left until the next second.
     left: AtomicU32,
     /// Requests so far, and those of them that the allowance was set from.
@@ -25,7 +25,7 @@ pub struct Budget {
     exhausted: AtomicU64,
 }
 
-impl Budget {
+impl RetryBudget {
     /// One that has its floor.
     pub(super) fn new(rules: Option<&RetryRules>) -> Self {
         Self {
@@ -102,7 +102,7 @@ mod tests {
             floor in 0u32..20,
         ) {
             let rules = RetryRules { on: Vec::new(), budget: Percent(share), floor, within: None };
-            let budget = Budget::new(Some(&rules));
+            let budget = RetryBudget::new(Some(&rules));
             let mut made = Vec::new();
             for (requests, attempts) in &seconds {
                 (0..*requests).for_each(|_| budget.earn());

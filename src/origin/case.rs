@@ -17,7 +17,7 @@ use crate::config::rules::HeaderCase;
 const MOSTLY_ADDED: usize = 6;
 
 /// Fields that can be edited, with or without the case of their names.
-pub trait Fields {
+pub trait HeaderEdit {
     /// All of them, to look at.
     fn all(&self) -> &HeaderMap;
     /// Replaces every field of this name.
@@ -34,7 +34,7 @@ pub trait Fields {
     fn remove(&mut self, name: &HeaderName);
 }
 
-impl Fields for HeaderMap {
+impl HeaderEdit for HeaderMap {
     fn all(&self) -> &HeaderMap {
         self
     }
@@ -57,7 +57,7 @@ impl Fields for HeaderMap {
 /// The two heads of Pingora have the same functions, but no trait for them.
 macro_rules! cased_fields {
     ($head:ty) => {
-        impl Fields for $head {
+        impl HeaderEdit for $head {
             fn all(&self) -> &HeaderMap {
                 &self.headers
             }
@@ -87,7 +87,7 @@ cased_fields!(ResponseHeader);
 pub fn edit_request(
     request: &mut RequestHeader,
     case: HeaderCase,
-    edit: impl FnOnce(&mut dyn Fields) -> Result<()>,
+    edit: impl FnOnce(&mut dyn HeaderEdit) -> Result<()>,
 ) -> Result<()> {
     if case == HeaderCase::AsSent {
         return edit(request);
@@ -109,7 +109,7 @@ pub fn edit_request(
 pub fn edit_response(
     response: &mut ResponseHeader,
     case: HeaderCase,
-    edit: impl FnOnce(&mut dyn Fields) -> Result<()>,
+    edit: impl FnOnce(&mut dyn HeaderEdit) -> Result<()>,
 ) -> Result<()> {
     if case == HeaderCase::AsSent {
         return edit(response);
@@ -132,7 +132,7 @@ mod tests {
     const NAME: HeaderName = HeaderName::from_static("x-added");
     const CASES: [HeaderCase; 2] = [HeaderCase::Lower, HeaderCase::AsSent];
 
-    fn add(fields: &mut dyn Fields) -> Result<()> {
+    fn add(fields: &mut dyn HeaderEdit) -> Result<()> {
         fields.insert(NAME, HeaderValue::from_static("1"))
     }
 

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_limiter::Timestamp;
 
 use super::server::Server;
-use super::standing::Share;
+use super::standing::ShareMille;
 use crate::config::rules::Balance;
 
 /// Servers that are chosen from together: the primaries of an origin, or its backups.
 #[derive(Debug, Default)]
-pub(super) struct Tier {
+pub(super) struct ServerTier {
     servers: Box<[Arc<Server>]>,
     /// Indexes of servers, each as often as its weight says and as evenly spread as can be: one cycle of turns.
     cycle: Box<[u16]>,
@@ -24,7 +24,7 @@ pub(super) struct Tier {
 
 /// Which servers a choice is between.
 #[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
+pub(super) struct PickContext<'a> {
     pub(super) balance: &'a Balance,
     pub(super) now: Timestamp,
     /// Servers that failed this request already.
@@ -34,7 +34,7 @@ pub(super) struct Terms<'a> {
     pub(super) turn: &'a AtomicU64,
 }
 
-impl Tier {
+impl ServerTier {
     /// A tier of these servers.
     pub(super) fn new(servers: Vec<Arc<Server>>) -> Self {
         let weights: Vec<u16> = servers.iter().map(|server| server.weight.0.get()).collect();
@@ -49,7 +49,7 @@ impl Tier {
     }
 
     /// A server that can be asked and has not failed the request; `None` where there is none.
-    pub(super) fn choose(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+    pub(super) fn choose(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         match (&terms.balance, terms.spread) {
             (Balance::RoundRobin, _) | (Balance::Hash(_), None) => self.in_turn(terms),
             (Balance::LeastRequests, _) => self.least_loaded(terms),
@@ -59,7 +59,7 @@ impl Tier {
     }
 
     /// The next of the cycle. A server that cannot be asked uses up its turn, so that the others keep their shares.
-    fn in_turn(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+    fn in_turn(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let most = 2 * self.servers.len();
         for _ in 0..most {
             let turn = terms.take_turn();
@@ -74,7 +74,7 @@ impl Tier {
     }
 
     /// The one with the fewest in flight for its weight; of several the next.
-    fn least_loaded(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+    fn least_loaded(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let first = terms.take_turn();
         let count = self.servers.len();
         (0..count)
@@ -90,7 +90,7 @@ impl Tier {
     }
 
     /// Of two that chance picks, the less loaded.
-    fn better_of_two(&self, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+    fn better_of_two(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let chance = mix(terms.take_turn());
         let one = self.any_from(chance & u64::from(u32::MAX), terms)?;
         let other = self.any_from(chance >> 32, terms)?;
@@ -103,7 +103,7 @@ impl Tier {
 
     /// The highest bidder: each server bids for each value, and a server that comes or goes changes only the bids that are its own
     /// (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables", 2005).
-    fn by_hash(&self, terms: &Terms<'_>, spread: u64) -> Option<&Arc<Server>> {
+    fn by_hash(&self, terms: &PickContext<'_>, spread: u64) -> Option<&Arc<Server>> {
         let bid = |server: &Server| {
             let chance = (mix(spread ^ server.point) >> 11) as f64 / (1u64 << 53) as f64;
             let weight = terms.weight(server) as f64;
@@ -119,7 +119,7 @@ impl Tier {
     }
 
     /// The first that can be asked, from a place on that `number` names.
-    fn any_from(&self, number: u64, terms: &Terms<'_>) -> Option<&Arc<Server>> {
+    fn any_from(&self, number: u64, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let count = self.servers.len();
         // A few other places first: else who stands behind one that cannot be asked would get its share too.
         for attempt in 0..4 {
@@ -143,7 +143,7 @@ impl Tier {
     }
 }
 
-impl Terms<'_> {
+impl PickContext<'_> {
     fn take_turn(&self) -> u64 {
         // Relaxed: the counter only spreads requests and publishes nothing.
         self.turn.fetch_add(1, Ordering::Relaxed)
@@ -153,7 +153,7 @@ impl Terms<'_> {
         server.is_usable(self.now) && server.has_room() && !self.tried.contains(&server.address)
     }
 
-    fn share(&self, server: &Server) -> Share {
+    fn share(&self, server: &Server) -> ShareMille {
         server.share(self.now)
     }
 

@@ -20,12 +20,12 @@ fn weighted(weights: &[u16]) -> String {
     format!("servers = [{}]", servers.join(", "))
 }
 
-fn tier(weights: &[u16]) -> Tier {
-    Tier::new(pool(&weighted(weights)).servers())
+fn tier(weights: &[u16]) -> ServerTier {
+    ServerTier::new(pool(&weighted(weights)).servers())
 }
 
-fn terms<'a>(balance: &'a Balance, turn: &'a AtomicU64, spread: Option<u64>) -> Terms<'a> {
-    Terms {
+fn terms<'a>(balance: &'a Balance, turn: &'a AtomicU64, spread: Option<u64>) -> PickContext<'a> {
+    PickContext {
         balance,
         now: Timestamp::from_secs(1_800_000_000),
         tried: &[],

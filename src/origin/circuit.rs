@@ -5,16 +5,16 @@
 //! does not pass those that wait, and a request that was woken too early keeps its ticket, and with it its place in the order.
 //!
 //! # Invariants
-//! 1. A [`Turn`] is used, or it wakes the next request when it is dropped. So the end of a request that was just woken loses nothing.
+//! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So the end of a request that was just woken loses nothing.
 //! 2. Whatever frees a place wakes a request of each configuration of the origin that has some: after a reload the requests of the old
 //!    one still wait for the same servers.
-//! 3. A request that waits has a [`Seat`], of which there are `max_pending`. Where connections have a bound, the request keeps its seat
-//!    until it has its connection, because it waits again if its server has none for it.
+//! 3. A request that waits has a [`QueueSeat`], of which there are `max_pending`. Where connections have a bound, the request keeps its
+//!    seat until it has its connection, because it waits again if its server has none for it.
 //!
 //! # Concurrency
 //! A place is freed before the count of those that wait is read, and a request is counted before it looks for a place. A full fence
 //! between the two, on both sides, makes at least one of them see the other. A request that found no place lines up only if no place
-//! was freed since it looked (`Order::wakes`).
+//! was freed since it looked (`QueueOrder::wakes`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -23,25 +23,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::pool::Choice;
+use super::pool::PickResult;
 use crate::clock;
 use crate::config::rules::CircuitRules;
 
 /// The queues of one origin: one for each configuration of which requests are under way.
 #[derive(Debug, Default)]
 pub(super) struct OriginQueues {
-    queues: Mutex<Vec<Weak<Queue>>>,
+    queues: Mutex<Vec<Weak<PendingQueue>>>,
     /// Requests that wait in all of them.
     waiting: AtomicU32,
 }
 
 /// Requests of one origin that wait for a place at a server.
 #[derive(Debug)]
-pub struct Queue {
+pub struct PendingQueue {
     /// How many may wait, how long, and for what.
     pub rules: CircuitRules,
     origin: Arc<OriginQueues>,
-    order: Mutex<Order>,
+    order: Mutex<QueueOrder>,
     /// Seats that are taken.
     seated: AtomicU32,
     /// Requests that wait.
@@ -50,21 +50,21 @@ pub struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct Order {
-    waiters: BTreeMap<Ticket, Sender<Turn>>,
+struct QueueOrder {
+    waiters: BTreeMap<QueueTicket, Sender<QueueTurn>>,
     /// Counts the events that wake a request, whether there was one to wake or not.
     wakes: u64,
 }
 
 /// The rank of a request among those that wait: lower ones came earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(super) struct QueueTicket(u64);
 
 /// The waits of one try, from the first to the last.
 #[derive(Debug, Default)]
-pub struct TryWait {
-    ticket: Option<Ticket>,
-    seat: Option<Seat>,
+pub struct AttemptWait {
+    ticket: Option<QueueTicket>,
+    seat: Option<QueueSeat>,
     end: Option<Instant>,
     /// The server that it was taken to had no connection for it.
     pub refused: bool,
@@ -74,26 +74,26 @@ pub struct TryWait {
 
 /// The right to wait in a queue.
 #[derive(Debug)]
-struct Seat(Arc<Queue>);
+struct QueueSeat(Arc<PendingQueue>);
 
 /// The right of one request to look for a place before all others that wait.
 #[derive(Debug)]
-struct Turn(Option<Arc<Queue>>);
+struct QueueTurn(Option<Arc<PendingQueue>>);
 
 /// A request that is counted.
-struct Counted<'q>(&'q Queue);
+struct CountedWaiter<'q>(&'q PendingQueue);
 
 /// A request that stands in the order.
-struct Lined<'q> {
-    queue: &'q Queue,
-    ticket: Ticket,
-    turn: Receiver<Turn>,
+struct OrderedWaiter<'q> {
+    queue: &'q PendingQueue,
+    ticket: QueueTicket,
+    turn: Receiver<QueueTurn>,
 }
 
 impl OriginQueues {
     /// A queue beside those that there are.
-    pub(super) fn add(self: &Arc<Self>, rules: CircuitRules) -> Arc<Queue> {
-        let queue = Arc::new(Queue {
+    pub(super) fn add(self: &Arc<Self>, rules: CircuitRules) -> Arc<PendingQueue> {
+        let queue = Arc::new(PendingQueue {
             rules,
             origin: Arc::clone(self),
             order: Mutex::default(),
@@ -107,47 +107,48 @@ impl OriginQueues {
         queue
     }
 
-    fn queues(&self) -> MutexGuard<'_, Vec<Weak<Queue>>> {
+    fn queues(&self) -> MutexGuard<'_, Vec<Weak<PendingQueue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the first request of each queue, because a place was freed.
     pub(super) fn wake(&self) {
-        // Pairs with the fence of `Queue::enter`.
+        // Pairs with the fence of `PendingQueue::enter`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let queues: Vec<Arc<Queue>> = self.queues().iter().filter_map(Weak::upgrade).collect();
+        let queues: Vec<Arc<PendingQueue>> =
+            self.queues().iter().filter_map(Weak::upgrade).collect();
         for queue in queues.iter().filter(|queue| queue.waiting() > 0) {
             queue.wake();
         }
     }
 }
 
-impl Queue {
-    fn order(&self) -> MutexGuard<'_, Order> {
+impl PendingQueue {
+    fn order(&self) -> MutexGuard<'_, QueueOrder> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. [`Choice::Full`] where too many wait
+    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. [`PickResult::Full`] where too many wait
     /// already, or at the end of `wait`. `has_room` tells whether there is a place for one more.
     pub async fn wait(
         self: &Arc<Self>,
-        wait: &mut TryWait,
+        wait: &mut AttemptWait,
         has_room: impl Fn() -> bool,
-        choose: impl FnMut() -> Choice,
-    ) -> Choice {
+        choose: impl FnMut() -> PickResult,
+    ) -> PickResult {
         let (chosen, turn) = self.wait_in_order(wait, choose).await;
-        if matches!(chosen, Choice::Full) {
+        if matches!(chosen, PickResult::Full) {
             self.refuse();
         }
-        if !matches!(chosen, Choice::Server(_)) || self.rules.connections.is_none() {
+        if !matches!(chosen, PickResult::Server(_)) || self.rules.connections.is_none() {
             wait.seat = None;
         }
         // The next one is woken if it may find a place too. This one is not counted any more, so a request that comes from now on and is
         // alone looks for itself.
-        if let (Choice::Server(_), Some(turn)) = (&chosen, turn)
+        if let (PickResult::Server(_), Some(turn)) = (&chosen, turn)
             && !has_room()
         {
             turn.end();
@@ -157,25 +158,25 @@ impl Queue {
 
     async fn wait_in_order(
         self: &Arc<Self>,
-        wait: &mut TryWait,
-        mut choose: impl FnMut() -> Choice,
-    ) -> (Choice, Option<Turn>) {
+        wait: &mut AttemptWait,
+        mut choose: impl FnMut() -> PickResult,
+    ) -> (PickResult, Option<QueueTurn>) {
         let end = wait.end(self);
         let mut wakes = self.order().wakes;
         if wait.seat.is_none() {
             wait.seat = self.sit_down();
         }
         if wait.seat.is_none() {
-            return (Choice::Full, None);
+            return (PickResult::Full, None);
         }
         let (counted, ahead) = self.enter();
         let ticket = wait.ticket();
-        let mut turn = (ahead == 0).then(|| Turn::of(self));
+        let mut turn = (ahead == 0).then(|| QueueTurn::of(self));
         loop {
             if let Some(own) = turn.take() {
                 wakes = self.order().wakes;
                 match choose() {
-                    Choice::Full => own.end(),
+                    PickResult::Full => own.end(),
                     chosen => {
                         drop(counted);
                         return (chosen, Some(own));
@@ -183,44 +184,44 @@ impl Queue {
                 }
             }
             turn = match self.line_up(ticket, wakes) {
-                None => Some(Turn::of(self)),
+                None => Some(QueueTurn::of(self)),
                 Some(mut lined) => match tokio::time::timeout_at(end, &mut lined.turn).await {
                     Ok(Ok(turn)) => Some(turn),
-                    Ok(Err(_)) | Err(_) => return (Choice::Full, None),
+                    Ok(Err(_)) | Err(_) => return (PickResult::Full, None),
                 },
             };
         }
     }
 
     /// Takes a seat; `None` where all are taken.
-    fn sit_down(self: &Arc<Self>) -> Option<Seat> {
+    fn sit_down(self: &Arc<Self>) -> Option<QueueSeat> {
         let sit = |seated: u32| (seated < self.rules.pending).then(|| seated + 1);
         // Relaxed: the number publishes nothing. Each round lost is a seat that was taken or left.
         self.seated
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sit)
             .ok()?;
-        Some(Seat(Arc::clone(self)))
+        Some(QueueSeat(Arc::clone(self)))
     }
 
     /// Counts a request that waits from now on, and says how many were there before.
-    fn enter(&self) -> (Counted<'_>, u32) {
+    fn enter(&self) -> (CountedWaiter<'_>, u32) {
         let ahead = self.waiting.fetch_add(1, Ordering::Relaxed);
         self.origin.waiting.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence of `OriginQueues::wake`: a place that is freed from here on sees the count, and one that was freed before
         // is found.
         fence(Ordering::SeqCst);
-        (Counted(self), ahead)
+        (CountedWaiter(self), ahead)
     }
 
     /// Stands in the order, unless something was freed since `wakes` was read.
-    fn line_up(&self, ticket: Ticket, wakes: u64) -> Option<Lined<'_>> {
+    fn line_up(&self, ticket: QueueTicket, wakes: u64) -> Option<OrderedWaiter<'_>> {
         let mut order = self.order();
         if order.wakes != wakes {
             return None;
         }
         let (sender, turn) = oneshot::channel();
         order.waiters.insert(ticket, sender);
-        Some(Lined {
+        Some(OrderedWaiter {
             queue: self,
             ticket,
             turn,
@@ -236,7 +237,7 @@ impl Queue {
         };
         if let Some((_, first)) = first {
             // A turn that nobody takes wakes the next (invariant 1).
-            let _ = first.send(Turn::of(self));
+            let _ = first.send(QueueTurn::of(self));
         }
     }
 
@@ -258,8 +259,8 @@ impl Queue {
     }
 }
 
-impl Turn {
-    fn of(queue: &Arc<Queue>) -> Self {
+impl QueueTurn {
+    fn of(queue: &Arc<PendingQueue>) -> Self {
         Self(Some(Arc::clone(queue)))
     }
 
@@ -269,7 +270,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for QueueTurn {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
             queue.wake();
@@ -277,39 +278,39 @@ impl Drop for Turn {
     }
 }
 
-impl Drop for Seat {
+impl Drop for QueueSeat {
     fn drop(&mut self) {
         self.0.seated.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
         self.0.origin.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Lined<'_> {
+impl Drop for OrderedWaiter<'_> {
     fn drop(&mut self) {
         self.queue.order().waiters.remove(&self.ticket);
     }
 }
 
-impl TryWait {
+impl AttemptWait {
     /// The moment at which the try has waited long enough, whatever it waits for: `pending_timeout` after its first wait began.
-    pub fn end(&mut self, queue: &Queue) -> Instant {
+    pub fn end(&mut self, queue: &PendingQueue) -> Instant {
         *self
             .end
             .get_or_insert_with(|| clock::deadline(queue.rules.patience))
     }
 
     /// Its rank among all that wait.
-    pub(super) fn ticket(&mut self) -> Ticket {
+    pub(super) fn ticket(&mut self) -> QueueTicket {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // Relaxed: the number orders requests and publishes nothing.
         *self
             .ticket
-            .get_or_insert_with(|| Ticket(NEXT.fetch_add(1, Ordering::Relaxed)))
+            .get_or_insert_with(|| QueueTicket(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 }

@@ -1,9 +1,9 @@
 //! Owns the connections that are open to one server for requests, where `max_connections` bounds them: how many there are, which of
 //! them a request uses, and which can go because another is wanted.
 //!
-//! Pingora opens and keeps connections, deep inside a try. What it may open is decided here: [`super::dialer`] takes a [`Permit`] before
-//! it connects, or refuses. A request that is refused sent nothing. Either a connection is about to be free for it, and it waits for that
-//! at the server ([`Connections::refused`]), or the server is exhausted, and the request waits with the others of its origin
+//! Pingora opens and keeps connections, deep inside a try. What it may open is decided here: [`super::dialer`] takes a [`ConnectionPermit`]
+//! before it connects, or refuses. A request that is refused sent nothing. Either a connection is about to be free for it, and it waits for
+//! that at the server ([`Connections::refused`]), or the server is exhausted, and the request waits with the others of its origin
 //! ([`super::circuit`]).
 //!
 //! A connection changes hands inside Pingora: for a moment, while one request takes it or gives it back, no other finds it, though over
@@ -34,7 +34,7 @@ use pingora::upstreams::peer::Tracing;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::circuit::{OriginQueues, Ticket, TryWait};
+use super::circuit::{AttemptWait, OriginQueues, QueueTicket};
 use crate::clock;
 
 /// How long a refused request waits, once, for a connection that may just be given back: the framework is done with that in microseconds.
@@ -56,7 +56,7 @@ struct State {
     /// Requests that are on their way to a connection.
     looks: u32,
     /// Requests that were refused one while others looked.
-    waiters: BTreeMap<Ticket, Sender<Look>>,
+    waiters: BTreeMap<QueueTicket, Sender<Look>>,
     /// Counts what happened to connections, so that of two moments one is told to be the earlier.
     moment: u64,
     /// When the latest sweep was.
@@ -93,7 +93,7 @@ pub(super) struct Group(pub(super) u64);
 
 /// The right to have one connection open.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
     /// The requests that wait for what is free when it ends.
     queues: Arc<OriginQueues>,
@@ -135,7 +135,7 @@ enum Next {
 /// A request that waits for another look.
 struct Waiter<'c> {
     connections: &'c Arc<Connections>,
-    ticket: Ticket,
+    ticket: QueueTicket,
     look: Receiver<Look>,
 }
 
@@ -156,13 +156,13 @@ impl Connections {
         most: u32,
         group: Group,
         queues: &Arc<OriginQueues>,
-    ) -> Option<Permit> {
+    ) -> Option<ConnectionPermit> {
         let mut state = self.state();
         if state.open >= most {
             return None;
         }
         state.open += 1;
-        Some(Permit {
+        Some(ConnectionPermit {
             connections: Arc::clone(self),
             queues: Arc::clone(queues),
             group,
@@ -215,7 +215,7 @@ impl Connections {
         self: &Arc<Self>,
         refused: Look,
         most: u32,
-        wait: &mut TryWait,
+        wait: &mut AttemptWait,
         end: Instant,
     ) -> Option<Look> {
         let (ticket, settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
@@ -244,7 +244,7 @@ impl Connections {
         self: &Arc<Self>,
         mut refused: Look,
         most: u32,
-        ticket: Ticket,
+        ticket: QueueTicket,
         settled: bool,
     ) -> Next {
         // It ends here, under the lock, and wakes nobody: whatever it could wake for would find no more than this one did.
@@ -332,7 +332,7 @@ impl State {
     }
 
     /// Makes a request wait for another look.
-    fn enroll(&mut self, ticket: Ticket) -> Receiver<Look> {
+    fn enroll(&mut self, ticket: QueueTicket) -> Receiver<Look> {
         let (sender, look) = oneshot::channel();
         self.waiters.insert(ticket, sender);
         look
@@ -347,7 +347,7 @@ impl State {
     }
 }
 
-impl Permit {
+impl ConnectionPermit {
     /// Its connection is made.
     pub(super) fn made(&mut self, stream: &tokio::net::TcpStream) -> std::io::Result<()> {
         let socket = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
@@ -368,7 +368,7 @@ impl Permit {
 }
 
 /// A permit goes with the stream of its connection, which drops it after the socket (invariant 1).
-impl Tracing for Permit {
+impl Tracing for ConnectionPermit {
     fn on_connected(&self) {}
 
     fn on_disconnected(&self) {
@@ -378,11 +378,11 @@ impl Tracing for Permit {
     }
 
     fn boxed_clone(&self) -> Box<dyn Tracing> {
-        Box::new(NoPermit)
+        Box::new(ClonedPermit)
     }
 }
 
-impl Drop for Permit {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut state = self.connections.state();
         if let Some((socket, made)) = self.made {
@@ -397,9 +397,9 @@ impl Drop for Permit {
 
 /// The copy of a permit, which gives no right.
 #[derive(Debug)]
-struct NoPermit;
+struct ClonedPermit;
 
-impl Tracing for NoPermit {
+impl Tracing for ClonedPermit {
     fn on_connected(&self) {}
 
     fn on_disconnected(&self) {}

@@ -22,7 +22,7 @@ struct Bench {
 /// A connection as the dialer makes one: dropped in this order.
 struct Made {
     socket: Socket,
-    permit: Permit,
+    permit: ConnectionPermit,
 }
 
 impl Bench {
@@ -34,7 +34,7 @@ impl Bench {
         }
     }
 
-    fn permit(&self, most: u32, group: Group) -> Option<Permit> {
+    fn permit(&self, most: u32, group: Group) -> Option<ConnectionPermit> {
         self.connections.permit(most, group, &self.queues)
     }
 
@@ -68,7 +68,7 @@ impl Bench {
     }
 
     /// A wait after this look, for a connection of one that may be.
-    async fn another_look(&self, look: Look, wait: &mut TryWait) -> Option<Look> {
+    async fn another_look(&self, look: Look, wait: &mut AttemptWait) -> Option<Look> {
         let end = clock::deadline(Duration::from_secs(60));
         self.connections.another_look(look, 1, wait, end).await
     }
@@ -143,7 +143,7 @@ async fn a_refused_request_ends_what_is_of_no_use() {
     bench.begin_use(&other).end();
     let look = bench.connections.begin_look();
     assert!(bench.permit(1, HERE).is_none());
-    let mut wait = TryWait::default();
+    let mut wait = AttemptWait::default();
     let look = bench.another_look(look, &mut wait).await;
     let look = look.expect("a connection may have changed hands");
     assert!(!ends(&other).await);
@@ -167,7 +167,7 @@ async fn a_refused_request_waits_for_the_looks_of_others() {
         bench.connections.begin_look(),
         bench.connections.begin_look(),
     );
-    let mut wait = TryWait::default();
+    let mut wait = AttemptWait::default();
     let mut next = pin!(bench.another_look(refused, &mut wait));
     assert!(poll!(next.as_mut()).is_pending());
     assert!(!ends(&idle).await, "the other may just take it");
@@ -184,7 +184,7 @@ async fn looks_go_round_in_order() {
     let made = bench.connect(HERE).await;
     let _used = bench.begin_use(&made);
     let first = bench.connections.begin_look();
-    let mut waits: [TryWait; 3] = Default::default();
+    let mut waits: [AttemptWait; 3] = Default::default();
     for wait in &mut waits {
         wait.ticket();
     }
@@ -213,7 +213,7 @@ async fn a_server_without_a_connection_is_exhausted() {
     let bench = Bench::new().await;
     let made = bench.connect(HERE).await;
     let used = bench.begin_use(&made);
-    let (mut one, mut two) = (TryWait::default(), TryWait::default());
+    let (mut one, mut two) = (AttemptWait::default(), AttemptWait::default());
     let (look, other) = (
         bench.connections.begin_look(),
         bench.connections.begin_look(),
@@ -228,7 +228,7 @@ async fn a_server_without_a_connection_is_exhausted() {
     assert!(matches!(poll!(two), Poll::Ready(None)));
     used.end();
     assert!(!bench.connections.is_exhausted());
-    let mut late = TryWait::default();
+    let mut late = AttemptWait::default();
     let (look, over) = (
         bench.connections.begin_look(),
         clock::deadline(Duration::ZERO),

@@ -4,7 +4,7 @@ use crate::config::rules::FailureClass;
 
 /// How a try failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum AttemptFailure {
     /// No connection could be made, so nothing was sent.
     Connect,
     /// No answer came in time.
@@ -15,7 +15,7 @@ pub enum Failure {
     Status(u16),
 }
 
-impl Failure {
+impl AttemptFailure {
     /// Whether the rules mean it.
     #[must_use]
     pub fn is_among(self, classes: &[FailureClass]) -> bool {
@@ -31,7 +31,7 @@ impl Failure {
 
 /// What came of a try, as metrics tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryOutcome {
+pub enum AttemptOutcome {
     /// 101 to 199: a connection that now speaks another protocol.
     Switched,
     /// 200 to 299.
@@ -52,7 +52,7 @@ pub enum TryOutcome {
     Abandoned,
 }
 
-impl TryOutcome {
+impl AttemptOutcome {
     /// Every outcome, in the order of its discriminants.
     pub const ALL: [Self; 9] = [
         Self::Switched,
@@ -83,17 +83,17 @@ impl TryOutcome {
     }
 }
 
-impl From<Failure> for TryOutcome {
-    fn from(failure: Failure) -> Self {
+impl From<AttemptFailure> for AttemptOutcome {
+    fn from(failure: AttemptFailure) -> Self {
         match failure {
-            Failure::Connect => Self::Connect,
-            Failure::Timeout => Self::Timeout,
-            Failure::Reset => Self::Reset,
-            Failure::Status(..=199) => Self::Switched,
-            Failure::Status(200..=299) => Self::Success,
-            Failure::Status(300..=399) => Self::Redirection,
-            Failure::Status(400..=499) => Self::ClientError,
-            Failure::Status(_) => Self::ServerError,
+            AttemptFailure::Connect => Self::Connect,
+            AttemptFailure::Timeout => Self::Timeout,
+            AttemptFailure::Reset => Self::Reset,
+            AttemptFailure::Status(..=199) => Self::Switched,
+            AttemptFailure::Status(200..=299) => Self::Success,
+            AttemptFailure::Status(300..=399) => Self::Redirection,
+            AttemptFailure::Status(400..=499) => Self::ClientError,
+            AttemptFailure::Status(_) => Self::ServerError,
         }
     }
 }

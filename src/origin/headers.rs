@@ -11,7 +11,7 @@ use arrayvec::ArrayString;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
 
-use super::case::Fields;
+use super::case::HeaderEdit;
 use crate::client::{
     AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text,
 };
@@ -22,7 +22,7 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the gateway tells an origin about a request.
-pub struct Introduction<'a> {
+pub struct ClientHeaders<'a> {
     /// The other end of the client's connection.
     pub peer: IpAddr,
     /// Who asks, and on whose word: that of a trusted hop is kept and extended.
@@ -42,8 +42,8 @@ pub struct Introduction<'a> {
 /// Writes the introduction into the fields of the request for the origin.
 ///
 /// # Errors
-/// Those of [`Fields`].
-pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+/// Those of [`HeaderEdit`].
+pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     match told.client.source {
         AddressSource::Connection => begin_chain(fields, told)?,
         AddressSource::Forwarded => extend_chain(fields, told)?,
@@ -74,7 +74,7 @@ pub fn introduce(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()>
 }
 
 /// Takes zeros from before the length: RFC 9110 §8.6 allows them, and some origins take `010` for eight, as C does.
-fn shorten_length(fields: &mut dyn Fields) -> Result<()> {
+fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
     let length = fields.all().get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
     let Some([b'0', digits @ .., last]) = length else {
         return Ok(());
@@ -89,7 +89,7 @@ fn shorten_length(fields: &mut dyn Fields) -> Result<()> {
 }
 
 /// The peer is the client.
-fn begin_chain(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
     match &told.rules.forwarded {
         ForwardedSource::XForwardedFor => Ok(()),
@@ -103,7 +103,7 @@ fn begin_chain(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
 }
 
 /// The peer is a trusted hop: its chain is kept and it is added to it.
-fn extend_chain(fields: &mut dyn Fields, told: &Introduction<'_>) -> Result<()> {
+fn extend_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     if told.rules.forwarded == ForwardedSource::Forwarded {
         fields.append(FORWARDED, forwarded_element(told))?;
     }
@@ -124,12 +124,12 @@ fn address_value(address: IpAddr) -> HeaderValue {
         .expect("digits, dots and colons are visible ASCII")
 }
 
-fn scheme_value(told: &Introduction<'_>) -> HeaderValue {
+fn scheme_value(told: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_static(told.scheme.as_str())
 }
 
 /// RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
-fn forwarded_element(told: &Introduction<'_>) -> HeaderValue {
+fn forwarded_element(told: &ClientHeaders<'_>) -> HeaderValue {
     let mut element = ArrayString::<80>::new();
     let _ = match told.peer {
         IpAddr::V4(address) => write!(element, "for={address}"),
@@ -142,7 +142,7 @@ fn forwarded_element(told: &Introduction<'_>) -> HeaderValue {
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
 /// Pingora writes `Connection` itself.
-pub fn strip_hop_by_hop(fields: &mut dyn Fields) {
+pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
     const HOP_BY_HOP: [HeaderName; 2] = [
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),

@@ -17,7 +17,7 @@ use super::names;
 use super::pool::Pool;
 use super::probe;
 use super::server::Server;
-use super::standing::Health;
+use super::standing::CheckResult;
 use crate::clock;
 use crate::config::rules::HealthRules;
 use crate::in_force::InForce;
@@ -101,8 +101,8 @@ async fn check(pool: &Pool) {
     let answers = servers.iter().map(|server| ask(server, &pool.name, rules));
     for (server, answer) in servers.iter().zip(join_all(answers).await) {
         let result = match answer {
-            Ok(()) => Health::Up,
-            Err(_) => Health::Down,
+            Ok(()) => CheckResult::Up,
+            Err(_) => CheckResult::Down,
         };
         if !server.standing.observe(result, rules, clock::now()) {
             continue;

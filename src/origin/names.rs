@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::pool::Pool;
 use super::server::Server;
-use super::standing::Standing;
+use super::standing::ServerState;
 use crate::bounds::RESOLVE_AGAIN;
 use crate::clock;
 
@@ -130,7 +130,7 @@ fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
         return;
     }
     let now = clock::now();
-    pool.assemble(&addresses, &known, || Standing::new_at(now));
+    pool.assemble(&addresses, &known, || ServerState::new_at(now));
     for address in gone {
         info!("origin {}: server {address} left its name", pool.name);
     }

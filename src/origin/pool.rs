@@ -1,8 +1,8 @@
 //! Owns the servers of one origin, and takes a request to one of them.
 //!
 //! Primaries come before backups, and servers that have not failed the request before those that have. What is among them is
-//! [`Tier::choose`]'s. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its
-//! [`Standing`].
+//! [`ServerTier::choose`]'s. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its
+//! [`ServerState`].
 //!
 //! # Concurrency
 //! Requests load the set and never wait. It is replaced by the one task that looks up names.
@@ -17,15 +17,15 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
-use super::budget::Budget;
-use super::choice::{Terms, Tier};
-use super::circuit::{OriginQueues, Queue, TryWait};
+use super::budget::RetryBudget;
+use super::choice::{PickContext, ServerTier};
+use super::circuit::{AttemptWait, OriginQueues, PendingQueue};
 use super::dialer;
-use super::failure::{Failure, FailureKind};
+use super::failure::{AttemptFailure, FailureKind};
 use super::failure_log::FailureLog;
 use super::peer::{group_of, peer};
-use super::server::{Held, Server, point};
-use super::standing::{ServerState, Standing};
+use super::server::{Server, ServerPermit, point};
+use super::standing::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
@@ -38,9 +38,9 @@ pub struct Pool {
     /// Its rules.
     pub rules: OriginRules,
     /// Its retries.
-    pub budget: Arc<Budget>,
+    pub budget: Arc<RetryBudget>,
     /// What waits for its servers; `None` where they have no bound.
-    pub queue: Option<Arc<Queue>>,
+    pub queue: Option<Arc<PendingQueue>>,
     /// That and those of the configurations before.
     queues: Arc<OriginQueues>,
     servers: ArcSwap<ServerSet>,
@@ -53,25 +53,25 @@ pub struct Pool {
     pub failures: FailureLog,
     /// Names that had no answer when they were last looked up.
     pub(super) unresolved: AtomicUsize,
-    pub(super) check_due: Due,
-    pub(super) lookup_due: Due,
-    pub(super) budget_due: Due,
+    pub(super) check_due: DueTime,
+    pub(super) lookup_due: DueTime,
+    pub(super) budget_due: DueTime,
 }
 
 /// The servers of a pool at one time.
 #[derive(Default)]
 struct ServerSet {
-    primaries: Tier,
-    backups: Tier,
+    primaries: ServerTier,
+    backups: ServerTier,
 }
 
 /// What a request asks of a pool. Owns all that it says, so that a request may wait with it.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct PickRequest {
     /// When it is asked.
     pub now: Timestamp,
     /// Servers that failed the request already.
-    pub tried: Tried,
+    pub tried: FailedServers,
     /// What [`Pool::spread`] made of the request.
     pub spread: Option<u64>,
     /// The tag that the client's sticky cookie has.
@@ -79,13 +79,13 @@ pub struct Wish {
 }
 
 /// Servers that failed one request.
-pub type Tried = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
+pub type FailedServers = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
 
 /// What comes of a wish.
 #[derive(Debug)]
-pub enum Choice {
+pub enum PickResult {
     /// A place at a server.
-    Server(Held),
+    Server(ServerPermit),
     /// Servers could be asked, but have all the requests that they may.
     Full,
     /// No server can be asked.
@@ -105,7 +105,7 @@ impl Pool {
     ) -> Self {
         let kept = before.filter(|before| before.rules.retry == rules.retry);
         let budget = kept.map_or_else(
-            || Arc::new(Budget::new(rules.retry.as_ref())),
+            || Arc::new(RetryBudget::new(rules.retry.as_ref())),
             |before| Arc::clone(&before.budget),
         );
         let queues = before.map_or_else(Arc::default, |before| Arc::clone(&before.queues));
@@ -136,17 +136,17 @@ impl Pool {
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
             failures: FailureLog::default(),
-            check_due: Due::default(),
+            check_due: DueTime::default(),
             unresolved: AtomicUsize::new(unresolved),
-            lookup_due: Due::at(now.saturating_add(look_up_after)),
-            budget_due: Due::default(),
+            lookup_due: DueTime::at(now.saturating_add(look_up_after)),
+            budget_due: DueTime::default(),
             rules,
         };
         let known = before.map_or_else(Vec::new, Self::servers);
         let newcomer = || match before {
             // Nobody knows how warm servers are when the gateway starts, and there is nobody else to ask.
-            None => Standing::default(),
-            Some(_) => Standing::new_at(now),
+            None => ServerState::default(),
+            Some(_) => ServerState::new_at(now),
         };
         pool.assemble(&addresses, &known, newcomer);
         pool
@@ -157,7 +157,7 @@ impl Pool {
         &self,
         addresses: &[Vec<SocketAddr>],
         known: &[Arc<Server>],
-        newcomer: impl Fn() -> Standing,
+        newcomer: impl Fn() -> ServerState,
     ) {
         let mut all: Vec<Arc<Server>> = Vec::new();
         let mut left_out = 0;
@@ -188,12 +188,17 @@ impl Pool {
             .into_iter()
             .partition(|server| server.role == Role::Primary);
         self.servers.store(Arc::new(ServerSet {
-            primaries: Tier::new(primaries),
-            backups: Tier::new(backups),
+            primaries: ServerTier::new(primaries),
+            backups: ServerTier::new(backups),
         }));
     }
 
-    fn server(&self, address: SocketAddr, entry: usize, standing: Arc<Standing>) -> Option<Server> {
+    fn server(
+        &self,
+        address: SocketAddr,
+        entry: usize,
+        standing: Arc<ServerState>,
+    ) -> Option<Server> {
         let rules = self.rules.servers.get(entry)?;
         let tag = || {
             let text = address.to_string();
@@ -256,9 +261,9 @@ impl Pool {
         }
         let mut reason = format!("of {} servers", servers.len());
         for state in [
-            ServerState::Down,
-            ServerState::Ejected,
-            ServerState::Draining,
+            ServerStatus::Down,
+            ServerStatus::Ejected,
+            ServerStatus::Draining,
         ] {
             let count = servers
                 .iter()
@@ -296,26 +301,26 @@ impl Pool {
     /// A place at a server.
     ///
     /// Asks for the evidence that the request passed admission.
-    pub fn choose(&self, _: &Admitted, wish: &Wish) -> Choice {
+    pub fn choose(&self, _: &Admitted, wish: &PickRequest) -> PickResult {
         if wish.tried.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
         match &self.queue {
             // It does not pass those that wait.
-            Some(queue) if queue.waiting() > 0 => Choice::Full,
+            Some(queue) if queue.waiting() > 0 => PickResult::Full,
             _ => self.find(wish),
         }
     }
 
-    /// A place at a server after a wait; [`Choice::Full`] where there is none at its end. `wish` is asked anew for each look.
-    pub async fn wait(&self, wait: &mut TryWait, wish: impl Fn() -> Wish) -> Choice {
+    /// A place at a server after a wait; [`PickResult::Full`] where there is none at its end. `wish` is asked anew for each look.
+    pub async fn wait(&self, wait: &mut AttemptWait, wish: impl Fn() -> PickRequest) -> PickResult {
         match &self.queue {
             Some(queue) => {
                 // Where connections are counted, the next one is woken when this one has its connection, so that they keep their order.
                 let has_room = || !self.bounds_connections() && self.has_room(wish().now);
                 queue.wait(wait, has_room, || self.find(&wish())).await
             }
-            None => Choice::Full,
+            None => PickResult::Full,
         }
     }
 
@@ -334,9 +339,9 @@ impl Pool {
     }
 
     /// As [`choose`](Self::choose), for a request that waits after that.
-    pub fn find(&self, wish: &Wish) -> Choice {
+    pub fn find(&self, wish: &PickRequest) -> PickResult {
         let set = self.servers.load();
-        let mut terms = Terms {
+        let mut terms = PickContext {
             balance: &self.rules.balance,
             now: wish.now,
             tried: &wish.tried,
@@ -344,7 +349,7 @@ impl Pool {
             turn: &self.turn,
         };
         if let Some(held) = wish.sticky.and_then(|tag| set.tagged(tag, &terms)) {
-            return Choice::Server(held);
+            return PickResult::Server(held);
         }
         // Those that failed the request before are better than nothing: a connection that broke may be the network's fault.
         for tried in [&wish.tried[..], &[]] {
@@ -353,7 +358,7 @@ impl Pool {
                 // A place that is lost to another request leaves one server fewer to find, unless it is left again meanwhile.
                 for _ in 0..=tier.servers().len() {
                     match tier.choose(&terms).map(Server::hold) {
-                        Some(Some(held)) => return Choice::Server(held),
+                        Some(Some(held)) => return PickResult::Server(held),
                         Some(None) => {}
                         None => break,
                     }
@@ -364,22 +369,22 @@ impl Pool {
             }
         }
         if set.all().any(|server| server.is_usable(wish.now)) {
-            Choice::Full
+            PickResult::Full
         } else {
-            Choice::None
+            PickResult::None
         }
     }
 
     /// The tag of the server that the client is to stay with, where there is such a thing.
     #[must_use]
-    pub fn tag_of(&self, held: &Held) -> Option<u64> {
+    pub fn tag_of(&self, held: &ServerPermit) -> Option<u64> {
         held.server.tag
     }
 
     // ── what came of it ──
 
     /// A try failed. The server is left alone for a while when it did so too often, and others are left.
-    pub fn failed(&self, held: &mut Held, failure: Failure, now: Timestamp) {
+    pub fn failed(&self, held: &mut ServerPermit, failure: AttemptFailure, now: Timestamp) {
         held.outcome = Some(failure.into());
         let rules = self.rules.ejection.as_ref();
         let counts = rules.filter(|rules| failure.is_among(&rules.on));
@@ -392,8 +397,13 @@ impl Pool {
     }
 
     /// A try was answered, with this status.
-    pub fn answered(&self, held: &mut Held, status: http::StatusCode, now: impl Fn() -> Timestamp) {
-        let answer = Failure::Status(status.as_u16());
+    pub fn answered(
+        &self,
+        held: &mut ServerPermit,
+        status: http::StatusCode,
+        now: impl Fn() -> Timestamp,
+    ) {
+        let answer = AttemptFailure::Status(status.as_u16());
         let rules = self.rules.ejection.as_ref();
         let counts = rules.is_some_and(|rules| answer.is_among(&rules.on));
         if counts || status.is_server_error() {
@@ -434,12 +444,17 @@ impl Pool {
     /// Whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its decision; if so, it
     /// counts as a retry from now on.
     #[must_use]
-    pub fn grants_retry(&self, failure: Failure, tries: u8, since: impl Fn() -> Duration) -> bool {
+    pub fn grants_retry(
+        &self,
+        failure: AttemptFailure,
+        tries: u8,
+        since: impl Fn() -> Duration,
+    ) -> bool {
         if tries > self.rules.retries {
             return false;
         }
         let Some(rules) = &self.rules.retry else {
-            let granted = failure == Failure::Connect;
+            let granted = failure == AttemptFailure::Connect;
             if granted {
                 self.budget.note();
             }
@@ -470,11 +485,11 @@ fn places(rules: &OriginRules) -> u32 {
 impl ServerSet {
     fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
         let tiers = [&self.primaries, &self.backups];
-        tiers.into_iter().flat_map(Tier::servers)
+        tiers.into_iter().flat_map(ServerTier::servers)
     }
 
     /// A place at the server that a sticky cookie names; `None` where it cannot be asked, and the client gets another.
-    fn tagged(&self, tag: u64, terms: &Terms<'_>) -> Option<Held> {
+    fn tagged(&self, tag: u64, terms: &PickContext<'_>) -> Option<ServerPermit> {
         let server = self.all().find(|server| server.tag == Some(tag))?;
         terms.takes(server).then(|| server.hold())?
     }
@@ -482,13 +497,13 @@ impl ServerSet {
 
 /// When something of a pool is to be done again in the background.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(super) struct DueTime {
     /// In nanoseconds since the Unix epoch.
     next: AtomicU64,
     running: AtomicBool,
 }
 
-impl Due {
+impl DueTime {
     fn at(next: Timestamp) -> Self {
         Self {
             next: AtomicU64::new(next.as_nanos()),

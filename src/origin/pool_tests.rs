@@ -10,7 +10,7 @@ use sluicegate_limiter::Seed;
 
 use super::*;
 use crate::config::{Surroundings, parse_in};
-use crate::origin::{ServerState, TryOutcome};
+use crate::origin::{AttemptOutcome, ServerStatus};
 
 /// A machine on which every name is the first port of this one, but for those that begin with `dead.`.
 struct Still;
@@ -71,21 +71,21 @@ fn servers(count: u16) -> String {
     format!("servers = [{}]", servers.join(", "))
 }
 
-fn wish(millis: u64) -> Wish {
-    Wish {
+fn wish(millis: u64) -> PickRequest {
+    PickRequest {
         now: at(millis),
-        ..Wish::default()
+        ..PickRequest::default()
     }
 }
 
-fn held(choice: Choice) -> Held {
+fn held(choice: PickResult) -> ServerPermit {
     match choice {
-        Choice::Server(held) => held,
+        PickResult::Server(held) => held,
         other => panic!("{other:?}"),
     }
 }
 
-fn port(choice: Choice) -> u16 {
+fn port(choice: PickResult) -> u16 {
     held(choice).server.address.port()
 }
 
@@ -99,7 +99,7 @@ pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u
 }
 
 /// Fails a request at the server of this port.
-fn fail(pool: &Pool, port: u16, failure: Failure, millis: u64) {
+fn fail(pool: &Pool, port: u16, failure: AttemptFailure, millis: u64) {
     let server = pool
         .servers()
         .into_iter()
@@ -128,7 +128,7 @@ fn backups_wait_for_the_last_primary() {
     all[1].standing.drain();
     assert_eq!(choose_many(&pool, 10), [(3, 10)].into());
     all[2].standing.drain();
-    assert!(matches!(pool.find(&wish(0)), Choice::None));
+    assert!(matches!(pool.find(&wish(0)), PickResult::None));
     all[1].standing.undrain(at(0));
     assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
 }
@@ -140,7 +140,7 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
     let pool = pool(
         "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\", { address = \"127.0.0.1:3\", backup = true }]",
     );
-    let tried = |ports: &[u16]| Wish {
+    let tried = |ports: &[u16]| PickRequest {
         tried: ports.iter().copied().map(address).collect(),
         ..wish(0)
     };
@@ -158,8 +158,8 @@ fn full_servers_are_told_from_absent_ones() {
         "{}\ncircuit_breaker = {{ max_requests = 2 }}",
         servers(2)
     ));
-    let mut inside: Vec<Held> = (0..4).map(|_| held(pool.find(&wish(0)))).collect();
-    assert!(matches!(pool.find(&wish(0)), Choice::Full));
+    let mut inside: Vec<ServerPermit> = (0..4).map(|_| held(pool.find(&wish(0)))).collect();
+    assert!(matches!(pool.find(&wish(0)), PickResult::Full));
     let left = inside.pop().expect("four").server.address;
     assert_eq!(held(pool.find(&wish(0))).server.address, left);
     drop(inside);
@@ -180,7 +180,7 @@ async fn places_that_are_left_go_round_in_order() {
     let queue = pool.queue.as_ref().expect("a queue");
     let admitted = crate::admission::Admitted::exempt();
     let inside = held(pool.find(&wish(0)));
-    let mut waits: [TryWait; 4] = Default::default();
+    let mut waits: [AttemptWait; 4] = Default::default();
     let [first, second, third, fourth] = &mut waits;
     let mut first = Box::pin(pool.wait(first, || wish(0)));
     let mut second = pin!(pool.wait(second, || wish(0)));
@@ -188,10 +188,13 @@ async fn places_that_are_left_go_round_in_order() {
     assert!(poll!(first.as_mut()).is_pending() && poll!(second.as_mut()).is_pending());
     assert!(poll!(third.as_mut()).is_pending());
     assert_eq!(queue.waiting(), 3);
-    assert!(matches!(pool.wait(fourth, || wish(0)).await, Choice::Full));
+    assert!(matches!(
+        pool.wait(fourth, || wish(0)).await,
+        PickResult::Full
+    ));
     assert_eq!((queue.waiting(), queue.refused()), (3, 1));
     drop(inside);
-    assert!(matches!(pool.choose(&admitted, &wish(0)), Choice::Full));
+    assert!(matches!(pool.choose(&admitted, &wish(0)), PickResult::Full));
     // It was woken, and its end wakes the next.
     drop(first);
     assert!(poll!(third.as_mut()).is_pending());
@@ -207,7 +210,7 @@ async fn places_that_are_left_go_round_in_order() {
     assert_eq!(queue.waiting(), 0);
     assert!(matches!(
         pool.choose(&admitted, &wish(0)),
-        Choice::Server(_)
+        PickResult::Server(_)
     ));
 }
 
@@ -219,7 +222,7 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
         "circuit_breaker = { max_connections = 1, max_pending = 1, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
-    let mut waits: [TryWait; 3] = Default::default();
+    let mut waits: [AttemptWait; 3] = Default::default();
     let [first, second, third] = &mut waits;
     let inside = held(pool.find(&wish(0)));
     {
@@ -227,13 +230,19 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
         assert!(poll!(waiting.as_mut()).is_pending());
         // Its rank dates from the server.
         second.ticket();
-        assert!(matches!(pool.wait(second, || wish(0)).await, Choice::Full));
+        assert!(matches!(
+            pool.wait(second, || wish(0)).await,
+            PickResult::Full
+        ));
         drop(inside);
-        let Poll::Ready(Choice::Server(again)) = poll!(waiting) else {
+        let Poll::Ready(PickResult::Server(again)) = poll!(waiting) else {
             panic!("nobody woke it");
         };
         assert_eq!(queue.waiting(), 0);
-        assert!(matches!(pool.wait(third, || wish(0)).await, Choice::Full));
+        assert!(matches!(
+            pool.wait(third, || wish(0)).await,
+            PickResult::Full
+        ));
         again.give_back();
     }
     let inside = held(pool.find(&wish(0)));
@@ -244,7 +253,7 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
     let [first, ..] = waits;
     // As when it has its connection.
     drop(first);
-    let mut fourth = TryWait::default();
+    let mut fourth = AttemptWait::default();
     let mut waiting = pin!(pool.wait(&mut fourth, || wish(0)));
     assert!(poll!(waiting.as_mut()).is_pending());
     assert_eq!((queue.waiting(), queue.refused()), (1, 2));
@@ -264,11 +273,11 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
     let after = Pool::new("app".into(), bounded(2), &seed, Some(&before), at(0));
     for (one, other) in [(&before, &after), (&after, &before)] {
         let inside = held(one.find(&wish(0)));
-        let mut wait = TryWait::default();
+        let mut wait = AttemptWait::default();
         let mut waiting = pin!(other.wait(&mut wait, || wish(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
         drop(inside);
-        assert!(matches!(poll!(waiting), Poll::Ready(Choice::Server(_))));
+        assert!(matches!(poll!(waiting), Poll::Ready(PickResult::Server(_))));
     }
 }
 
@@ -313,8 +322,8 @@ fn a_place_given_back_is_no_try() {
     held(pool.find(&wish(0))).give_back();
     assert_eq!(server.standing.in_flight(), 1);
     drop(other);
-    let tried = |outcome: &TryOutcome| server.standing.count(*outcome);
-    assert_eq!(TryOutcome::ALL.iter().map(tried).sum::<u64>(), 1);
+    let tried = |outcome: &AttemptOutcome| server.standing.count(*outcome);
+    assert_eq!(AttemptOutcome::ALL.iter().map(tried).sum::<u64>(), 1);
     assert_eq!(server.standing.in_flight(), 0);
 }
 
@@ -323,7 +332,7 @@ fn a_place_given_back_is_no_try() {
 fn a_tag_leads_to_its_server() {
     let pool = pool(&format!("{}\nsticky = {{}}", servers(5)));
     let first = held(pool.find(&wish(0)));
-    let sticky = Wish {
+    let sticky = PickRequest {
         sticky: pool.tag_of(&first),
         ..wish(0)
     };
@@ -363,9 +372,9 @@ fn servers_that_stay_keep_their_standing() {
     assert_eq!(
         states,
         [
-            ServerState::Up,
-            ServerState::Draining,
-            ServerState::SlowStart
+            ServerStatus::Up,
+            ServerStatus::Draining,
+            ServerStatus::SlowStart
         ]
     );
     assert_eq!(after.servers()[0].standing.in_flight(), 1);
@@ -403,7 +412,7 @@ fn answers_eject_as_the_rules_say() {
         pool.answered(&mut held, status, || at(0));
     };
     [503, 200, 503, 500, 503].into_iter().for_each(answer);
-    fail(&pool, 1, Failure::Reset, 0);
+    fail(&pool, 1, AttemptFailure::Reset, 0);
     assert_eq!(usable(&pool, 0), 2);
     answer(503);
     assert_eq!(usable(&pool, 0), 1);
@@ -424,22 +433,22 @@ fn answers_eject_as_the_rules_say() {
 fn retries_are_for_what_the_rules_name() {
     let none = || Duration::ZERO;
     let plain = pool(&servers(1));
-    assert!(plain.grants_retry(Failure::Connect, 1, none));
+    assert!(plain.grants_retry(AttemptFailure::Connect, 1, none));
     assert!(
-        !plain.grants_retry(Failure::Connect, 2, none),
+        !plain.grants_retry(AttemptFailure::Connect, 2, none),
         "retries = 1"
     );
     assert!(
-        !plain.grants_retry(Failure::Timeout, 1, none),
+        !plain.grants_retry(AttemptFailure::Timeout, 1, none),
         "it was sent"
     );
     let retry = "retries = 2\nretry = { on = [503], min_per_second = 1, deadline = \"1s\" }";
     let chosen = pool(&format!("{}\n{retry}", servers(1)));
-    assert!(!chosen.grants_retry(Failure::Connect, 1, none));
-    assert!(!chosen.grants_retry(Failure::Status(503), 1, || Duration::from_secs(1)));
-    assert!(chosen.grants_retry(Failure::Status(503), 2, none));
+    assert!(!chosen.grants_retry(AttemptFailure::Connect, 1, none));
+    assert!(!chosen.grants_retry(AttemptFailure::Status(503), 1, || Duration::from_secs(1)));
+    assert!(chosen.grants_retry(AttemptFailure::Status(503), 2, none));
     assert!(
-        !chosen.grants_retry(Failure::Status(503), 1, none),
+        !chosen.grants_retry(AttemptFailure::Status(503), 1, none),
         "the budget is one"
     );
     assert_eq!((chosen.budget.retries(), chosen.budget.exhausted()), (1, 1));
@@ -467,7 +476,7 @@ proptest! {
                 drained = 1;
                 continue;
             }
-            fail(&pool, port, Failure::Connect, millis);
+            fail(&pool, port, AttemptFailure::Connect, millis);
             let after = usable(&pool, millis);
             if after < before {
                 let out = usize::from(count) - after;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use super::circuit::{OriginQueues, Queue, TryWait};
+use super::circuit::{AttemptWait, OriginQueues, PendingQueue};
 use super::connections::{Connections, Group, Look, Use};
-use super::failure::TryOutcome;
-use super::standing::{ServerState, Share, Standing};
+use super::failure::AttemptOutcome;
+use super::standing::{ServerState, ServerStatus, ShareMille};
 use crate::config::rules::{Role, Weight};
 
 /// One server of a pool.
@@ -20,7 +20,7 @@ pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
     /// What is known of it, whatever its rules.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<ServerState>,
     /// When it is asked.
     pub role: Role,
     /// Its share among those.
@@ -31,7 +31,7 @@ pub struct Server {
     pub(super) point: u64,
     /// What stands for it in the cookie of a client that stays with it; `None` where none does.
     pub(super) tag: Option<u64>,
-    pub(super) queue: Option<Arc<Queue>>,
+    pub(super) queue: Option<Arc<PendingQueue>>,
     /// All queues of requests that may want a place here.
     pub(super) queues: Arc<OriginQueues>,
     /// How many requests it may have in flight.
@@ -57,7 +57,7 @@ impl Server {
 
     /// Whether requests are sent to it at `now`, in a word.
     #[must_use]
-    pub fn state(&self, now: Timestamp) -> ServerState {
+    pub fn state(&self, now: Timestamp) -> ServerStatus {
         self.standing.state(now, self.slow_start)
     }
 
@@ -85,15 +85,15 @@ impl Server {
         }
     }
 
-    pub(super) fn share(&self, now: Timestamp) -> Share {
+    pub(super) fn share(&self, now: Timestamp) -> ShareMille {
         self.standing.share(now, self.slow_start)
     }
 
     /// Takes a place; `None` when the last one was taken since somebody looked.
-    pub(super) fn hold(self: &Arc<Self>) -> Option<Held> {
-        self.standing.enter(self.places).then(|| Held {
+    pub(super) fn hold(self: &Arc<Self>) -> Option<ServerPermit> {
+        self.standing.enter(self.places).then(|| ServerPermit {
             server: Arc::clone(self),
-            outcome: Some(TryOutcome::Abandoned),
+            outcome: Some(AttemptOutcome::Abandoned),
             connection: None,
             look: self.connections.as_ref().map(Connections::begin_look),
         })
@@ -108,18 +108,18 @@ impl fmt::Debug for Server {
 
 /// A place at a server: the evidence that a try is counted there. Dropping it leaves the place, whichever way the try ended.
 #[derive(Debug)]
-pub struct Held {
+pub struct ServerPermit {
     /// Whose.
     pub server: Arc<Server>,
     /// What came of the try so far; `None` where there was none.
-    pub(super) outcome: Option<TryOutcome>,
+    pub(super) outcome: Option<AttemptOutcome>,
     /// The connection that it uses, where those have a bound.
     connection: Option<Use>,
     /// It is on its way to one.
     look: Option<Look>,
 }
 
-impl Held {
+impl ServerPermit {
     /// The try has this connection.
     pub fn connected(&mut self, socket: RawFd) {
         let Some(connections) = &self.server.connections else {
@@ -137,7 +137,7 @@ impl Held {
     }
 
     /// Waits until another look may find a connection; false where the server has none, or the wait has ended.
-    pub async fn another_look(&mut self, wait: &mut TryWait) -> bool {
+    pub async fn another_look(&mut self, wait: &mut AttemptWait) -> bool {
         let (Some(connections), Some(queue), Some(look)) = (
             &self.server.connections,
             &self.server.queue,
@@ -159,7 +159,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ServerPermit {
     fn drop(&mut self) {
         let is_taken = self.connection.take().is_some_and(Use::end);
         self.look = None;

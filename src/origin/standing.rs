@@ -15,13 +15,13 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 
 use super::connections::Connections;
-use super::failure::{Failure, TryOutcome};
+use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
 use crate::config::rules::{EjectionRules, HealthRules};
 
 /// What is known of a server.
 #[derive(Debug)]
-pub struct Standing {
+pub struct ServerState {
     /// Its connections, while its origin has a bound for them.
     pub(super) connections: Arc<Connections>,
     in_flight: AtomicU32,
@@ -37,9 +37,9 @@ pub struct Standing {
     ejected_until: AtomicU64,
     /// Since when its share grows, likewise; 0 once it has its whole share.
     grows_from: AtomicU64,
-    /// The latest failure: an index into [`TryOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
+    /// The latest failure: an index into [`AttemptOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
     last_failure: AtomicU64,
-    outcomes: [AtomicU64; TryOutcome::ALL.len()],
+    outcomes: [AtomicU64; AttemptOutcome::ALL.len()],
     /// Failed requests by their cause, and the warnings about them.
     pub failure_log: FailureLog,
     ejections: AtomicU64,
@@ -48,7 +48,7 @@ pub struct Standing {
 
 /// Whether requests are sent to a server, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerState {
+pub enum ServerStatus {
     /// They are.
     Up,
     /// They are, fewer than its share for a while.
@@ -61,7 +61,7 @@ pub enum ServerState {
     Draining,
 }
 
-impl ServerState {
+impl ServerStatus {
     /// Whether requests are sent to it.
     #[must_use]
     pub const fn is_asked(self) -> bool {
@@ -83,16 +83,16 @@ impl ServerState {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Health {
+pub(super) enum CheckResult {
     Up,
     Down,
 }
 
 /// Thousandths of a server's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Share(pub(super) u32);
+pub(super) struct ShareMille(pub(super) u32);
 
-impl Share {
+impl ShareMille {
     pub(super) const WHOLE: Self = Self(1000);
     /// What a server begins with: less would take too long to find out that it works.
     const LEAST: Self = Self(100);
@@ -101,7 +101,7 @@ impl Share {
 /// Bits of the time in `last_failure`: milliseconds for two million years.
 const TIME_BITS: u32 = 56;
 
-impl Default for Standing {
+impl Default for ServerState {
     /// In use until something says otherwise.
     fn default() -> Self {
         Self {
@@ -123,7 +123,7 @@ impl Default for Standing {
     }
 }
 
-impl Standing {
+impl ServerState {
     /// One whose share grows from `now` on.
     pub(super) fn new_at(now: Timestamp) -> Self {
         let standing = Self::default();
@@ -141,17 +141,17 @@ impl Standing {
 
     /// Whether requests are sent to it at `now`, in a word; `slow_start` as its origin has it.
     #[must_use]
-    pub fn state(&self, now: Timestamp, slow_start: Option<Duration>) -> ServerState {
+    pub fn state(&self, now: Timestamp, slow_start: Option<Duration>) -> ServerStatus {
         if self.is_draining() {
-            ServerState::Draining
+            ServerStatus::Draining
         } else if !self.is_up() {
-            ServerState::Down
+            ServerStatus::Down
         } else if self.ejected_until.load(Ordering::Relaxed) > now.as_nanos() {
-            ServerState::Ejected
-        } else if self.share(now, slow_start) < Share::WHOLE {
-            ServerState::SlowStart
+            ServerStatus::Ejected
+        } else if self.share(now, slow_start) < ShareMille::WHOLE {
+            ServerStatus::SlowStart
         } else {
-            ServerState::Up
+            ServerStatus::Up
         }
     }
 
@@ -199,7 +199,7 @@ impl Standing {
     }
 
     /// Leaves the place, and counts what came of it; `None` where nothing was tried.
-    pub(super) fn leave(&self, outcome: Option<TryOutcome>) {
+    pub(super) fn leave(&self, outcome: Option<AttemptOutcome>) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Some(outcome) = outcome {
             self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
@@ -209,11 +209,11 @@ impl Standing {
     // ── checks ──
 
     /// Counts a check's result; true when it takes the server out of use or puts it back.
-    pub(super) fn observe(&self, result: Health, rules: &HealthRules, now: Timestamp) -> bool {
-        let wanted = result == Health::Up;
+    pub(super) fn observe(&self, result: CheckResult, rules: &HealthRules, now: Timestamp) -> bool {
+        let wanted = result == CheckResult::Up;
         let needed = match result {
-            Health::Up => rules.healthy_after,
-            Health::Down => rules.unhealthy_after,
+            CheckResult::Up => rules.healthy_after,
+            CheckResult::Down => rules.unhealthy_after,
         };
         // One check of a pool runs at a time, so nobody else writes these.
         let streak = if wanted == self.is_up() {
@@ -239,11 +239,11 @@ impl Standing {
     /// Notes a failure; true when so many followed each other that the rules ask for an ejection.
     pub(super) fn fail(
         &self,
-        failure: Failure,
+        failure: AttemptFailure,
         rules: Option<&EjectionRules>,
         at: Timestamp,
     ) -> bool {
-        let kind = TryOutcome::from(failure) as u64;
+        let kind = AttemptOutcome::from(failure) as u64;
         let millis = at.as_nanos() / 1_000_000;
         self.last_failure
             .store(kind << TIME_BITS | millis, Ordering::Relaxed);
@@ -290,13 +290,13 @@ impl Standing {
     }
 
     /// How much of its share it gets at `now`.
-    pub(super) fn share(&self, now: Timestamp, slow_start: Option<Duration>) -> Share {
+    pub(super) fn share(&self, now: Timestamp, slow_start: Option<Duration>) -> ShareMille {
         let Some(whole) = slow_start else {
-            return Share::WHOLE;
+            return ShareMille::WHOLE;
         };
         let from = self.grows_from.load(Ordering::Relaxed);
         if from == 0 {
-            return Share::WHOLE;
+            return ShareMille::WHOLE;
         }
         let grown = now.saturating_since(Timestamp::from_nanos(from));
         if grown >= whole {
@@ -304,18 +304,18 @@ impl Standing {
             let _ = self
                 .grows_from
                 .compare_exchange(from, 0, Ordering::Relaxed, Ordering::Relaxed);
-            return Share::WHOLE;
+            return ShareMille::WHOLE;
         }
         let thousandths = grown.as_micros() * 1000 / whole.as_micros().max(1);
-        let share = u32::try_from(thousandths).map_or(Share::WHOLE, Share);
-        share.clamp(Share::LEAST, Share::WHOLE)
+        let share = u32::try_from(thousandths).map_or(ShareMille::WHOLE, ShareMille);
+        share.clamp(ShareMille::LEAST, ShareMille::WHOLE)
     }
 
     // ── what is told of it ──
 
     /// How many tries came to `outcome`.
     #[must_use]
-    pub fn count(&self, outcome: TryOutcome) -> u64 {
+    pub fn count(&self, outcome: AttemptOutcome) -> u64 {
         self.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
@@ -333,11 +333,11 @@ impl Standing {
 
     /// Its latest failure; `None` before the first.
     #[must_use]
-    pub fn last_failure(&self) -> Option<(TryOutcome, Timestamp)> {
+    pub fn last_failure(&self) -> Option<(AttemptOutcome, Timestamp)> {
         let word = self.last_failure.load(Ordering::Relaxed);
         let kind = usize::try_from(word >> TIME_BITS).ok()?;
         let millis = word & ((1 << TIME_BITS) - 1);
-        let outcome = *TryOutcome::ALL.get(kind)?;
+        let outcome = *AttemptOutcome::ALL.get(kind)?;
         (millis != 0).then(|| {
             let at = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
             (outcome, at)
@@ -365,23 +365,23 @@ mod tests {
     /// Goal: only failures in a row eject. Method: two, a success, then three.
     #[test]
     fn a_success_forgets_failures() {
-        let server = Standing::default();
-        let fail = || server.fail(Failure::Reset, Some(&RULES), at(0));
+        let server = ServerState::default();
+        let fail = || server.fail(AttemptFailure::Reset, Some(&RULES), at(0));
         assert!(!fail() && !fail());
         server.succeed();
         assert!(!fail() && !fail() && fail());
-        assert_eq!(server.last_failure(), Some((TryOutcome::Reset, at(0))));
+        assert_eq!(server.last_failure(), Some((AttemptOutcome::Reset, at(0))));
     }
 
     /// Goal: ejections end by themselves, last longer when they follow each other, and are short again after a good while.
     /// Method: three in a row, one much later.
     #[test]
     fn ejections_grow_up_to_a_bound_and_are_forgotten() {
-        let server = Standing::default();
+        let server = ServerState::default();
         let secs = Duration::from_secs;
         assert_eq!(server.eject(&RULES, at(0)), secs(10));
         assert!(!server.is_usable(at(9)) && server.is_usable(at(10)));
-        assert_eq!(server.state(at(9), None), ServerState::Ejected);
+        assert_eq!(server.state(at(9), None), ServerStatus::Ejected);
         assert_eq!(server.eject(&RULES, at(11)), secs(20));
         assert_eq!(server.eject(&RULES, at(32)), secs(25));
         assert_eq!(server.eject(&RULES, at(32 + 25 + 25)), secs(10));
@@ -391,37 +391,44 @@ mod tests {
     /// ejection.
     #[test]
     fn a_share_grows_after_an_ejection() {
-        let server = Standing::default();
+        let server = ServerState::default();
         let slow = Some(Duration::from_secs(100));
-        assert_eq!(server.share(at(0), slow), Share::WHOLE);
+        assert_eq!(server.share(at(0), slow), ShareMille::WHOLE);
         server.eject(&RULES, at(0));
         for (secs, share) in [(10, 100), (15, 100), (60, 500), (109, 990), (110, 1000)] {
-            assert_eq!(server.share(at(secs), slow), Share(share), "{secs}");
+            assert_eq!(server.share(at(secs), slow), ShareMille(share), "{secs}");
         }
-        assert_eq!(server.state(at(110), slow), ServerState::Up);
-        assert_eq!(server.share(at(11), None), Share::WHOLE);
+        assert_eq!(server.state(at(110), slow), ServerStatus::Up);
+        assert_eq!(server.share(at(11), None), ShareMille::WHOLE);
     }
 
     /// Goal: a server never has more in flight than it may. Method: three in two places.
     #[test]
     fn places_are_bounded() {
-        let server = Standing::default();
+        let server = ServerState::default();
         assert!(server.enter(2) && server.enter(2) && !server.enter(2));
-        server.leave(Some(TryOutcome::Success));
+        server.leave(Some(AttemptOutcome::Success));
         assert!(server.enter(2));
         assert_eq!(server.in_flight(), 2);
-        assert_eq!(server.count(TryOutcome::Success), 1);
+        assert_eq!(server.count(AttemptOutcome::Success), 1);
     }
 
     /// Goal: rules mean what they name. Method: every class beside every failure.
     #[test]
     fn failures_are_told_apart() {
         let classes = [FailureClass::Connect, FailureClass::Status(502..=503)];
-        assert!(Failure::Connect.is_among(&classes) && Failure::Status(503).is_among(&classes));
-        for other in [Failure::Timeout, Failure::Reset, Failure::Status(504)] {
+        assert!(
+            AttemptFailure::Connect.is_among(&classes)
+                && AttemptFailure::Status(503).is_among(&classes)
+        );
+        for other in [
+            AttemptFailure::Timeout,
+            AttemptFailure::Reset,
+            AttemptFailure::Status(504),
+        ] {
             assert!(!other.is_among(&classes), "{other:?}");
         }
-        for (index, outcome) in TryOutcome::ALL.into_iter().enumerate() {
+        for (index, outcome) in AttemptOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, index);
         }
     }

@@ -18,7 +18,7 @@ const LONGEST: usize = 256;
 
 /// Whether the client's connection keeps a cookie from being read on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
+pub enum ChannelSecurity {
     /// It is encrypted.
     Secure,
     /// It is not.
@@ -42,7 +42,7 @@ pub fn tag_in(headers: &HeaderMap, rules: &StickyRules) -> Option<u64> {
 
 /// The `Set-Cookie` that gives a client its tag, RFC 6265 §4.1; `None` for one that could not be sent, which the rules do not allow.
 #[must_use]
-pub fn cookie_for(tag: u64, rules: &StickyRules, channel: Channel) -> Option<HeaderValue> {
+pub fn cookie_for(tag: u64, rules: &StickyRules, channel: ChannelSecurity) -> Option<HeaderValue> {
     let mut cookie = ArrayString::<LONGEST>::new();
     write!(
         cookie,
@@ -53,7 +53,7 @@ pub fn cookie_for(tag: u64, rules: &StickyRules, channel: Channel) -> Option<Hea
     if let Some(ttl) = rules.ttl {
         write!(cookie, "; Max-Age={}", ttl.as_secs()).ok()?;
     }
-    if channel == Channel::Secure {
+    if channel == ChannelSecurity::Secure {
         cookie.try_push_str("; Secure").ok()?;
     }
     HeaderValue::from_str(&cookie).ok()
@@ -101,11 +101,11 @@ mod tests {
         let text = |ttl, channel| cookie_for(255, &rules(ttl), channel).expect("a cookie");
         let hour = Some(Duration::from_secs(3600));
         assert_eq!(
-            text(hour, Channel::Secure),
+            text(hour, ChannelSecurity::Secure),
             "srv=00000000000000ff; Path=/; HttpOnly; SameSite=Lax; Max-Age=3600; Secure"
         );
         assert_eq!(
-            text(None, Channel::Clear),
+            text(None, ChannelSecurity::Clear),
             "srv=00000000000000ff; Path=/; HttpOnly; SameSite=Lax"
         );
     }

@@ -26,7 +26,7 @@ const BROTLI_BUFFER: usize = 4096;
 
 /// When what a coder holds is given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
+pub enum FlushMode {
     /// With every piece.
     Always,
     /// When it has enough, and at the end.
@@ -34,40 +34,40 @@ pub enum Flush {
 }
 
 /// A body on its way.
-pub struct Compressor {
+pub struct BodyCompressor {
     /// `None` once it has ended.
-    coder: Option<Coder>,
-    flush: Flush,
+    coder: Option<BodyEncoder>,
+    flush: FlushMode,
 }
 
-enum Coder {
+enum BodyEncoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
     Gzip(GzEncoder<Vec<u8>>),
 }
 
-impl Compressor {
+impl BodyCompressor {
     /// One by `coding`, which tries as hard as `effort` says, or as is usual for it.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn new(coding: Coding, effort: Option<Effort>, flush: Flush) -> io::Result<Self> {
+    pub fn new(coding: Coding, effort: Option<Effort>, flush: FlushMode) -> io::Result<Self> {
         let level = |usual: u8| effort.map_or(usual, |Effort(level)| level);
         let coder = match coding {
             Coding::Zstd => {
                 let mut coder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level(3)))?;
                 coder.window_log(ZSTD_WINDOW)?;
-                Coder::Zstd(coder)
+                BodyEncoder::Zstd(coder)
             }
             Coding::Brotli => {
                 let quality = u32::from(level(4));
                 let coder =
                     CompressorWriter::new(Vec::new(), BROTLI_BUFFER, quality, BROTLI_WINDOW);
-                Coder::Brotli(Box::new(coder))
+                BodyEncoder::Brotli(Box::new(coder))
             }
             Coding::Gzip => {
                 let level = Compression::new(u32::from(level(5)));
-                Coder::Gzip(GzEncoder::new(Vec::new(), level))
+                BodyEncoder::Gzip(GzEncoder::new(Vec::new(), level))
             }
         };
         Ok(Self {
@@ -88,7 +88,7 @@ impl Compressor {
             return Ok(Bytes::new());
         }
         coder.writer().write_all(piece)?;
-        if self.flush == Flush::Always {
+        if self.flush == FlushMode::Always {
             coder.writer().flush()?;
         }
         Ok(Bytes::from(coder.take()))
@@ -100,16 +100,16 @@ impl Compressor {
     /// As for [`push`](Self::push).
     pub fn finish(&mut self) -> io::Result<Bytes> {
         let rest = match self.coder.take() {
-            Some(Coder::Zstd(coder)) => coder.finish()?,
-            Some(Coder::Brotli(coder)) => coder.into_inner(),
-            Some(Coder::Gzip(coder)) => coder.finish()?,
+            Some(BodyEncoder::Zstd(coder)) => coder.finish()?,
+            Some(BodyEncoder::Brotli(coder)) => coder.into_inner(),
+            Some(BodyEncoder::Gzip(coder)) => coder.finish()?,
             None => Vec::new(),
         };
         Ok(Bytes::from(rest))
     }
 }
 
-impl Coder {
+impl BodyEncoder {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
             Self::Zstd(coder) => coder,
@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn a_flushed_piece_can_be_read_at_once() {
         for coding in Coding::ALL {
-            let mut compressor = Compressor::new(coding, None, Flush::Always).expect("a coder");
+            let mut compressor =
+                BodyCompressor::new(coding, None, FlushMode::Always).expect("a coder");
             let mut out = compressor.push(b"data: one\n\n").expect("bytes").to_vec();
             let mut decoder: Box<dyn Read> = match coding {
                 Coding::Zstd => {
@@ -179,10 +180,10 @@ mod tests {
         fn any_body_comes_out_as_it_went_in(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..6),
             effort in prop::option::of(1_u8..=9),
-            flush in prop::sample::select(vec![Flush::Always, Flush::WhenFull]),
+            flush in prop::sample::select(vec![FlushMode::Always, FlushMode::WhenFull]),
         ) {
             for coding in Coding::ALL {
-                let mut compressor = Compressor::new(coding, effort.map(Effort), flush).expect("a coder");
+                let mut compressor = BodyCompressor::new(coding, effort.map(Effort), flush).expect("a coder");
                 let mut out = Vec::new();
                 for piece in &pieces {
                     out.extend_from_slice(&compressor.push(piece).expect("bytes"));

@@ -20,7 +20,7 @@ use crate::config::rules::{Coding, CompressRules};
 
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum EncodingPlan {
     /// It is none that is ever compressed.
     LeaveAlone,
     /// It could be, but this client does not take it so: it only tells that it varies.
@@ -31,7 +31,7 @@ pub enum Plan {
 
 /// What has to be known of a request for that.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct EncodingRequest<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Its version.
@@ -44,20 +44,20 @@ pub struct Asked<'a> {
 #[must_use]
 pub fn plan(
     rules: &CompressRules,
-    asked: &Asked<'_>,
+    asked: &EncodingRequest<'_>,
     status: StatusCode,
     headers: &HeaderMap,
-) -> Plan {
+) -> EncodingPlan {
     if rules.encodings.is_empty() || !is_compressible(rules, status, headers) {
-        return Plan::LeaveAlone;
+        return EncodingPlan::LeaveAlone;
     }
     // HTTP/1.0 knows no chunks, and a body of unknown length would cost its connection.
     let takes_any = asked.method != Method::HEAD
         && asked.version >= http::Version::HTTP_11
         && !has_token(asked.headers, &CACHE_CONTROL, "no-transform");
     match choose(asked.headers, &rules.encodings).filter(|_| takes_any) {
-        Some(coding) => Plan::Compress(coding),
-        None => Plan::Vary,
+        Some(coding) => EncodingPlan::Compress(coding),
+        None => EncodingPlan::Vary,
     }
 }
 
@@ -160,7 +160,7 @@ fn weighed(text: &str) -> Option<(&str, u16)> {
 
 /// What is inserted into the head of a compressed answer, and what goes from it.
 #[derive(Debug)]
-pub struct Rewritten {
+pub struct EncodedHead {
     /// Fields to insert.
     pub insert: Vec<(HeaderName, HeaderValue)>,
     /// Fields to remove.
@@ -179,7 +179,7 @@ static OF_BYTES: [HeaderName; 6] = [
 
 /// How the head of an answer changes that is compressed by `coding`; `Vary` comes from [`vary`].
 #[must_use]
-pub fn rewrite(coding: Coding, headers: &HeaderMap) -> Rewritten {
+pub fn rewrite(coding: Coding, headers: &HeaderMap) -> EncodedHead {
     let mut insert = vec![
         (CONTENT_ENCODING, HeaderValue::from_static(coding.name())),
         // Taken away again for HTTP/2.
@@ -191,7 +191,7 @@ pub fn rewrite(coding: Coding, headers: &HeaderMap) -> Rewritten {
     {
         insert.push((ETAG, weak));
     }
-    Rewritten {
+    EncodedHead {
         insert,
         remove: &OF_BYTES,
     }
@@ -251,9 +251,13 @@ mod tests {
         HeaderMap::from_iter(fields.map(|(name, value)| (name, HeaderValue::from_static(value))))
     }
 
-    fn planned(method: &Method, status: u16, fields: &[(HeaderName, &'static str)]) -> Plan {
+    fn planned(
+        method: &Method,
+        status: u16,
+        fields: &[(HeaderName, &'static str)],
+    ) -> EncodingPlan {
         let headers = of(&[(ACCEPT_ENCODING, "gzip")]);
-        let asked = Asked {
+        let asked = EncodingRequest {
             method,
             version: http::Version::HTTP_11,
             headers: &headers,
@@ -269,19 +273,19 @@ mod tests {
         let get = |status, fields: &[_]| planned(&Method::GET, status, fields);
         assert_eq!(
             get(200, std::slice::from_ref(&html)),
-            Plan::Compress(Coding::Gzip)
+            EncodingPlan::Compress(Coding::Gzip)
         );
         assert_eq!(
             get(404, &[html.clone(), (CONTENT_LENGTH, "1024")]),
-            Plan::Compress(Coding::Gzip)
+            EncodingPlan::Compress(Coding::Gzip)
         );
         assert_eq!(
             get(200, &[html.clone(), (CONTENT_ENCODING, "identity")]),
-            Plan::Compress(Coding::Gzip)
+            EncodingPlan::Compress(Coding::Gzip)
         );
         assert_eq!(
             planned(&Method::HEAD, 200, std::slice::from_ref(&html)),
-            Plan::Vary
+            EncodingPlan::Vary
         );
         for (status, field) in [
             (200, (CONTENT_LENGTH, "1023")),
@@ -296,12 +300,15 @@ mod tests {
         ] {
             assert_eq!(
                 get(status, &[html.clone(), field.clone()]),
-                Plan::LeaveAlone,
+                EncodingPlan::LeaveAlone,
                 "{status} {field:?}"
             );
         }
-        assert_eq!(get(200, &[(CONTENT_TYPE, "image/png")]), Plan::LeaveAlone);
-        assert_eq!(get(200, &[]), Plan::LeaveAlone);
+        assert_eq!(
+            get(200, &[(CONTENT_TYPE, "image/png")]),
+            EncodingPlan::LeaveAlone
+        );
+        assert_eq!(get(200, &[]), EncodingPlan::LeaveAlone);
     }
 
     /// Goal: what is said of the bytes stays true. Method: a strong validator, a weak one, and a Vary that says it already.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
 
-use super::problem::{Excess, violated};
+use super::problem::{LimitProblem, violated};
 use super::x_rate_limit::XRateLimit;
 use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
 
@@ -91,7 +91,7 @@ impl PolicyItems {
             style: rules.headers,
             wording: rules.refusal.clone(),
             ban: rules.ban.map_or(Bytes::new(), |_| {
-                violated(name, Excess::Abnormal, StatusCode::TOO_MANY_REQUESTS)
+                violated(name, LimitProblem::Abnormal, StatusCode::TOO_MANY_REQUESTS)
             }),
         }
     }
@@ -187,7 +187,7 @@ impl PolicyItem {
         let quoted = format!("\"{name}\"");
         Self {
             policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
-            refusal: violated(name, Excess::Quota, StatusCode::TOO_MANY_REQUESTS),
+            refusal: violated(name, LimitProblem::Quota, StatusCode::TOO_MANY_REQUESTS),
             quoted: quoted.into(),
         }
     }

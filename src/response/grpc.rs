@@ -17,7 +17,7 @@ pub(super) static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-messa
 
 /// A dialect of gRPC, by the media type of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grpc {
+pub enum GrpcDialect {
     /// `application/grpc`
     Http2,
     /// `application/grpc-web`
@@ -59,7 +59,7 @@ impl GrpcStatus {
     }
 }
 
-impl Grpc {
+impl GrpcDialect {
     /// The dialect that a request with these fields speaks, if any.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
@@ -124,17 +124,17 @@ mod tests {
     #[test]
     fn dialects_are_told_by_their_media_type() {
         for (text, expected) in [
-            ("application/grpc", Some(Grpc::Http2)),
-            ("application/grpc+proto", Some(Grpc::Http2)),
-            ("Application/GRPC; x=1", Some(Grpc::Http2)),
-            ("application/grpc-web+proto", Some(Grpc::Web)),
-            ("application/grpc-web-text", Some(Grpc::WebText)),
+            ("application/grpc", Some(GrpcDialect::Http2)),
+            ("application/grpc+proto", Some(GrpcDialect::Http2)),
+            ("Application/GRPC; x=1", Some(GrpcDialect::Http2)),
+            ("application/grpc-web+proto", Some(GrpcDialect::Web)),
+            ("application/grpc-web-text", Some(GrpcDialect::WebText)),
             ("application/grpcx", None),
             ("application/grpc-webx", None),
             ("application/json", None),
             ("", None),
         ] {
-            assert_eq!(Grpc::named(text.as_bytes()), expected, "{text}");
+            assert_eq!(GrpcDialect::named(text.as_bytes()), expected, "{text}");
         }
     }
 

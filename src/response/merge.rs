@@ -17,7 +17,7 @@ use super::x_rate_limit::{X_RATE_LIMIT_REMAINING, XRateLimit};
 
 /// What to do with a list field of an origin's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Merge {
+pub enum MergeRule {
     /// It stays as it is.
     Keep,
     /// This is added behind it.
@@ -28,34 +28,34 @@ pub enum Merge {
 
 /// What becomes of an origin's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Merged {
+pub struct MergedField {
     /// Of `RateLimit-Policy`.
-    pub policy: Merge,
+    pub policy: MergeRule,
     /// Of `RateLimit`.
-    pub standing: Merge,
+    pub standing: MergeRule,
     /// The `X-RateLimit` fields that take the place of the origin's; `None` leaves those.
     pub x: Option<XRateLimit>,
 }
 
 /// Merges `ours` into an answer with the fields `theirs`.
 #[must_use]
-pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> Merged {
+pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
     let x = ours.x.filter(|ours| !is_tighter(theirs, ours));
     let named = theirs.contains_key(&RATE_LIMIT) || theirs.contains_key(&RATE_LIMIT_POLICY);
-    let append = |value: Option<HeaderValue>| value.map_or(Merge::Keep, Merge::Append);
+    let append = |value: Option<HeaderValue>| value.map_or(MergeRule::Keep, MergeRule::Append);
     if !named || ours.standing.is_none() {
-        return Merged {
+        return MergedField {
             policy: append(ours.policy),
             standing: append(ours.standing),
             x,
         };
     }
-    let standings = Lists::of(theirs, &RATE_LIMIT, ours.standing.as_ref());
-    let policies = Lists::of(theirs, &RATE_LIMIT_POLICY, ours.policy.as_ref());
+    let standings = ListField::of(theirs, &RATE_LIMIT, ours.standing.as_ref());
+    let policies = ListField::of(theirs, &RATE_LIMIT_POLICY, ours.policy.as_ref());
     let (Some(standings), Some(policies)) = (standings, policies) else {
-        return Merged {
-            policy: Merge::Keep,
-            standing: Merge::Keep,
+        return MergedField {
+            policy: MergeRule::Keep,
+            standing: MergeRule::Keep,
             x,
         };
     };
@@ -67,7 +67,7 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> Merged {
             })
             .or_else(|| policies.tighter(name, |item| integer(item, "q")))
     };
-    Merged {
+    MergedField {
         policy: policies.merge(side, ours.policy),
         standing: standings.merge(side, ours.standing),
         x,
@@ -87,18 +87,18 @@ fn is_tighter(theirs: &HeaderMap, ours: &XRateLimit) -> bool {
 
 /// Who wrote an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum FieldAuthor {
     Theirs,
     Ours,
 }
 
 /// One field, as both sides write it.
-struct Lists {
+struct ListField {
     theirs: List,
     ours: List,
 }
 
-impl Lists {
+impl ListField {
     /// `None` when what the origin wrote is no list.
     fn of(fields: &HeaderMap, name: &HeaderName, ours: Option<&HeaderValue>) -> Option<Self> {
         // RFC 9651 §4.2: several lines are one list.
@@ -117,36 +117,54 @@ impl Lists {
     }
 
     /// Who is told of the items of this name: the side with the least `weight`, of equal ones the origin; `None` when not both have it.
-    fn tighter<W: Ord>(&self, name: &str, weight: impl Fn(&Item) -> W) -> Option<Side> {
+    fn tighter<W: Ord>(&self, name: &str, weight: impl Fn(&Item) -> W) -> Option<FieldAuthor> {
         let least = |list: &List| named(list, name).map(&weight).min();
         let (theirs, ours) = (least(&self.theirs)?, least(&self.ours)?);
         Some(if theirs <= ours {
-            Side::Theirs
+            FieldAuthor::Theirs
         } else {
-            Side::Ours
+            FieldAuthor::Ours
         })
     }
 
-    fn merge(&self, side: impl Fn(&str) -> Option<Side>, ours: Option<HeaderValue>) -> Merge {
+    fn merge(
+        &self,
+        side: impl Fn(&str) -> Option<FieldAuthor>,
+        ours: Option<HeaderValue>,
+    ) -> MergeRule {
         let Some(value) = ours else {
-            return Merge::Keep;
+            return MergeRule::Keep;
         };
-        let loses = |entry: &ListEntry, to: Side| {
+        let loses = |entry: &ListEntry, to: FieldAuthor| {
             name_of(entry)
                 .and_then(&side)
                 .is_some_and(|told| told == to)
         };
-        let stays = !self.theirs.iter().any(|entry| loses(entry, Side::Ours));
-        if stays && !self.ours.iter().any(|entry| loses(entry, Side::Theirs)) {
-            return Merge::Append(value);
+        let stays = !self
+            .theirs
+            .iter()
+            .any(|entry| loses(entry, FieldAuthor::Ours));
+        if stays
+            && !self
+                .ours
+                .iter()
+                .any(|entry| loses(entry, FieldAuthor::Theirs))
+        {
+            return MergeRule::Append(value);
         }
-        let theirs = self.theirs.iter().filter(|entry| !loses(entry, Side::Ours));
-        let ours = self.ours.iter().filter(|entry| !loses(entry, Side::Theirs));
+        let theirs = self
+            .theirs
+            .iter()
+            .filter(|entry| !loses(entry, FieldAuthor::Ours));
+        let ours = self
+            .ours
+            .iter()
+            .filter(|entry| !loses(entry, FieldAuthor::Theirs));
         let list: List = theirs.chain(ours).cloned().collect();
         // What was parsed can be written, so the value is kept only where there is nothing left to write.
         let text = list.serialize_value().ok();
         let value = text.and_then(|text| HeaderValue::try_from(text).ok());
-        value.map_or(Merge::Keep, Merge::Replace)
+        value.map_or(MergeRule::Keep, MergeRule::Replace)
     }
 }
 
@@ -200,13 +218,13 @@ mod tests {
     }
 
     /// What the client reads of a list field in the end.
-    fn told(theirs: &HeaderMap, name: &HeaderName, merge: &Merge) -> String {
+    fn told(theirs: &HeaderMap, name: &HeaderName, merge: &MergeRule) -> String {
         let lines = theirs.get_all(name).iter();
         let mut lines: Vec<&str> = lines.map(|line| line.to_str().expect("ASCII")).collect();
         match merge {
-            Merge::Keep => {}
-            Merge::Append(value) => lines.push(value.to_str().expect("ASCII")),
-            Merge::Replace(value) => lines = vec![value.to_str().expect("ASCII")],
+            MergeRule::Keep => {}
+            MergeRule::Append(value) => lines.push(value.to_str().expect("ASCII")),
+            MergeRule::Replace(value) => lines = vec![value.to_str().expect("ASCII")],
         }
         lines.join(", ")
     }
@@ -217,7 +235,7 @@ mod tests {
         let none = merge(&HeaderMap::new(), ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
         assert_eq!(
             none.standing,
-            Merge::Append(HeaderValue::from_static("\"a\";r=4;t=1"))
+            MergeRule::Append(HeaderValue::from_static("\"a\";r=4;t=1"))
         );
         let theirs = fields(&[
             ("ratelimit", "\"b\";r=0;t=9"),
@@ -226,7 +244,7 @@ mod tests {
         let other = merge(&theirs, ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
         assert_eq!(
             other.policy,
-            Merge::Append(HeaderValue::from_static("\"a\";q=5;w=1"))
+            MergeRule::Append(HeaderValue::from_static("\"a\";q=5;w=1"))
         );
         assert_eq!(
             told(&theirs, &RATE_LIMIT, &other.standing),
@@ -271,7 +289,7 @@ mod tests {
             let merged = merge(&theirs, ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
             assert_eq!(
                 (merged.policy, merged.standing),
-                (Merge::Keep, Merge::Keep),
+                (MergeRule::Keep, MergeRule::Keep),
                 "{line}"
             );
         }
@@ -333,7 +351,7 @@ mod tests {
             let origin = fields(&[("ratelimit", &line), ("ratelimit-policy", &line), ("x-ratelimit-remaining", &line)]);
             let merged = merge(&origin, ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
             if Parser::parse_list(line.as_bytes()).is_err() {
-                prop_assert_eq!(merged.standing, Merge::Keep);
+                prop_assert_eq!(merged.standing, MergeRule::Keep);
             }
         }
     }

@@ -18,10 +18,10 @@ mod wording;
 mod x_rate_limit;
 
 pub use fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit_policy};
-pub use grpc::{Grpc, GrpcStatus};
-pub use merge::{Merge, Merged, merge};
-pub use problem::{PROBLEM_JSON, Problem, key_missing, problem_of_origin};
+pub use grpc::{GrpcDialect, GrpcStatus};
+pub use merge::{MergeRule, MergedField, merge};
+pub use problem::{GatewayProblem, PROBLEM_JSON, key_missing, problem_of_origin};
 pub(crate) use refusal::varies;
-pub use refusal::{FieldText, Refusal, Scene};
-pub use rule::Rule;
+pub use refusal::{FieldText, RefusalContext, RefusalResponse};
+pub use rule::HttpViolation;
 pub use x_rate_limit::XRateLimit;

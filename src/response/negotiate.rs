@@ -25,7 +25,7 @@ pub(super) fn choose<'a>(
         let lines = lines.filter_map(|line| line.to_str().ok());
         lines
             .flat_map(|line| line.split(','))
-            .filter_map(Range::parse)
+            .filter_map(MediaRange::parse)
             .take(bounds::ACCEPT_RANGES)
     };
     let candidates = candidates.into_iter().enumerate();
@@ -41,7 +41,7 @@ pub(super) fn choose<'a>(
 }
 
 /// One media range with its weight.
-struct Range<'a> {
+struct MediaRange<'a> {
     kind: &'a str,
     subtype: &'a str,
     /// Thousandths.
@@ -50,13 +50,13 @@ struct Range<'a> {
 
 /// How exactly a range names a type: the least is the most exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Specificity {
+enum RangeSpecificity {
     Type,
     Kind,
     Anything,
 }
 
-impl<'a> Range<'a> {
+impl<'a> MediaRange<'a> {
     /// `None` for what is no range, which is as if it were not there.
     fn parse(text: &'a str) -> Option<Self> {
         let mut parameters = text.split(';').map(str::trim);
@@ -74,15 +74,17 @@ impl<'a> Range<'a> {
         })
     }
 
-    fn fits(&self, media_type: &str) -> Option<Specificity> {
+    fn fits(&self, media_type: &str) -> Option<RangeSpecificity> {
         let essence = media_type.split(';').next().unwrap_or_default().trim();
         let (kind, subtype) = essence.split_once('/')?;
         match (self.kind, self.subtype) {
-            ("*", "*") => Some(Specificity::Anything),
-            (own, "*") => own.eq_ignore_ascii_case(kind).then_some(Specificity::Kind),
+            ("*", "*") => Some(RangeSpecificity::Anything),
+            (own, "*") => own
+                .eq_ignore_ascii_case(kind)
+                .then_some(RangeSpecificity::Kind),
             (own, own_subtype) => (own.eq_ignore_ascii_case(kind)
                 && own_subtype.eq_ignore_ascii_case(subtype))
-            .then_some(Specificity::Type),
+            .then_some(RangeSpecificity::Type),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::record::RequestId;
 
 /// What `Accept` chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chosen {
+pub enum NegotiatedPage {
     /// There is no page for this failure.
     NoPage,
     /// The problem body, where there are pages too.
@@ -28,10 +28,10 @@ pub fn choose(
     status: StatusCode,
     headers: &HeaderMap,
     request_id: RequestId,
-) -> Chosen {
+) -> NegotiatedPage {
     // The page of this very status, or else that of its class.
     let Some(bodies) = pages.find(Failing::Status(status), Page::own_bodies) else {
-        return Chosen::NoPage;
+        return NegotiatedPage::NoPage;
     };
     let own = bodies.iter().map(|body| &body.content_type);
     let problem = PROBLEM_JSON;
@@ -40,11 +40,11 @@ pub fn choose(
         .map(|media_type| media_type.to_str().unwrap_or_default());
     let chosen = negotiate::choose(headers, types).checked_sub(1);
     match chosen.and_then(|index| bodies.get(index)) {
-        Some(body) => Chosen::Page(
+        Some(body) => NegotiatedPage::Page(
             body.content_type.clone(),
             fill(&body.text, status, request_id),
         ),
-        None => Chosen::Problem,
+        None => NegotiatedPage::Problem,
     }
 }
 
@@ -106,9 +106,9 @@ mod tests {
         let headers: HeaderMap = accept.into_iter().collect();
         let status = StatusCode::from_u16(status).expect("a status");
         match choose(&pages, status, &headers, RequestId::from_bits(10)) {
-            Chosen::NoPage => None,
-            Chosen::Problem => Some("problem".to_owned()),
-            Chosen::Page(_, body) => Some(String::from_utf8(body.to_vec()).expect("text")),
+            NegotiatedPage::NoPage => None,
+            NegotiatedPage::Problem => Some("problem".to_owned()),
+            NegotiatedPage::Page(_, body) => Some(String::from_utf8(body.to_vec()).expect("text")),
         }
     }
 
@@ -163,7 +163,9 @@ mod tests {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
             let status = StatusCode::from_u16(status).expect("a status");
             match choose(&pages, status, &headers, RequestId::from_bits(1)) {
-                Chosen::Page(_, body) => assert!(body.starts_with(begins.as_bytes()), "{status}"),
+                NegotiatedPage::Page(_, body) => {
+                    assert!(body.starts_with(begins.as_bytes()), "{status}")
+                }
                 other => panic!("{status}: {other:?}"),
             }
         }

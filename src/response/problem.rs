@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use super::rule::Rule;
+use super::rule::HttpViolation;
 use crate::admission::{MissingKey, MissingReason};
 use crate::config::rules::ValueSource;
 
@@ -13,7 +13,7 @@ pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/prob
 
 /// Why the gateway answers itself, other than by a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum GatewayProblem {
     /// The path or its escapes make no sense.
     BadPath,
     /// Origins read the path in two ways, under different limits.
@@ -21,7 +21,7 @@ pub enum Problem {
     /// The host is no host.
     BadHost,
     /// The request breaks a rule of HTTP.
-    BadRequest(Rule),
+    BadRequest(HttpViolation),
     /// The connection was made for another host.
     Misdirected,
     /// The head has too many fields or bytes.
@@ -62,7 +62,7 @@ pub enum Problem {
     Internal,
 }
 
-impl Problem {
+impl GatewayProblem {
     /// The status that says so.
     #[must_use]
     pub fn status(self) -> StatusCode {
@@ -200,7 +200,7 @@ fn about_blank_json(status: StatusCode, detail: &str) -> Value {
 
 /// Why a limit refuses, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Excess {
+pub(super) enum LimitProblem {
     /// A quota is used up, of requests in a time or of requests in flight.
     Quota,
     /// The client went on or came back so often that it is banned.
@@ -209,7 +209,7 @@ pub(super) enum Excess {
     Reduced,
 }
 
-impl Excess {
+impl LimitProblem {
     fn type_and_title(self) -> (&'static str, &'static str) {
         match self {
             Self::Quota => (
@@ -231,7 +231,7 @@ impl Excess {
 /// The body of a refusal by the policy item `policy`, sent with `status`.
 ///
 /// The draft, "Problem Types": both name the violated policies.
-pub(super) fn violated(policy: &str, excess: Excess, status: StatusCode) -> Bytes {
+pub(super) fn violated(policy: &str, excess: LimitProblem, status: StatusCode) -> Bytes {
     let (kind, title) = excess.type_and_title();
     Bytes::from(
         json!({

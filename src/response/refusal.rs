@@ -2,7 +2,7 @@
 //!
 //! Route or limit may word it; the route's words go before the limit's, and without any it is 429 with a problem body. Callers that
 //! speak gRPC get a status of gRPC, whatever the wording. Two places write answers, the proxy and the listener for repeated refusals,
-//! so what is written is listed once, in [`Refusal::each_field`].
+//! so what is written is listed once, in [`RefusalResponse::each_field`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER
 use sluicegate_limiter::{Outcome, Verdict};
 
 use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, whole_seconds};
-use super::grpc::{Grpc, GrpcStatus};
+use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
-use super::problem::{Excess, PROBLEM_JSON, violated};
+use super::problem::{LimitProblem, PROBLEM_JSON, violated};
 use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
 use crate::admission::{Bar, Barred};
@@ -24,7 +24,7 @@ use crate::record::RequestId;
 
 /// What a refusal says; the caller writes it as HTTP.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusalResponse {
     /// 429 unless it is worded otherwise; 200 for callers that speak gRPC.
     pub status: StatusCode,
     /// `Retry-After` in whole seconds, rounded up, at least 1 (RFC 9110 §10.2.3).
@@ -32,12 +32,12 @@ pub struct Refusal {
     /// The body; empty for callers that speak gRPC.
     pub body: Bytes,
     fields: LimitFields,
-    content: Content,
+    content: RefusalContent,
 }
 
 /// What else is written.
 #[derive(Debug)]
-enum Content {
+enum RefusalContent {
     /// The type of the body, and what the wording adds.
     Body(HeaderValue, Option<Arc<RefusalRules>>),
     /// The status of gRPC.
@@ -46,7 +46,7 @@ enum Content {
 
 /// What a refusal needs to know of its request.
 #[derive(Clone, Debug)]
-pub struct Scene<'a> {
+pub struct RefusalContext<'a> {
     /// The name of the route.
     pub route: &'a str,
     /// How the route words refusals.
@@ -60,15 +60,15 @@ pub struct Scene<'a> {
 }
 
 /// Why a request is refused, and until when.
-struct Cause<'a> {
+struct RefusalCause<'a> {
     limit: Option<&'a PolicyItems>,
-    by: By,
+    by: RefusedBy,
     wait: Duration,
 }
 
 /// What of a limit refuses.
 #[derive(Clone, Copy)]
-enum By {
+enum RefusedBy {
     /// The rate at this index.
     Rate(usize),
     Ban,
@@ -85,21 +85,21 @@ pub enum FieldText<'a> {
     Number(u64),
 }
 
-impl Refusal {
+impl RefusalResponse {
     /// The refusal that `verdict` over `limits` calls for.
     #[must_use]
     pub fn new<'a>(
         limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
         verdict: &Verdict,
-        scene: &Scene<'_>,
+        scene: &RefusalContext<'_>,
     ) -> Self {
         let (limit, rate) = match verdict.outcome() {
             Outcome::Refused { ask, rate } => (limits.clone().into_iter().nth(ask), rate),
             Outcome::Admitted => (None, 0),
         };
-        let cause = Cause {
+        let cause = RefusalCause {
             limit,
-            by: By::Rate(rate),
+            by: RefusedBy::Rate(rate),
             wait: verdict.retry_after().unwrap_or(Duration::ZERO),
         };
         let fields = LimitFields::new(scene.policy.clone(), limits, verdict);
@@ -109,31 +109,35 @@ impl Refusal {
     /// The refusal of a request that is barred, by `limit`. It says nothing of how the limits stand: none of that tells when the
     /// client may come back.
     #[must_use]
-    pub fn barred(limit: Option<&PolicyItems>, barred: &Barred, scene: &Scene<'_>) -> Self {
-        let cause = Cause {
+    pub fn barred(
+        limit: Option<&PolicyItems>,
+        barred: &Barred,
+        scene: &RefusalContext<'_>,
+    ) -> Self {
+        let cause = RefusalCause {
             limit,
             by: match barred.bar {
-                Bar::Ban(_) | Bar::Strike(_) => By::Ban,
-                Bar::Concurrency(_) => By::Concurrency,
-                Bar::StoreAway => By::StoreAway,
+                Bar::Ban(_) | Bar::Strike(_) => RefusedBy::Ban,
+                Bar::Concurrency(_) => RefusedBy::Concurrency,
+                Bar::StoreAway => RefusedBy::StoreAway,
             },
             wait: barred.wait,
         };
         Self::of(&cause, LimitFields::default(), scene)
     }
 
-    fn of(cause: &Cause<'_>, fields: LimitFields, scene: &Scene<'_>) -> Self {
+    fn of(cause: &RefusalCause<'_>, fields: LimitFields, scene: &RefusalContext<'_>) -> Self {
         let limit = cause.limit;
         let retry_after = whole_seconds(cause.wait).max(1);
         let name = limit.map_or("", PolicyItems::name);
-        if let Some(grpc) = Grpc::of(scene.headers) {
+        if let Some(grpc) = GrpcDialect::of(scene.headers) {
             let message = cause.by.message(name, retry_after);
             return Self {
                 status: StatusCode::OK,
                 retry_after,
                 body: Bytes::new(),
                 fields,
-                content: Content::Grpc(grpc.fields(cause.by.grpc_status(), &message)),
+                content: RefusalContent::Grpc(grpc.fields(cause.by.grpc_status(), &message)),
             };
         }
         let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
@@ -154,7 +158,7 @@ impl Refusal {
             retry_after,
             body,
             fields,
-            content: Content::Body(content_type, rules.cloned()),
+            content: RefusalContent::Body(content_type, rules.cloned()),
         }
     }
 
@@ -177,7 +181,7 @@ impl Refusal {
             write(name, FieldText::Number(number))?;
         }
         match &self.content {
-            Content::Body(content_type, rules) => {
+            RefusalContent::Body(content_type, rules) => {
                 for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {
                     write(name, FieldText::Value(value))?;
                 }
@@ -187,14 +191,14 @@ impl Refusal {
                 }
                 write(&CONTENT_TYPE, FieldText::Value(content_type))
             }
-            Content::Grpc(fields) => fields
+            RefusalContent::Grpc(fields) => fields
                 .iter()
                 .try_for_each(|(name, value)| write(name, FieldText::Value(value))),
         }
     }
 }
 
-impl By {
+impl RefusedBy {
     /// Whether the client has come to this by itself.
     fn is_the_clients(self) -> bool {
         self.status() == StatusCode::TOO_MANY_REQUESTS
@@ -237,21 +241,21 @@ impl By {
             (Self::Rate(rate), Some(limit)) => limit.refusal_body(rate),
             (Self::Rate(rate), None) => {
                 let name = limit.map_or("", |limit| limit.item_name(rate));
-                violated(name, Excess::Quota, status)
+                violated(name, LimitProblem::Quota, status)
             }
             (Self::Ban, Some(limit)) => limit.ban_body(),
             (Self::Ban, None) => violated(
                 limit.map_or("", PolicyItems::name),
-                Excess::Abnormal,
+                LimitProblem::Abnormal,
                 status,
             ),
             (Self::StoreAway, _) => {
                 let name = limit.map_or("", PolicyItems::name);
-                violated(name, Excess::Reduced, status)
+                violated(name, LimitProblem::Reduced, status)
             }
             (Self::Concurrency, _) => {
                 let name = limit.map_or("", PolicyItems::name);
-                violated(&format!("{name}-concurrency"), Excess::Quota, status)
+                violated(&format!("{name}-concurrency"), LimitProblem::Quota, status)
             }
         }
     }

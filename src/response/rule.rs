@@ -2,7 +2,7 @@
 
 /// A rule of HTTP that a request breaks. The answer is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum HttpViolation {
     /// The bytes cannot begin an HTTP request.
     NotHttp,
     /// RFC 9112 §2.2: a line of the head ends in CR LF.
@@ -35,9 +35,9 @@ pub enum Rule {
     FieldName,
     /// RFC 9110 §5.5: a value has no control characters but tabs.
     FieldValue,
-    /// A name that some origins take for `Content-Length` or `Transfer-Encoding`.
+    /// A name that some origins take for `RefusalContent-Length` or `Transfer-Encoding`.
     FramingName,
-    /// RFC 9112 §6.3: `Content-Length` is one number.
+    /// RFC 9112 §6.3: `RefusalContent-Length` is one number.
     ContentLength,
     /// RFC 9112 §6.1: `Transfer-Encoding` is `chunked`, once, and not in HTTP/1.0.
     TransferEncoding,
@@ -53,7 +53,7 @@ pub enum Rule {
     Other,
 }
 
-impl Rule {
+impl HttpViolation {
     /// Returns its name, for programs that read a problem body or the log.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -37,7 +37,7 @@ pub struct TemplateValues<'a> {
 
 /// Why a path cannot be made. The client is to blame: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmade {
+pub enum UnsafePath {
     /// It is none, or too long.
     Broken,
     /// It would be read in two ways.
@@ -56,8 +56,8 @@ pub fn field(template: &Template, told: &TemplateValues<'_>) -> Option<HeaderVal
 /// The target for the origin: a path in normal form that has one reading, and the query as it was sent.
 ///
 /// # Errors
-/// [`Unmade`] where the template and this path make no such path.
-pub fn target(template: &Template, told: &TemplateValues<'_>) -> Result<String, Unmade> {
+/// [`UnsafePath`] where the template and this path make no such path.
+pub fn target(template: &Template, told: &TemplateValues<'_>) -> Result<String, UnsafePath> {
     let made = text(template, told);
     let mut target = normal(&made)?;
     push_query(&mut target, told.query);
@@ -67,8 +67,8 @@ pub fn target(template: &Template, told: &TemplateValues<'_>) -> Result<String, 
 /// The `Location` of a redirect.
 ///
 /// # Errors
-/// [`Unmade`] where the template and this path make none.
-pub fn location(rules: &RedirectRules, told: &TemplateValues<'_>) -> Result<String, Unmade> {
+/// [`UnsafePath`] where the template and this path make none.
+pub fn location(rules: &RedirectRules, told: &TemplateValues<'_>) -> Result<String, UnsafePath> {
     let made = text(&rules.to, told);
     let (made, fragment) = match made.split_once('#') {
         Some((made, fragment)) => (made, Some(fragment)),
@@ -102,13 +102,13 @@ fn text<'t>(template: &'t Template, told: &TemplateValues<'_>) -> Cow<'t, str> {
     }
 }
 
-fn normal(path: &str) -> Result<String, Unmade> {
+fn normal(path: &str) -> Result<String, UnsafePath> {
     if path.contains('?') {
-        return Err(Unmade::Broken);
+        return Err(UnsafePath::Broken);
     }
-    let normal = NormalPath::parse(path).map_err(|_| Unmade::Broken)?;
+    let normal = NormalPath::parse(path).map_err(|_| UnsafePath::Broken)?;
     if normal.is_ambiguous() {
-        return Err(Unmade::Ambiguous);
+        return Err(UnsafePath::Ambiguous);
     }
     Ok(normal.as_str().to_owned())
 }
@@ -120,9 +120,9 @@ fn push_query(target: &mut String, query: &str) {
     }
 }
 
-fn bounded(target: String) -> Result<String, Unmade> {
+fn bounded(target: String) -> Result<String, UnsafePath> {
     if target.len() > bounds::SHAPED_TARGET {
-        return Err(Unmade::Broken);
+        return Err(UnsafePath::Broken);
     }
     Ok(target)
 }
@@ -242,17 +242,17 @@ mod tests {
         );
         assert_eq!(
             made("/x.-.", &[words("/a/"), one.clone(), two.clone()]),
-            Err(Unmade::Ambiguous)
+            Err(UnsafePath::Ambiguous)
         );
         assert_eq!(
             made("/x%2-F", &[slash.clone(), one.clone(), two.clone()]),
-            Err(Unmade::Ambiguous)
+            Err(UnsafePath::Ambiguous)
         );
         assert_eq!(
             made("/x%2-G", &[slash, one.clone(), two]),
-            Err(Unmade::Broken)
+            Err(UnsafePath::Broken)
         );
-        assert_eq!(made("/xa-", &[one]), Err(Unmade::Broken));
+        assert_eq!(made("/xa-", &[one]), Err(UnsafePath::Broken));
     }
 
     fn redirect(to: &[Slot], place: RedirectPlace, query: RedirectQuery) -> RedirectRules {

@@ -31,10 +31,10 @@ const PREFIXES: usize = 4;
 
 /// A country or territory with a numbering plan, by its two letters (ISO 3166-1).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Region(&'static str);
+pub struct PhoneRegion(&'static str);
 
 /// The numbering plan of a region.
-struct Plan {
+struct NumberingPlan {
     region: &'static str,
     code: &'static str,
     /// Whether numbers that are written with the country code follow this plan rather than another with the same code.
@@ -49,9 +49,10 @@ struct Plan {
 /// An expression that is compiled when it is first needed.
 type LazyRegex = LazyLock<Option<Regex>, Box<dyn FnOnce() -> Option<Regex> + Send>>;
 
-static ALL: LazyLock<Vec<Plan>> = LazyLock::new(|| PLANS.lines().filter_map(plan).collect());
+static ALL: LazyLock<Vec<NumberingPlan>> =
+    LazyLock::new(|| PLANS.lines().filter_map(plan).collect());
 
-fn plan(line: &'static str) -> Option<Plan> {
+fn plan(line: &'static str) -> Option<NumberingPlan> {
     let mut fields = line.split('\t');
     let region = fields.next().filter(|region| !region.starts_with('#'))?;
     let code = fields.next()?;
@@ -59,7 +60,7 @@ fn plan(line: &'static str) -> Option<Plan> {
     let (least, most) = fields.next()?.split_once('-')?;
     let (international, national, rule) = (fields.next()?, fields.next()?, fields.next()?);
     let numbers = fields.next()?;
-    Some(Plan {
+    Some(NumberingPlan {
         region,
         code,
         is_main,
@@ -86,7 +87,7 @@ fn lazily(expression: String) -> LazyRegex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRegion;
 
-impl FromStr for Region {
+impl FromStr for PhoneRegion {
     type Err = UnknownRegion;
 
     fn from_str(text: &str) -> Result<Self, UnknownRegion> {
@@ -97,13 +98,13 @@ impl FromStr for Region {
     }
 }
 
-impl fmt::Display for Region {
+impl fmt::Display for PhoneRegion {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str(self.0)
     }
 }
 
-impl fmt::Debug for Region {
+impl fmt::Debug for PhoneRegion {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, into)
     }
@@ -115,7 +116,7 @@ impl fmt::Debug for Region {
 /// Only digits and marks between them are taken: an extension, letters, or a URI are read as one number by some origins and as another
 /// by others.
 #[must_use]
-pub fn e164(text: &str, region: Option<Region>) -> Option<String> {
+pub fn e164(text: &str, region: Option<PhoneRegion>) -> Option<String> {
     if text.len() > bounds::TELEPHONE_BYTES {
         return None;
     }
@@ -151,7 +152,7 @@ fn plus_in_brackets(text: &str) -> Option<String> {
 }
 
 /// A number without `+`, as it is dialled in a country.
-fn from_home(digits: &str, home: &Plan) -> Option<String> {
+fn from_home(digits: &str, home: &NumberingPlan) -> Option<String> {
     if let Some(rest) = behind_international_prefix(digits, home) {
         return international(rest);
     }
@@ -180,7 +181,7 @@ fn from_home(digits: &str, home: &Plan) -> Option<String> {
 }
 
 /// What follows the prefix that is dialled before a country code; a country code begins with no zero.
-fn behind_international_prefix<'d>(digits: &'d str, home: &Plan) -> Option<&'d str> {
+fn behind_international_prefix<'d>(digits: &'d str, home: &NumberingPlan) -> Option<&'d str> {
     let prefix = home.international_prefix.as_ref()?;
     let found = LazyLock::force(prefix).as_ref()?.find(digits)?;
     let rest = &digits[found.end()..];
@@ -188,7 +189,7 @@ fn behind_international_prefix<'d>(digits: &'d str, home: &Plan) -> Option<&'d s
 }
 
 /// The main plan whose country code `digits` begin with. No code is the beginning of another.
-fn plan_of(digits: &str) -> Option<&'static Plan> {
+fn plan_of(digits: &str) -> Option<&'static NumberingPlan> {
     ALL.iter()
         .find(|plan| plan.is_main && digits.starts_with(plan.code))
 }
@@ -206,7 +207,7 @@ fn international(digits: &str) -> Option<String> {
 }
 
 /// A number without the national prefix, which some write behind a country code too: `+49 (0) 151`.
-fn without_prefix(mut national: String, plan: &Plan) -> String {
+fn without_prefix(mut national: String, plan: &NumberingPlan) -> String {
     for _ in 0..PREFIXES {
         match plan.without_one_prefix(&national) {
             Some(shorter) if shorter != national => national = shorter,
@@ -216,7 +217,7 @@ fn without_prefix(mut national: String, plan: &Plan) -> String {
     national
 }
 
-impl Plan {
+impl NumberingPlan {
     /// Whether this is a number of the plan.
     fn has(&self, national: &str) -> bool {
         let numbers = LazyLock::force(&self.numbers).as_ref();
@@ -357,15 +358,15 @@ mod tests {
             assert_eq!(from("DE", text), None, "{text}");
         }
         assert_eq!(e164("015112345678", None), None);
-        assert_eq!("de".parse::<Region>(), Err(UnknownRegion));
-        assert_eq!("001".parse::<Region>(), Err(UnknownRegion));
+        assert_eq!("de".parse::<PhoneRegion>(), Err(UnknownRegion));
+        assert_eq!("001".parse::<PhoneRegion>(), Err(UnknownRegion));
     }
 
     proptest! {
         /// Goal: invariant 1, and nothing a client sends stops the process. Method: digits and marks, of several homes.
         #[test]
         fn a_form_is_its_own_form(text in "(\\+|00|011)?[0-9 ()/.-]{0,20}", home in 0usize..245) {
-            let home = Region(ALL[home].region);
+            let home = PhoneRegion(ALL[home].region);
             if let Some(form) = e164(&text, Some(home)) {
                 prop_assert_eq!(e164(&form, Some(home)), Some(form.clone()));
                 prop_assert_eq!(e164(&form, None), Some(form));

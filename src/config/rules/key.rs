@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 
-use crate::telephony::Region;
+use crate::telephony::PhoneRegion;
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub enum Normaliser {
     /// `fold`: without case, accents, width and invisible characters.
     Fold,
     /// `e164`, or `e164 DE` with the country of numbers that are written without one.
-    E164(Option<Region>),
+    E164(Option<PhoneRegion>),
     /// `email`
     Email,
     /// `first N`: so many characters.

@@ -13,7 +13,7 @@ use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
 use super::{Lookup, max_object, rules};
-use crate::cache::freshness::{self, Body, Given, Lifetime};
+use crate::cache::freshness::{self, BodyState, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
 use crate::clock;
 use crate::gateway::Context;
@@ -65,14 +65,14 @@ pub(in crate::gateway) fn judge_answer(
     let body = match dealings.confirmation.take() {
         Some(fields) => {
             update(&mut head, &fields)?;
-            Body::Stored
+            BodyState::Stored
         }
-        None => Body::Follows,
+        None => BodyState::Follows,
     };
     let Some(rules) = rules(context) else {
         return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
     };
-    let given = Given {
+    let given = OriginResponse {
         status: head.status,
         version: head.version,
         fields: &head.headers,
@@ -110,7 +110,7 @@ fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
 }
 
 /// What is kept of an answer: nothing that was said to one client, or about one connection.
-fn stored(mut head: ResponseHeader, lifetime: &Lifetime, now: SystemTime) -> CacheMeta {
+fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTime) -> CacheMeta {
     for name in freshness::set_aside(&head.headers) {
         head.remove_header(&name);
     }

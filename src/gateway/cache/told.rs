@@ -1,4 +1,4 @@
-//! Tells what the cache had to do with an answer: to the client, in `Cache-Status`, and to the record.
+//! Tells what the cache had to do with an answer: to the client, in `Cache-CacheState`, and to the record.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use pingora::proxy::Session;
 
 use super::Lookup;
 use crate::cache::moment;
-use crate::cache::status::{CACHE_STATUS, Company, Fate, Status, Why};
+use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
 use crate::clock;
 use crate::gateway::Context;
-use crate::origin::Fields;
+use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 
 /// Tells the client what the cache had to do with its answer.
 pub(in crate::gateway) fn tell(
     session: &Session,
-    fields: &mut dyn Fields,
+    fields: &mut dyn HeaderEdit,
     context: &Context,
 ) -> Result<()> {
     let Some(dealings) = &context.cache else {
@@ -27,33 +27,35 @@ pub(in crate::gateway) fn tell(
     fields.append(CACHE_STATUS, status.value())
 }
 
-fn status(cache: &HttpCache, lookup: Lookup) -> Status {
+fn status(cache: &HttpCache, lookup: Lookup) -> CacheState {
     let waited = cache.lock_duration().is_some();
     let company = if waited {
-        Company::InVain
+        Coalescing::InVain
     } else {
-        Company::Alone
+        Coalescing::Alone
     };
-    let fetched = |why, fate| Status::Fetched(why, fate, company);
+    let fetched = |why, fate| CacheState::Fetched(why, fate, company);
     match cache.phase() {
-        CachePhase::Hit if waited => Status::Collapsed,
+        CachePhase::Hit if waited => CacheState::Collapsed,
         CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating => {
             let now = moment(clock::wall());
             let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-            Status::Hit(match cache.cache_meta().fresh_until().duration_since(now) {
+            CacheState::Hit(match cache.cache_meta().fresh_until().duration_since(now) {
                 Ok(left) => seconds(left),
                 Err(over) => -seconds(over.duration()).max(1),
             })
         }
-        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => Status::Confirmed,
-        CachePhase::Miss if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Stored),
-        CachePhase::Miss => fetched(Why::Miss, Fate::Stored),
-        CachePhase::Expired => fetched(Why::Stale, Fate::Stored),
-        CachePhase::Disabled(NoCacheReason::NeverEnabled) | CachePhase::Bypass => {
-            fetched(Why::Bypass, Fate::Passed)
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => CacheState::Confirmed,
+        CachePhase::Miss if lookup == Lookup::Skipped => {
+            fetched(ForwardReason::Bypass, StoreResult::Stored)
         }
-        _ if lookup == Lookup::Skipped => fetched(Why::Bypass, Fate::Passed),
-        _ => fetched(Why::Miss, Fate::Passed),
+        CachePhase::Miss => fetched(ForwardReason::Miss, StoreResult::Stored),
+        CachePhase::Expired => fetched(ForwardReason::Stale, StoreResult::Stored),
+        CachePhase::Disabled(NoCacheReason::NeverEnabled) | CachePhase::Bypass => {
+            fetched(ForwardReason::Bypass, StoreResult::Passed)
+        }
+        _ if lookup == Lookup::Skipped => fetched(ForwardReason::Bypass, StoreResult::Passed),
+        _ => fetched(ForwardReason::Miss, StoreResult::Passed),
     }
 }
 
