@@ -15,6 +15,13 @@ pub mod cli;
 pub mod clock;
 pub mod server;
 
+pub mod address;
+pub mod host;
+pub mod jwt;
+pub mod path;
+pub mod pki;
+pub mod secret;
+
 pub mod admission;
 pub mod client;
 pub mod gateway;

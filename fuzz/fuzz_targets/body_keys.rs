@@ -19,7 +19,7 @@ use sluicegate::admission::{
 };
 use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::PeerTrust;
-use sluicegate::client::token::PresentedToken;
+use sluicegate::jwt::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate_limiter::Timestamp;
 

@@ -20,8 +20,8 @@ use tokio::net::TcpStream;
 
 use crate::bounds;
 use crate::clock;
+use crate::pki::Tls;
 use crate::retry_after::retry_after;
-use crate::store::Tls;
 
 /// The way to one ACME server.
 pub(super) struct Https {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use rustls::sign::CertifiedKey;
 use sluicegate_limiter::Timestamp;
 
-use crate::config::rules::{Name, NameSet, Secret};
-use crate::tls::{Certificate, CertificateError, CertificateTexts, Validity};
+use crate::config::rules::{Name, NameSet};
+use crate::pki::{Certificate, CertificateError, CertificateTexts, Validity};
+use crate::secret::Secret;
 
 /// A certificate with its key, both good for TLS.
 pub(super) struct Issued(Certificate);

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::NameSet;
-use crate::tls::Validity;
+use crate::pki::Validity;
 
 pub use challenge::Answers;
 pub use service::{Orders, Renewals};

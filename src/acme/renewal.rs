@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
-use crate::tls::Validity;
+use crate::pki::Validity;
 
 /// The first wait after a failure; each further one doubles it.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);

@@ -27,8 +27,9 @@ use crate::bounds;
 use crate::clock;
 use crate::config::rules::{AcmeRules, Name, NameSet, Proof};
 use crate::in_force::InForce;
+use crate::pki::Validity;
 use crate::record::rfc3339;
-use crate::tls::{Certificates, Validity};
+use crate::tls::Certificates;
 
 /// How often the service looks whether something is due, or a reload asks for other names.
 const TICK: Duration = Duration::from_millis(250);

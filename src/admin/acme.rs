@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::acme::Outcome;
     use crate::config::rules::NameSet;
-    use crate::tls::Validity;
+    use crate::pki::Validity;
 
     fn view() -> AcmeView {
         let names = |names: &[&str]| {

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
+use crate::pki::Validity;
 use crate::record::exposition::Family;
 use crate::record::rfc3339;
 use crate::snapshot::Snapshot;
-use crate::tls::Validity;
 
 /// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use sluicegate_limiter::{Banned, Cost, Counted, Decision, InFlight, KeyHash, Lim
 use super::key::KeySeed;
 use super::limit::{ActiveLimit, Backend};
 use super::overrides::ActiveTier;
-use crate::client::{PrefixBits, prefix};
+use crate::address::{PrefixBits, prefix};
 use crate::config;
 use crate::config::rules::KeyPart;
 use crate::store::{KeyChange, StoreKey};

@@ -9,9 +9,10 @@ use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 use super::body::KnownBody;
 use super::missing_key::MissingReason;
 use super::{normal, value};
-use crate::client::token::PresentedToken;
-use crate::client::{PeerTrust, PrefixBits, TlsFacts, prefix};
+use crate::address::{PrefixBits, prefix};
+use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
+use crate::jwt::PresentedToken;
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
 /// values that clients send are brought into theirs when a key asks for them.
@@ -23,7 +24,7 @@ pub struct RequestFacts<'a> {
     pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
-    /// What a limit by the path counts, as [`NormalPath::key`](crate::route::NormalPath::key) gives it.
+    /// What a limit by the path counts, as [`NormalPath::key`](crate::path::NormalPath::key) gives it.
     pub path: &'a str,
     /// The path in normal form, which the route's pattern fits.
     pub segments: &'a str,

@@ -9,7 +9,7 @@
 
 use super::key::{RequestFacts, in_lower_case, normal_value};
 use super::limit::ActiveLimit;
-use crate::client::{PrefixBits, prefix};
+use crate::address::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, LoggedKeys};
 
 /// Characters of a masked value that are shown at its beginning, and at its end.

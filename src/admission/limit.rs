@@ -12,7 +12,7 @@ use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
-use crate::client::PrefixBits;
+use crate::address::PrefixBits;
 use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
 };

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use sluicegate_limiter::Payer;
 
-use crate::client::PrefixBits;
+use crate::address::PrefixBits;
 use crate::config::rules::{KeyPart, KeyTemplate};
 
 /// IPv4 addresses are told from IPv6 networks by bits that no global one has.

@@ -7,9 +7,9 @@ use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
 use crate::client::PeerTrust;
-use crate::client::token::PresentedToken;
 use crate::clock;
 use crate::config::parse;
+use crate::jwt::PresentedToken;
 use crate::state::{CounterStorage, PersistenceMode};
 
 /// The limits of a file, and the route of those that are named.

@@ -19,8 +19,8 @@ use super::key::RequestFacts;
 use super::missing_key::MissingReason;
 use crate::bounds;
 use crate::client::ClientCertificate;
-use crate::client::token::NoClaims;
 use crate::config::rules::{Pointer, ValueSource};
+use crate::jwt::NoClaims;
 
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;

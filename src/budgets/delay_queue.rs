@@ -18,9 +18,9 @@ use sluicegate_limiter::KeyHash;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::address::AddressPrefix;
 use crate::admission::QueuePlace;
 use crate::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
-use crate::client::AddressPrefix;
 use crate::config::rules::Name;
 
 /// The requests of the process that are held back, in their queues.
@@ -199,7 +199,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::client::{PrefixBits, prefix};
+    use crate::address::{PrefixBits, prefix};
 
     fn client(n: u8) -> AddressPrefix {
         prefix(IpAddr::from([192, 0, 2, n]), PrefixBits::default())

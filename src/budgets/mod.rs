@@ -13,8 +13,8 @@ use std::net::IpAddr;
 
 use sluicegate_limiter::KeyHash;
 
+use crate::address::{PrefixBits, prefix};
 use crate::admission::KeySeed;
-use crate::client::{PrefixBits, prefix};
 
 pub use connections::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
 pub use delay_queue::DelayedRequests;

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::cidrs::CidrSet;
+use crate::address::CidrSet;
 use crate::config::rules::Name;
 
 /// The lists that apply to the requests of one route.

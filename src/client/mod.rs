@@ -22,19 +22,16 @@
 
 mod certificate;
 mod chain;
-mod cidrs;
 mod field_policy;
 mod ja4;
 mod lists;
 mod node;
-pub mod prefix;
 mod proxy_fields;
 mod request_id;
 mod secured;
 #[cfg(test)]
 mod tests;
 mod text;
-pub mod token;
 
 use std::net::IpAddr;
 
@@ -43,12 +40,10 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 pub use self::certificate::ClientCertificate;
-pub use self::cidrs::{CidrSet, PrefixLength};
 pub use self::field_policy::{FieldPolicy, FieldReview, X_FORWARDED_FOR, X_FORWARDED_PROTO};
 pub use self::field_policy::{is_never_received, told_about_url};
 pub use self::ja4::ja4;
 pub use self::lists::{ClientLists, ListEffect, ListMatch};
-pub use self::prefix::{AddressPrefix, PrefixBits, prefix};
 pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
 pub use self::secured::{ClientCertPolicy, ConnectionPeer, TlsFacts, UrlScheme};

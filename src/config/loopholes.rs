@@ -9,9 +9,11 @@ use std::net::IpAddr;
 use http::{HeaderMap, Method};
 
 use super::report::Report;
-use super::rules::{ClientCondition, HostMatch, PathCase, RouteAction, RouteRules, Segment, Tail};
+use super::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
 use super::tables::route::Route;
-use crate::route::{NormalPath, RequestFields, RouteTable, host};
+use crate::host;
+use crate::path::{NormalPath, PathCase};
+use crate::route::{RequestFields, RouteTable};
 
 /// Methods by which frameworks run the code of a route.
 const METHODS: [Method; 6] = [

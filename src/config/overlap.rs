@@ -11,11 +11,12 @@ use http::{HeaderName, HeaderValue, Method};
 
 use super::report::{Place, Report};
 use super::rules::{
-    ClientCondition, HostMatch, PathCase, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
+    ClientCondition, HostMatch, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
 use super::tables::route::Route;
 use crate::bounds::PATH_REGEXES;
-use crate::route::{PathRegex, RankCriterion, UnreachableRoute, dead_routes};
+use crate::path::{PathCase, PathRegex};
+use crate::route::{RankCriterion, UnreachableRoute, dead_routes};
 
 /// What must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]

@@ -6,9 +6,10 @@
 use std::fmt;
 
 use super::rules::KeyPart;
+use crate::address::{PrefixBits, prefix};
 use crate::admission::{in_lower_case, in_upper_case, normal_text};
-use crate::client::{PrefixBits, prefix};
-use crate::route::{NormalPath, host};
+use crate::host;
+use crate::path::NormalPath;
 
 use super::field::quoted;
 use super::problem::Mistake;

@@ -19,8 +19,8 @@ use super::line_filter::LineFilter;
 use super::written::Written;
 
 pub use super::rows::{OverrideRows, TierIndex};
-use crate::client::token::TokenVerifier;
-use crate::route::PathRegex;
+use crate::jwt::TokenVerifier;
+use crate::path::{PathCase, PathRegex};
 
 mod acme;
 mod cache;
@@ -35,7 +35,6 @@ mod listener;
 mod log;
 mod origin;
 mod pages;
-mod path_case;
 mod pool;
 mod refusal;
 mod shape;
@@ -52,13 +51,10 @@ pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores
 pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
 pub use self::list::{ListFile, ListRules};
-pub use self::listener::{
-    ClientAuth, Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
-};
+pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};
 pub use self::log::{LogFormat, RefusedLines};
 pub use self::origin::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
-pub use self::path_case::PathCase;
 pub use self::pool::{
     Balance, CircuitRules, EjectionRules, FailureClass, Percent, PoolServer, RetryRules, Role,
     StickyRules, Weight,
@@ -68,8 +64,8 @@ pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
 pub use self::store::{
-    HostPort, Login, OnStoreFailure, ReadyWhen, Secret, SharedMode, SharedRules, StorePlace,
-    StoreRules, StoreSeed, Topology,
+    HostPort, Login, OnStoreFailure, ReadyWhen, SharedMode, SharedRules, StorePlace, StoreRules,
+    StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 pub use self::tracing::{OtlpPlace, OtlpRules, TracingRules};

@@ -11,7 +11,7 @@ use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::{PathPattern, Segment, Slot, Tail, Template};
 use super::suggest;
-use crate::route::PathGroups;
+use crate::path::PathGroups;
 
 /// The slots that a template may have.
 pub(super) struct Slots<'r> {

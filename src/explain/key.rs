@@ -1,7 +1,7 @@
 //! Shows the key of a request in plain text: it is the operator's own input, so nothing needs to be hidden.
 
+use crate::address::{PrefixBits, prefix};
 use crate::admission::{RequestFacts, in_upper_case, normal_value};
-use crate::client::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, KeyTemplate};
 
 /// `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that [`KeySeed::hash`](crate::admission::KeySeed::hash) hashes.

@@ -17,9 +17,11 @@ use crate::clock;
 use crate::config::Action;
 use crate::config::rules::Tier;
 use crate::gateway::{RequestHead, locate};
+use crate::host;
+use crate::path::NormalPath;
 use crate::record::RequestId;
 use crate::response::GatewayProblem;
-use crate::route::{Candidate, NormalPath, RankCriterion, RequestFields, RouteCondition, host};
+use crate::route::{Candidate, RankCriterion, RequestFields, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to ask about.

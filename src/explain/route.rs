@@ -5,10 +5,9 @@ use serde::Serialize;
 
 use super::shape;
 use super::text::{listed, span};
-use crate::config::rules::{
-    Cookies, Name, PathCase, RouteAction, RouteCacheRules, RouteRules, Rules,
-};
+use crate::config::rules::{Cookies, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
 use crate::config::{Action, SECRET};
+use crate::path::PathCase;
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]

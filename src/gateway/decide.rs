@@ -16,10 +16,9 @@ use super::locate::{RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
 use super::wait::{self, Waited};
+use crate::address::{PrefixBits, prefix};
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
-use crate::client::{
-    AddressSource, ConnectionPeer, ListMatch, PrefixBits, given_request_id, prefix,
-};
+use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
 use crate::clock;
 use crate::record::Trace;
 use crate::response::{GatewayProblem, RefusalResponse};

@@ -11,13 +11,16 @@ use pingora::http::RequestHeader;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
-use crate::client::token::PresentedToken;
 use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
 use crate::config::rules::PathPattern;
+use crate::host;
+use crate::jwt::PresentedToken;
+use crate::path;
+use crate::path::NormalPath;
 use crate::record::RequestId;
 use crate::response::template::{self, TemplateValues};
 use crate::response::{GatewayProblem, HttpViolation, cors};
-use crate::route::{NormalPath, RequestFields, host, path};
+use crate::route::RequestFields;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
 /// The head of a request, as far as the stages up to admission read it.

@@ -10,8 +10,8 @@ use pingora::http::RequestHeader;
 
 use super::locate::RequestHead;
 use crate::client::{self, PeerTrust, X_FORWARDED_PROTO};
+use crate::host;
 use crate::response::GatewayProblem;
-use crate::route::host;
 use crate::snapshot::Snapshot;
 
 /// RFC 8555 §8.3.

@@ -15,13 +15,14 @@ use tracing::warn;
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
+use crate::host;
 use crate::origin::HeaderEdit;
+use crate::path::{NormalPath, PathGroups};
 use crate::response::compressor::{BodyCompressor, FlushMode};
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};
 use crate::response::template::{TemplateValues, UnsafePath, field, location};
 use crate::response::{GatewayProblem, cors};
-use crate::route::{NormalPath, PathGroups, host};
 
 /// What an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use pingora::proxy::Session;
 
+use crate::address::AddressPrefix;
 use crate::admission::QueuePlace;
 use crate::bounds;
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
-use crate::client::AddressPrefix;
 use crate::clock;
 
 /// What Linux calls an established TCP connection, `include/net/tcp_states.h`.

@@ -4,8 +4,9 @@ use http::Method;
 use http::uri::PathAndQuery;
 
 use super::head::alphanumerics_and;
+use crate::host;
 use crate::response::HttpViolation;
-use crate::route::{host, raw_query};
+use crate::route::raw_query;
 
 /// A target that a route may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

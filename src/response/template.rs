@@ -13,8 +13,8 @@ use http::HeaderValue;
 use crate::bounds;
 use crate::client::address_text;
 use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
+use crate::path::{NormalPath, PathGroups};
 use crate::record::RequestId;
-use crate::route::{NormalPath, PathGroups};
 
 /// What templates can speak of.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +158,7 @@ fn fill(slots: &[Slot], told: &TemplateValues<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::PathRegex;
+    use crate::path::PathRegex;
     use http::StatusCode;
     use proptest::prelude::*;
 

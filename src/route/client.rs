@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use crate::client::{CidrSet, PrefixLength};
+use crate::address::{CidrSet, PrefixLength};
 use crate::config::rules::ClientCondition;
 
 /// Which clients a route takes.

@@ -15,12 +15,13 @@ use http::{HeaderMap, Method};
 use ipnet::IpNet;
 
 use super::entry::{RequestFields, RouteEntry};
-use super::host;
 use super::method::MethodMatch;
 use super::pattern::{CompiledPattern, PatternSegment};
-use super::regex::PathRegex;
 use super::summary::RankCriterion;
-use crate::config::rules::{HostMatch, PathCase, RouteMatch, RouteRules};
+use crate::config::rules::{HostMatch, RouteMatch, RouteRules};
+use crate::host;
+use crate::path::PathCase;
+use crate::path::PathRegex;
 
 /// Routes that are compared with one another.
 const MOST: usize = 256;

@@ -28,15 +28,12 @@
 mod client;
 mod dead;
 mod entry;
-mod groups;
 mod header;
-pub mod host;
 mod method;
-pub mod path;
 mod pattern;
 mod query;
 pub mod raw_query;
-mod regex;
+mod regex_set;
 mod site;
 mod summary;
 #[cfg(test)]
@@ -51,14 +48,13 @@ use ahash::{HashMap, HashMapExt};
 pub use self::dead::{UnreachableRoute, dead_routes};
 use self::entry::RouteEntry;
 pub use self::entry::{RequestFields, RouteCondition};
-pub use self::groups::PathGroups;
-pub use self::path::{NormalPath, PathError};
-pub use self::regex::{PathRegex, RegexError};
 use self::site::HostRoutes;
 pub use self::summary::RankCriterion;
 use self::summary::RouteRank;
 use crate::bounds;
 use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
+use crate::host;
+use crate::path::NormalPath;
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 //! Its text is brought into the normal form of [`super::path`], so that a pattern with `é` or `%41` meets the requests that
 //! mean it.
 
-use super::path;
 use crate::bounds;
-use crate::config::rules::{PathCase, PathPattern, Segment, Tail};
+use crate::config::rules::{PathPattern, Segment, Tail};
+use crate::path;
+use crate::path::PathCase;
 
 /// A compiled path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

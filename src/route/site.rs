@@ -4,9 +4,10 @@
 
 use super::entry::RouteEntry;
 use super::pattern::CompiledPattern;
-use super::regex::RegexRoutes;
+use super::regex_set::RegexRoutes;
 use super::trie::TrieNode;
-use crate::config::rules::{PathCase, RouteRules};
+use crate::config::rules::RouteRules;
+use crate::path::PathCase;
 
 /// All routes of one host.
 #[derive(Debug)]

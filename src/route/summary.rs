@@ -9,7 +9,8 @@ use super::client::ClientRank;
 use super::entry::RouteConditions;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{CompiledPattern, SegmentRank};
-use crate::config::rules::{HostMatch, PathCase, RouteMatch};
+use crate::config::rules::{HostMatch, RouteMatch};
+use crate::path::PathCase;
 
 /// How specific a route is; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

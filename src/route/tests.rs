@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
 use crate::config::rules::{
-    ClientCondition, PathCase, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
+    ClientCondition, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
 };
+use crate::path::{PathCase, PathRegex};
 
 /// A route with one limit of its own, so that no two are treated alike.
 fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {

@@ -8,7 +8,7 @@ use ahash::{HashMap, HashMapExt};
 
 use super::entry::{PatternEntries, RouteEntry};
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
-use crate::config::rules::PathCase;
+use crate::path::PathCase;
 
 /// Bytes of a segment that is brought into lower case without allocation.
 const SHORT_SEGMENT: usize = 64;

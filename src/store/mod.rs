@@ -24,7 +24,6 @@ mod sync;
 mod synced;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod unsent;
 
 pub use self::administer::StoreKey;
@@ -41,5 +40,4 @@ pub use self::sync::{Exchanged, Syncs};
 pub use self::synced::{
     ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
 };
-pub use self::tls::{Tls, TlsError, TlsTexts};
 pub use self::unsent::{Debt, Unsent};

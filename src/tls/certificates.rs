@@ -14,8 +14,8 @@ use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::certificate::{Certificate, Validity, served, validity};
 use crate::config::rules::{Name, UnknownName};
+use crate::pki::{Certificate, Validity, served, validity};
 
 /// RFC 8737 §6.2: the protocol of a certificate authority that checks who serves a name.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
@@ -164,8 +164,8 @@ fn lower(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::rules::Secret;
-    use crate::tls::certificate::CertificateTexts;
+    use crate::pki::CertificateTexts;
+    use crate::secret::Secret;
 
     fn certificate(names: &[&str]) -> Certificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -8,9 +8,7 @@
 //! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME), and [`HANDSHAKES`](bounds::HANDSHAKES) are under way at once:
 //! each costs as much arithmetic as a hundred requests. rustls bounds its messages, at 64 KiB.
 
-mod certificate;
 mod certificates;
-mod clients;
 mod hello;
 mod listeners;
 mod stream;
@@ -27,9 +25,7 @@ use rustls::{Error, ServerConnection};
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::debug;
 
-pub use certificate::{Certificate, CertificateError, CertificateTexts, Validity, served};
 pub use certificates::Certificates;
-pub use clients::ClientTrust;
 pub use listeners::{ActiveListener, Listeners, compile};
 pub(crate) use stream::{secured, secured_by};
 pub use termination::Termination;
@@ -161,8 +157,10 @@ mod tests {
 
     use super::*;
     use crate::config::rules::{
-        Http2, ListenerRules, MinVersion, ProxyProtocol, Secret, TlsRules, UnknownName,
+        Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
     };
+    use crate::pki::{Certificate, CertificateTexts};
+    use crate::secret::Secret;
 
     fn certificate() -> (Certificate, CertificateDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();

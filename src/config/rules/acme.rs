@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Name, Rules, Secret};
-use crate::store::Tls;
+use super::{Name, Rules};
+use crate::pki::Tls;
+use crate::secret::Secret;
 
 /// `[acme]`. Equal where what it was made of is.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::{LimitRules, Name, Rules};
-use crate::client::token::{TokenSettings, TokenVerifier};
+use crate::jwt::{TokenSettings, TokenVerifier};
 
 /// Which content of a file is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

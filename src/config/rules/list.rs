@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::FileState;
-use crate::client::CidrSet;
+use crate::address::CidrSet;
 
 /// `[list.NAME]`: blocks of client addresses.
 ///

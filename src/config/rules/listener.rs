@@ -8,7 +8,7 @@ use http::HeaderValue;
 use ipnet::IpNet;
 
 use super::NameSet;
-use crate::tls::{Certificate, ClientTrust};
+use crate::pki::{Certificate, ClientTrust};
 
 /// `[[listener]]`: one address to accept on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,15 +71,6 @@ pub enum MinVersion {
     Tls12,
     /// TLS 1.3 alone.
     Tls13,
-}
-
-/// Whether a client must show a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAuth {
-    /// It may; one that is shown must be believed.
-    Optional,
-    /// It must.
-    Required,
 }
 
 /// What a client meets that asks for a name without a certificate, or for none.

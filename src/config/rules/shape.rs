@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::{CompressRules, CorsRules, ErrorPages, Name};
-use crate::route::PathGroups;
+use crate::path::PathGroups;
 
 /// How a route shapes what passes: its own rules behind those of every route.
 #[derive(Clone, Debug, Default, PartialEq)]

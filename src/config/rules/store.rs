@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::store::Tls;
+use crate::pki::Tls;
+use crate::secret::Secret;
 
 /// `[store]`: where counters of several gateways are.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,10 +86,6 @@ pub struct Login {
     pub password: Option<Secret>,
 }
 
-/// What must not be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
-
 /// What keys are hashed under, so that the store learns nobody's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct StoreSeed(pub [u8; 16]);
@@ -133,20 +130,6 @@ pub enum OnStoreFailure {
     Closed,
 }
 
-impl Secret {
-    /// Keeps it.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        Self(text.into())
-    }
-
-    /// The secret itself, for who must send it.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
 impl SharedMode {
     /// As one would write it in the configuration.
     #[must_use]
@@ -179,12 +162,6 @@ impl Topology {
             Self::Sentinel { .. } => "sentinel",
             Self::Cluster { .. } => "cluster",
         }
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        into.write_str("Secret")
     }
 }
 

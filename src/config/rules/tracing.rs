@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::Share;
-use crate::store::Tls;
+use crate::pki::Tls;
 
 /// `[tracing]`: requests carry a trace to their origin, W3C Trace Context.
 #[derive(Clone, Debug, PartialEq)]

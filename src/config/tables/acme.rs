@@ -13,9 +13,10 @@ use crate::bounds;
 use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::problem::Mistake;
 use crate::config::report::{Placed, Report};
-use crate::config::rules::{AcmeRules, Binding, ListenerRules, Name, NameSet, Proof, Secret};
+use crate::config::rules::{AcmeRules, Binding, ListenerRules, Name, NameSet, Proof};
 use crate::config::section::Section;
-use crate::store::{Tls, TlsTexts};
+use crate::pki::{Tls, TlsTexts};
+use crate::secret::Secret;
 
 pub(in crate::config) const EXAMPLE: &str =
     "{ accept_terms = true, contact = [\"mailto:ops@example.com\"] }";

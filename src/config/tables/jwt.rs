@@ -7,9 +7,9 @@ use std::time::Duration;
 use jsonwebtoken::Algorithm;
 
 use crate::bounds::TOKEN_KEYS;
-use crate::client::token::{KeyError, KeyText, TokenSettings, TokenVerifier};
 use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::rules::{FileState, JwtRules};
+use crate::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
 /// The algorithms that exist here.
 const ALGORITHMS: [(&str, Algorithm); 12] = [

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::address::CidrSet;
 use crate::bounds::{LIST_BLOCKS, LIST_USES};
-use crate::client::CidrSet;
 use crate::config::cidr;
 use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::report::Placed;

@@ -15,11 +15,12 @@ use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::references::Defined;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{
-    ClientAuth, LimitRules, ListenerRules, MinVersion, Name, Secret, TlsRules, UnknownName,
-    ValueSource,
+    LimitRules, ListenerRules, MinVersion, Name, TlsRules, UnknownName, ValueSource,
 };
 use crate::config::section::Section;
-use crate::tls::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
+use crate::pki::ClientAuth;
+use crate::pki::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
+use crate::secret::Secret;
 
 const EXAMPLE: &str = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }";
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";

@@ -13,7 +13,7 @@ use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::problem::Mistake;
 use crate::config::rules::{OtlpPlace, OtlpRules};
 use crate::config::section::step;
-use crate::store::{Tls, TlsError, TlsTexts};
+use crate::pki::{Tls, TlsError, TlsTexts};
 
 pub(super) const EXAMPLE: &str = "{ endpoint = \"http://127.0.0.1:4318\" }";
 

@@ -21,10 +21,11 @@ use crate::config::problem::Mistake;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
-    ClientCondition, FixedResponse, Name, PathCase, RouteAction, RouteMatch, RouteRules, ShapeRules,
+    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules, ShapeRules,
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
+use crate::path::PathCase;
 
 /// Most limits of a route.
 const MOST_LIMITS: usize = 8;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::store_login::{Examples, Written};
 use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::report::{Place, Placed};
-use crate::config::rules::{HostPort, ReadyWhen, Secret, StoreRules, StoreSeed, Topology};
+use crate::config::rules::{HostPort, ReadyWhen, StoreRules, StoreSeed, Topology};
 use crate::config::section::Section;
 use crate::config::store_url::{self, Scheme, StoreUrl};
-use crate::store::{Tls, TlsError, TlsTexts};
+use crate::pki::{Tls, TlsError, TlsTexts};
+use crate::secret::Secret;
 
 pub(in crate::config) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" }";
 

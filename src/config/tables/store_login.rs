@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use super::store::flipped;
 use crate::config::field::{Field, quoted, text_of};
 use crate::config::report::{Place, Report};
-use crate::config::rules::{Login, Secret};
+use crate::config::rules::Login;
 use crate::config::section::Section;
+use crate::secret::Secret;
 
 /// What one could write, as TOML.
 pub(super) struct Examples {

@@ -22,7 +22,7 @@ use crate::config::rules::{
 };
 use crate::config::section::{Section, step};
 use crate::config::template::{Slots, template};
-use crate::route::{NormalPath, PathGroups, PathRegex};
+use crate::path::{NormalPath, PathGroups, PathRegex};
 
 const EXAMPLE: &str = "{ set = { x-frame-options = \"DENY\" } }";
 

@@ -1,7 +1,7 @@
 //! Spellings of one path, and the properties of the normal form.
 
-use super::super::path::{LiteralError, literal};
 use super::*;
+use crate::path::{LiteralError, PathError, literal};
 
 /// A reading of a path made with lists instead of one pass.
 pub(super) fn read(path: &str, split: bool, climb: bool) -> String {

@@ -10,7 +10,15 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
 use super::certificate::chain;
-use crate::config::rules::ClientAuth;
+
+/// Whether a client must show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// It may; one that is shown must be believed.
+    Optional,
+    /// It must.
+    Required,
+}
 
 /// Whom a listener believes. Two are equal if they were made of the same text and ask alike.
 #[derive(Clone)]
@@ -47,7 +55,7 @@ impl ClientTrust {
         self.auth
     }
 
-    pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+    pub(crate) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::clone(&self.verifier)
     }
 }

@@ -1,10 +1,6 @@
-//! Matches paths by regular expressions, for what patterns cannot say.
+//! Regular expressions over a whole path, for what patterns cannot say.
 //!
-//! All expressions of a host are one automaton, which reads the path once and says which of them take it. Its time is the path's
-//! length, and does not grow with the expressions as long as its states fit a cache of 2 MiB a thread; beyond that they are
-//! built again on the way. What grows is a byte for each expression, in which a look-up notes which ones match.
-//!
-//! Expressions see the normal form of [`super::path`], which is ASCII, whole and nothing else: anchors are required, so that nobody
+//! Expressions see the normal form of [`super`], which is ASCII, whole and nothing else: anchors are required, so that nobody
 //! wonders whether `/otp` means "contains". A slash at the end need not be mentioned, because most origins serve `/a/` as
 //! `/a`, and a limit must hold for both.
 //!
@@ -15,15 +11,13 @@
 
 use std::sync::Arc;
 
-use ahash::{HashMap, HashMapExt};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use super::entry::{PatternEntries, RouteEntry};
+use super::path_case::PathCase;
 use crate::bounds;
-use crate::config::rules::PathCase;
 
 /// A regular expression over a whole path. That there is one proves that it compiles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,14 +41,6 @@ pub enum RegexError {
     NoSlash,
     /// It takes more memory than one may.
     TooLarge,
-}
-
-/// The routes of one host whose paths are regular expressions.
-#[derive(Debug)]
-pub(super) struct RegexRoutes {
-    set: RegexSet,
-    /// By expression.
-    entries: Vec<PatternEntries>,
 }
 
 impl PathRegex {
@@ -98,7 +84,7 @@ impl PathRegex {
     }
 
     /// As an engine takes it.
-    pub(super) fn pattern(&self) -> String {
+    pub(crate) fn pattern(&self) -> String {
         match self.case {
             PathCase::Ignored => format!("(?i){}", self.text),
             PathCase::Kept => self.text.to_string(),
@@ -115,7 +101,7 @@ impl PathRegex {
 
     /// The text in lower case with which all begins that it takes, where it takes all that begins so: of `^/api/.*$` that is `/api/`.
     /// `None` where that is not so, or not easily seen.
-    pub(super) fn takes_all_behind(&self) -> Option<String> {
+    pub(crate) fn takes_all_behind(&self) -> Option<String> {
         let hir = parse(&self.text).ok()?;
         let HirKind::Concat(parts) = hir.kind() else {
             return None;
@@ -139,63 +125,6 @@ impl PathRegex {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
-    }
-}
-
-impl RegexRoutes {
-    /// Compiles the expressions of one host with their entries.
-    pub(super) fn compile(routes: Vec<(&PathRegex, Vec<RouteEntry>)>) -> Self {
-        if routes.is_empty() {
-            return Self {
-                set: RegexSet::empty(),
-                entries: Vec::new(),
-            };
-        }
-        let mut known: HashMap<&PathRegex, usize> = HashMap::new();
-        let mut texts = Vec::new();
-        let mut entries: Vec<PatternEntries> = Vec::new();
-        for (regex, ways) in routes {
-            let at = *known.entry(regex).or_insert_with(|| {
-                texts.push(regex.pattern());
-                entries.push(PatternEntries::default());
-                texts.len() - 1
-            });
-            for way in ways {
-                entries[at].insert(way);
-            }
-        }
-        let set = compile(&texts, usize::MAX)
-            .expect("each was compiled alone, and together they may be as large as they are");
-        Self { set, entries }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The most specific entry for which `takes` says so, among those whose expression takes this path in normal form.
-    pub(super) fn find(
-        &self,
-        path: &str,
-        takes: &mut impl FnMut(&RouteEntry) -> bool,
-    ) -> Option<&RouteEntry> {
-        if self.is_empty() {
-            return None;
-        }
-        let shorter = path.strip_suffix('/').filter(|path| !path.is_empty());
-        let mut matched: Vec<&PatternEntries> = Vec::new();
-        for reading in [Some(path), shorter].into_iter().flatten() {
-            let set = self.set.matches(reading.as_bytes());
-            if !set.matched_any() {
-                // The usual case, and going through the set would cost a step for each expression.
-                continue;
-            }
-            matched.extend(set.iter().filter_map(|at| self.entries.get(at)));
-        }
-        let ways = matched
-            .into_iter()
-            .filter_map(|entries| entries.first(takes));
-        ways.max_by(|a, b| a.summary.cmp(&b.summary))
     }
 }
 
@@ -276,7 +205,7 @@ fn one_of(class: &Class) -> Option<u8> {
         .find(has)
 }
 
-fn compile(
+pub(crate) fn compile(
     texts: impl IntoIterator<Item = impl AsRef<str>>,
     most_bytes: usize,
 ) -> Result<RegexSet, regex::Error> {

@@ -14,7 +14,7 @@ use sluicegate_limiter::Timestamp;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::config::rules::Secret;
+use crate::secret::Secret;
 
 /// A certificate with its key. Two are equal if they were made of the same texts.
 #[derive(Clone)]
@@ -138,7 +138,7 @@ pub(crate) fn chain(text: &str) -> Option<Vec<CertificateDer<'static>>> {
 }
 
 /// From when until when a certificate holds; `None` where it is broken.
-pub(super) fn validity(der: &[u8]) -> Option<Validity> {
+pub(crate) fn validity(der: &[u8]) -> Option<Validity> {
     names_and_validity(der).map(|(_, validity)| validity)
 }
 

@@ -56,14 +56,21 @@
 mod authority;
 mod case;
 mod dots;
+mod groups;
+mod path_case;
 mod readings;
+mod regex;
 mod script;
 mod spelling;
 
 use std::borrow::Cow;
 use std::fmt;
 
+pub use self::groups::PathGroups;
+pub use self::path_case::PathCase;
 use self::readings::PathReadings;
+pub(crate) use self::regex::compile as compile_regexes;
+pub use self::regex::{PathRegex, RegexError};
 use self::spelling::{PathDialect, is_overlong, is_plainly_normal, spell};
 
 /// A request's path in normal form, with its other readings where there are any.

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::config::rules::Secret;
+use crate::secret::Secret;
 
 /// The certificates that this machine trusts, read at the first need.
 static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {

@@ -396,5 +396,4 @@ fn hash_bytes(algorithm: Algorithm) -> usize {
 }
 
 #[cfg(test)]
-#[path = "token_tests.rs"]
 mod tests;
