@@ -37,7 +37,7 @@ pub mod config;
 pub mod explain;
 mod framing;
 mod in_force;
-pub mod live;
+pub mod process;
 mod retry_after;
 pub mod snapshot;
 pub mod state;

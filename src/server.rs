@@ -40,7 +40,7 @@ use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::gateway::Gateway;
 use crate::listener::{AdminDesk, Intake};
-use crate::live::{Live, Phase};
+use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
@@ -211,12 +211,14 @@ pub fn serve(
     let (home, seed) =
         CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
-    let live = Arc::new(Live::new(file, rules, recorder, home, seed, files));
-    live.home.settle();
+    let process = Arc::new(GatewayProcess::new(
+        file, rules, recorder, home, seed, files,
+    ));
+    process.reloader.home.settle();
     if let Some(directory) = extras.scratch {
-        live.remove_at_end(directory);
+        process.lifecycle.remove_at_end(directory);
     }
-    let snapshot = live.snapshot();
+    let snapshot = process.shared.snapshot();
     let rules = &snapshot.rules;
 
     let reload = Arc::new(Notify::new());
@@ -224,7 +226,7 @@ pub fn serve(
     let conf = Arc::clone(&server.configuration);
     let mut opening = Opening::of(&sockets);
     for listener in &rules.listeners {
-        let service = gateway_at(listener.address, &live, &conf);
+        let service = gateway_at(listener.address, &process, &conf);
         server.add_service(opening.add(service, Closes::AtDrain));
     }
     // Probes and scrapes are answered while the process drains, but by the successor once there is one.
@@ -232,17 +234,17 @@ pub fn serve(
     // Pingora drops what ends the process before it ends; a listener whose channel is gone would close.
     let unretired = retire.clone();
     if let Some(address) = rules.admin.address {
-        let desk = AdminDesk::service(&live, address);
+        let desk = AdminDesk::service(&process, address);
         server.add_service(opening.add(desk, Closes::When(retired)));
     }
-    tasks::add(&mut server, &live, &reload);
+    tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
-    let succession = Succession::of(&sockets, &live);
+    let succession = Succession::of(&sockets, &process);
     let (tell_opened, opened) = watch::channel(false);
     let drain = Arc::new(Notify::new());
     signals.obey(Asked {
-        live: Arc::clone(&live),
+        process: Arc::clone(&process),
         succession: Arc::clone(&succession),
         successors: match upgrade_socket {
             Some(_) => Successors::Possible,
@@ -252,7 +254,7 @@ pub fn serve(
         drain: Arc::clone(&drain),
     });
     let stop = Stop {
-        live: Arc::clone(&live),
+        process: Arc::clone(&process),
         sockets,
         succession: Arc::clone(&succession),
         drain,
@@ -260,20 +262,20 @@ pub fn serve(
         retire,
     };
     let start = Start {
-        live: Arc::clone(&live),
+        process: Arc::clone(&process),
         takeover,
         upgrade_socket,
         succession: Arc::clone(&succession),
         tell_opened,
     };
     start.complete(opening.complete());
-    exit_when_drained(&server, Arc::clone(&live), succession);
+    exit_when_drained(&server, Arc::clone(&process), succession);
     announce(file, rules);
     log_room(
         files,
         rules,
-        live.admittance.caps(&rules.server.defence),
-        live.origin_requests.caps(rules),
+        process.shared.admittance.caps(&rules.server.defence),
+        process.shared.origin_requests.caps(rules),
     );
     let memory = MemoryPlan::of(rules);
     info!("memory: {memory}");
@@ -287,7 +289,7 @@ pub fn serve(
     });
     // Signals and successors end the process while the server runs; what follows is for a server that ends by itself.
     drop(unretired);
-    save_log(&live);
+    save_log(&process);
     std::process::exit(0)
 }
 
@@ -317,7 +319,7 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<CounterHandover>) -> Pers
 
 /// What is left to do once every listener accepts.
 struct Start {
-    live: Arc<Live>,
+    process: Arc<GatewayProcess>,
     takeover: Option<Takeover>,
     upgrade_socket: Option<PathBuf>,
     succession: Arc<Succession>,
@@ -332,7 +334,7 @@ impl Start {
                 error!("a listener does not start");
                 std::process::exit(1);
             }
-            self.live.enter(Phase::Serving);
+            self.process.lifecycle.enter(Phase::Serving);
             self.tell_opened.send_replace(true);
             let claim = match self.takeover.map(Takeover::complete) {
                 None => Claim::IfUnanswered,
@@ -343,7 +345,7 @@ impl Start {
                 Some(Err(cause)) => {
                     // Invariant 2 of the hand-over: the predecessor goes on.
                     error!("upgrade: the gateway before this one goes on: {cause}");
-                    save_log(&self.live);
+                    save_log(&self.process);
                     std::process::exit(1);
                 }
             };
@@ -375,14 +377,18 @@ fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
 }
 
 /// The service of one listener. Each has an intake of its own, which knows its address and thereby what is spoken there.
-fn gateway_at(address: SocketAddr, live: &Arc<Live>, conf: &Arc<ServerConf>) -> Service<Intake> {
-    let mut proxy = http_proxy(conf, Gateway(Arc::clone(live), address));
-    proxy.server_options = Some(server_options(&live.snapshot().rules));
+fn gateway_at(
+    address: SocketAddr,
+    process: &Arc<GatewayProcess>,
+    conf: &Arc<ServerConf>,
+) -> Service<Intake> {
+    let mut proxy = http_proxy(conf, Gateway(Arc::clone(&process.shared), address));
+    proxy.server_options = Some(server_options(&process.shared.snapshot().rules));
     let mut listeners = Listeners::new();
     // Heads and bodies are read into buffers of their own, so Pingora's of 64 KiB a connection would only take memory.
     let unbuffered = L4BufferSettings::default().read(0);
     listeners.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unbuffered));
-    let intake = Intake::new(Arc::clone(live), address, proxy);
+    let intake = Intake::new(Arc::clone(&process.shared), address, proxy);
     Service::with_listeners(format!("gateway {address}"), listeners, intake)
 }
 
@@ -396,7 +402,7 @@ fn server_options(rules: &Rules) -> HttpServerOptions {
 
 /// Ends the process: when a signal asks for a drain, or a successor has taken over.
 struct Stop {
-    live: Arc<Live>,
+    process: Arc<GatewayProcess>,
     sockets: Arc<Sockets>,
     succession: Arc<Succession>,
     drain: Arc<Notify>,
@@ -416,7 +422,7 @@ impl ShutdownSignalWatch for Stop {
         }
         // A listener that is only being opened would find its socket gone. A start that fails ends the process itself.
         let _ = self.opened.clone().wait_for(|opened| *opened).await;
-        self.live.enter(Phase::Draining);
+        self.process.lifecycle.enter(Phase::Draining);
         self.sockets.close();
         ShutdownSignal::GracefulTerminate
     }

@@ -21,21 +21,23 @@ use crate::cache::purge::PurgeScope;
 use crate::clock;
 use crate::config::MemoryPlan;
 use crate::explain::RouteExplained;
-use crate::live::{Live, Phase, ReloadReport};
 use crate::origin::{AttemptOutcome, Pool, Server};
+use crate::process::{GatewayProcess, Phase, ReloadReport};
 use crate::record::Recorder;
 use crate::state::DirectoryHealth;
 use crate::store::{Debts, Exchanged, KeyChange, LinkView};
 
-impl AdminView for Live {
+impl AdminView for GatewayProcess {
     fn token(&self) -> Option<Arc<str>> {
-        self.snapshot().rules.admin.token.clone()
+        self.shared.snapshot().rules.admin.token.clone()
     }
 
     fn readiness(&self) -> Readiness {
-        match self.phase() {
+        match self.lifecycle.phase() {
             Phase::Starting => Readiness::Starting,
-            Phase::Serving if !self.has_what_it_needs() => Readiness::StoreNotReached,
+            Phase::Serving if !self.lifecycle.is_store_ready(&self.shared.snapshot()) => {
+                Readiness::StoreNotReached
+            }
             Phase::Serving => Readiness::Ready,
             Phase::Draining => Readiness::Draining,
         }
@@ -43,17 +45,17 @@ impl AdminView for Live {
 
     fn times(&self) -> Times {
         Times {
-            started: self.started,
+            started: self.lifecycle.started,
             now: clock::now(),
             wall: clock::wall(),
         }
     }
 
     fn configuration(&self) -> ConfigurationView {
-        let snapshot = self.snapshot();
-        let report = self.last_reload();
+        let snapshot = self.shared.snapshot();
+        let report = self.reloader.last_reload();
         ConfigurationView {
-            file: Some(self.file().to_owned()),
+            file: Some(self.reloader.file().to_owned()),
             generation: snapshot.generation,
             loaded_at: Some(snapshot.compiled_at),
             broken_files: snapshot.rules.broken_files(),
@@ -65,11 +67,11 @@ impl AdminView for Live {
     }
 
     fn written(&self) -> serde_json::Value {
-        self.snapshot().rules.written.for_readers()
+        self.shared.snapshot().rules.written.for_readers()
     }
 
     fn routes_explained(&self) -> Vec<serde_json::Value> {
-        let snapshot = self.snapshot();
+        let snapshot = self.shared.snapshot();
         let rules = &snapshot.rules;
         let routes = rules.routes.iter();
         let explained =
@@ -78,30 +80,31 @@ impl AdminView for Live {
     }
 
     fn reload(&self) -> Option<ReloadView> {
-        let ended = self.wishes.wish(RELOAD_PATIENCE);
-        let report = self.last_reload().filter(|_| ended)?;
+        let ended = self.reloader.requests.wish(RELOAD_PATIENCE);
+        let report = self.reloader.last_reload().filter(|_| ended)?;
         Some(report.into())
     }
 
     fn memory(&self) -> Option<MemoryPlan> {
-        Some(MemoryPlan::of(&self.snapshot().rules))
+        Some(MemoryPlan::of(&self.shared.snapshot().rules))
     }
 
     fn connections(&self) -> Option<ConnectionsView> {
-        let rules = &self.snapshot().rules;
+        let rules = &self.shared.snapshot().rules;
         Some(ConnectionsView {
-            tallies: self.admittance.tallies(),
-            caps: self.admittance.caps(&rules.server.defence),
-            requests: self.origin_requests.tallies(),
-            request_caps: self.origin_requests.caps(rules),
-            unread: self.unread_answers.tallies(),
-            most_unread: self.unread_answers.most(rules),
+            tallies: self.shared.admittance.tallies(),
+            caps: self.shared.admittance.caps(&rules.server.defence),
+            requests: self.shared.origin_requests.tallies(),
+            request_caps: self.shared.origin_requests.caps(rules),
+            unread: self.shared.unread_answers.tallies(),
+            most_unread: self.shared.unread_answers.most(rules),
         })
     }
 
     fn limits(&self) -> Vec<LimitView> {
         let now = clock::now();
-        self.snapshot()
+        self.shared
+            .snapshot()
             .limits
             .values()
             .map(|active| sample(active, now))
@@ -111,7 +114,7 @@ impl AdminView for Live {
     fn top(&self, limit: &str, most: usize) -> Option<TopView> {
         let now = clock::now();
         // Its own handle: the walk may outlast a reload and keeps no snapshot alive.
-        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         Some(TopView {
             limit: sample(&active, now),
             ages: active.limit.ages(active.moment(now)),
@@ -122,7 +125,7 @@ impl AdminView for Live {
     fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
         let now = clock::now();
         // As above.
-        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let ActiveBans { bans, survival } = active.bans.as_ref()?;
         Some(BannedView {
             bans: BansView::sample(bans, survival, now),
@@ -131,7 +134,7 @@ impl AdminView for Live {
     }
 
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
-        let active = self.snapshot().limits.get(limit).map(Arc::clone)?;
+        let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let bans = &active.bans.as_ref()?.bans;
         let lifted = bans.lift(key, clock::now());
         // What the key has used would ban it again with its next request.
@@ -147,12 +150,12 @@ impl AdminView for Live {
 
     fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult {
         // Its own handle, as above.
-        let active = self.snapshot().limits.get(limit).map(Arc::clone);
+        let active = self.shared.snapshot().limits.get(limit).map(Arc::clone);
         let active = active.ok_or(KeyError::NoLimit)?;
         let named = match which {
             Which::Hash(key) => NamedKey::of_hash(*key),
             Which::Values(values) => active
-                .name_key(values, &self.seed)
+                .name_key(values, &self.shared.seed)
                 .map_err(KeyError::BadValues)?,
         };
         let now = clock::now();
@@ -169,47 +172,54 @@ impl AdminView for Live {
     }
 
     fn state(&self) -> Option<DirectoryHealth> {
-        self.home.condition()
+        self.reloader.home.condition()
     }
 
     fn store(&self) -> Option<LinkView> {
-        Some(self.snapshot().store.as_ref()?.view())
+        Some(self.shared.snapshot().store.as_ref()?.view())
     }
 
     fn debts(&self) -> Option<Debts> {
-        Some(self.snapshot().store.as_ref()?.debts())
+        Some(self.shared.snapshot().store.as_ref()?.debts())
     }
 
     fn exchanged(&self) -> Option<Exchanged> {
-        Some(self.snapshot().store.as_ref()?.exchanged(clock::now()))
+        Some(
+            self.shared
+                .snapshot()
+                .store
+                .as_ref()?
+                .exchanged(clock::now()),
+        )
     }
 
     fn acme(&self) -> Option<AcmeView> {
-        let snapshot = self.snapshot();
+        let snapshot = self.shared.snapshot();
         let rules = snapshot.rules.acme.as_ref()?;
         Some(AcmeView {
             directory: Arc::clone(&rules.directory),
-            standings: self.acme.standings(),
-            orders: Outcome::ALL.map(|outcome| (outcome, self.acme.orders(outcome))),
+            standings: self.shared.acme.standings(),
+            orders: Outcome::ALL.map(|outcome| (outcome, self.shared.acme.orders(outcome))),
         })
     }
 
     fn certificates(&self) -> Vec<CertificateView> {
-        CertificateView::all(&self.snapshot())
+        CertificateView::all(&self.shared.snapshot())
     }
 
     fn cache(&self) -> Option<CacheView> {
-        let shelves = &self.cache.shelves;
-        let stores = self.snapshot().stores;
+        let shelves = &self.shared.cache.shelves;
+        let stores = self.shared.snapshot().stores;
         stores.then(|| CacheView::of(shelves.filled(), &shelves.tallies))
     }
 
     fn purge(&self, purge: &PurgeScope) -> u64 {
-        self.cache.shelves.purge(purge)
+        self.shared.cache.shelves.purge(purge)
     }
 
     fn origins(&self) -> Vec<OriginView> {
-        self.snapshot()
+        self.shared
+            .snapshot()
             .pools
             .values()
             .map(|pool| show(pool))
@@ -217,7 +227,7 @@ impl AdminView for Live {
     }
 
     fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView> {
-        let pool = self.snapshot().pools.get(origin).map(Arc::clone)?;
+        let pool = self.shared.snapshot().pools.get(origin).map(Arc::clone)?;
         let servers = pool.servers();
         let server = servers.iter().find(|each| each.address == server)?;
         let now = clock::now();
@@ -235,15 +245,15 @@ impl AdminView for Live {
     }
 
     fn routes(&self) -> usize {
-        self.snapshot().routes.len()
+        self.shared.snapshot().routes.len()
     }
 
     fn recorder(&self) -> &Recorder {
-        &self.recorder
+        &self.shared.recorder
     }
 }
 
-impl Live {
+impl GatewayProcess {
     fn change_key(
         &self,
         active: &ActiveLimit,

@@ -20,6 +20,7 @@ use crate::address::{PrefixBits, prefix};
 use crate::admission::{Admission, KnownBody, Refused, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
 use crate::clock;
+use crate::process::warn_of_overflow;
 use crate::record::Trace;
 use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
@@ -128,7 +129,7 @@ impl Gateway {
                 context.judged = judged.map(Box::new);
                 if let Some(judged) = &context.judged {
                     context.delay = judged.verdict.delay();
-                    self.0.notice_overflow(&route.limits, judged, client);
+                    warn_of_overflow(&route.limits, judged, client);
                 }
                 match route.action {
                     ActiveAction::Forward(_)
@@ -142,7 +143,7 @@ impl Gateway {
             }
             Admission::Refused(refused) => {
                 if let Some(judged) = refused.judged() {
-                    self.0.notice_overflow(&route.limits, judged, client);
+                    warn_of_overflow(&route.limits, judged, client);
                 }
                 let refusal = route.refusal(&refused, &head.headers, context.request_id);
                 (context.judged, context.barred) = match refused {

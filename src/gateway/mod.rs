@@ -47,10 +47,10 @@ use pingora::{Error, Result};
 
 use crate::client::ClientAddress;
 use crate::clock;
-use crate::live::Live;
 use crate::origin::{
     CDN_LOOP, ClientHeaders, edit_request, edit_response, set_client_headers, strip_hop_by_hop,
 };
+use crate::process::SharedState;
 use crate::record::{CacheUse, Disposition};
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
@@ -66,7 +66,7 @@ use error::{Fault, error_for};
 use shape::{End, Kind};
 
 /// The proxy's logic, one for each listener: what all share, and the address that this one serves.
-pub struct Gateway(pub Arc<Live>, pub SocketAddr);
+pub struct Gateway(pub Arc<SharedState>, pub SocketAddr);
 
 /// Carried to the next request of a connection whose last one was refused, by a limit or a list.
 pub struct LastWasRefused;

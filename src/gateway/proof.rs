@@ -13,16 +13,16 @@ use pingora::proxy::Session;
 use super::answer;
 use super::context::Context;
 use crate::client::AddressSource;
-use crate::live::Live;
+use crate::process::SharedState;
 use crate::record::Disposition;
 
 /// The proof that a request asks for; `None` for every request that is none of an ACME server's.
-pub(super) fn wanted(live: &Live, session: &Session) -> Option<Arc<str>> {
+pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>> {
     let head = session.req_header();
     if head.method != Method::GET {
         return None;
     }
-    live.acme.answers.answer(head.uri.path())
+    shared.acme.answers.answer(head.uri.path())
 }
 
 /// Shows it.

@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use pingora::proxy::Session;
 
 use crate::client::X_FORWARDED_PROTO;
-use crate::live::Live;
+use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 
 /// Removes them from the request.
-pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, live: &Live) {
+pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, shared: &SharedState) {
     let address = session.client_addr().and_then(|address| address.as_inet());
     // No rule trusts a connection without an address.
     let peer = address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| {
@@ -31,6 +31,6 @@ pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, live:
         let _ = head.insert_header(X_FORWARDED_PROTO, scheme);
     }
     if review.is_untrusted_forwarding {
-        live.recorder.metrics.untrusted_forwarding.count(peer);
+        shared.recorder.metrics.untrusted_forwarding.count(peer);
     }
 }

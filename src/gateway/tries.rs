@@ -24,11 +24,11 @@ use crate::bounds::MAX_TRIES;
 use crate::budgets::RequestPermit;
 use crate::client::UrlScheme;
 use crate::clock;
-use crate::live::Live;
 use crate::origin::{
     AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
     PickRequest, PickResult, Pool, TunnelSocket, cookie_for, for_upgrade, tag_in,
 };
+use crate::process::SharedState;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
 
@@ -37,7 +37,7 @@ const ANOTHER_TRY: &str = "the answer asks for another try";
 
 /// The server of the next try.
 pub(super) async fn next(
-    live: &Live,
+    shared: &SharedState,
     session: &Session,
     context: &mut Context,
 ) -> Result<Box<HttpPeer>> {
@@ -45,7 +45,7 @@ pub(super) async fn next(
         return Err(error_for(GatewayProblem::Internal));
     };
     if context.on_its_way.is_none() {
-        context.on_its_way = Some(set_out(live, context, &pool)?);
+        context.on_its_way = Some(set_out(shared, context, &pool)?);
     }
     let choice = match context.try_wait.take_if(|wait| wait.refused) {
         // Boxed, as below: few are refused a connection.
@@ -125,11 +125,11 @@ pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
 }
 
 /// Takes a request into the account of those on their way to origins.
-fn set_out(live: &Live, context: &mut Context, pool: &Pool) -> Result<RequestPermit> {
+fn set_out(shared: &SharedState, context: &mut Context, pool: &Pool) -> Result<RequestPermit> {
     let (client, _) = context.client_or_unspecified();
-    let (requests, rules) = (&live.origin_requests, &context.snapshot.rules);
+    let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
     requests
-        .enter(client, pool.files_of_connection(), rules, &live.seed)
+        .enter(client, pool.files_of_connection(), rules, &shared.seed)
         .map_err(|cap| {
             let caps = requests.caps(rules);
             context.cause = Some(Box::new(Cause::of_cap(cap, caps)));

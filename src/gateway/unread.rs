@@ -17,14 +17,14 @@ use super::context::Context;
 use super::error::UNREAD;
 use super::{answer, cache};
 use crate::bounds::WAITING_PIECE;
-use crate::live::Live;
+use crate::process::SharedState;
 
 /// Takes room for an origin's answer with this head.
 ///
 /// # Errors
 /// There is none.
 pub(super) fn announce(
-    live: &Live,
+    shared: &SharedState,
     session: &Session,
     response: &ResponseHeader,
     context: &mut Context,
@@ -33,7 +33,7 @@ pub(super) fn announce(
         && !answer::has_no_body(session, response)
         && !cache::is_refresh(session);
     match context.origin_length {
-        Some(bytes) if is_content => enter(live, Some(bytes), context),
+        Some(bytes) if is_content => enter(shared, Some(bytes), context),
         _ => Ok(()),
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn announce(
 /// # Errors
 /// There is none.
 pub(super) fn pass(
-    live: &Live,
+    shared: &SharedState,
     session: &Session,
     body: Option<&Bytes>,
     context: &mut Context,
@@ -63,19 +63,22 @@ pub(super) fn pass(
     if context.unread.is_some() {
         return Ok(());
     }
-    enter(live, None, context)
+    enter(shared, None, context)
 }
 
-fn enter(live: &Live, body: Option<u64>, context: &mut Context) -> Result<()> {
+fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {
     let (client, _) = context.client_or_unspecified();
     let rules = &context.snapshot.rules;
-    match live.unread_answers.enter(client, body, rules, &live.seed) {
+    match shared
+        .unread_answers
+        .enter(client, body, rules, &shared.seed)
+    {
         Ok(permit) => {
             context.unread = permit;
             Ok(())
         }
         Err(cap) => {
-            let most = live.unread_answers.most(rules);
+            let most = shared.unread_answers.most(rules);
             context.cause = Some(Box::new(Cause::of_unread(cap, most)));
             Err(Error::new(ErrorType::Custom(UNREAD)))
         }

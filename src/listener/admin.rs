@@ -23,11 +23,11 @@ use crate::admin::{Answer, Sender, answer};
 use crate::bounds::{
     ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
 };
-use crate::live::Live;
+use crate::process::GatewayProcess;
 
 /// The application of the admin listener.
 pub struct AdminDesk {
-    live: Arc<Live>,
+    process: Arc<GatewayProcess>,
     /// One walk through a table at a time, so that no number of questions takes more than a core; others are told to ask again.
     walks: Arc<Semaphore>,
     seats: Seats,
@@ -47,9 +47,9 @@ struct Seat<'a> {
 impl AdminDesk {
     /// The service that listens on `address`, with one thread so that a scrape never takes one from requests.
     #[must_use]
-    pub fn service(live: &Arc<Live>, address: SocketAddr) -> Service<Self> {
+    pub fn service(process: &Arc<GatewayProcess>, address: SocketAddr) -> Service<Self> {
         let desk = Self {
-            live: Arc::clone(live),
+            process: Arc::clone(process),
             walks: Arc::new(Semaphore::new(1)),
             seats: Seats::default(),
         };
@@ -98,7 +98,7 @@ impl AdminDesk {
                 .await
                 .unwrap_or_default(),
         };
-        let walk = match answer(session.req_header(), &sender, &*self.live) {
+        let walk = match answer(session.req_header(), &sender, &*self.process) {
             Answer::Ready(response) => return response,
             Answer::Walk(walk) => Arc::new(walk),
         };
@@ -107,9 +107,9 @@ impl AdminDesk {
         };
         // Not on this service's only thread, on which probes and scrapes wait. The turn goes along: when the client leaves, the walk
         // goes on to its end, and no other begins before that.
-        let (live, walking) = (Arc::clone(&self.live), Arc::clone(&walk));
+        let (process, walking) = (Arc::clone(&self.process), Arc::clone(&walk));
         let response = tokio::task::spawn_blocking(move || {
-            let response = walking.run(&*live);
+            let response = walking.run(&*process);
             drop(turn);
             response
         });
@@ -127,7 +127,7 @@ impl ServerApp for AdminDesk {
         let peer = super::peer_address(&*stream);
         let Some(_seat) = self.seats.take(peer) else {
             let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
-            self.live.recorder.notices.tell(peer, &said);
+            self.process.shared.recorder.notices.tell(peer, &said);
             return None;
         };
         stream = self.serve(stream, ADMIN_PATIENCE, shutdown).await?;

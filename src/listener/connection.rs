@@ -18,7 +18,7 @@ use super::watched::{ReadPace, Watched};
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
-use crate::live::Live;
+use crate::process::SharedState;
 use crate::record::{Outcome, RequestId};
 use crate::response::{GatewayProblem, HttpViolation};
 
@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// Answers a head that cannot be served and ends the connection.
-    pub(super) async fn end_with(mut self, problem: GatewayProblem, live: &Live) {
+    pub(super) async fn end_with(mut self, problem: GatewayProblem, shared: &SharedState) {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let (method, target) = words(&self.read);
@@ -200,12 +200,12 @@ impl Connection {
             date = String::from_utf8_lossy(super::http_date().as_bytes()),
             hsts = hsts.unwrap_or_default(),
         );
-        let patience = live.snapshot().rules.server.client_write_timeout;
+        let patience = shared.snapshot().rules.server.client_write_timeout;
         let answer = [head.as_bytes(), &body].concat();
         let written = self.stream.write_within(&answer, patience).await;
         let peer = super::peer_address(&*self.stream);
-        live.record(&Outcome {
-            client: peer.map(|peer| self.client(peer, live)),
+        shared.record(&Outcome {
+            client: peer.map(|peer| self.client(peer, shared)),
             peer,
             secured: secured.as_deref(),
             method,
@@ -220,8 +220,8 @@ impl Connection {
     }
 
     /// Who sent a head whose fields cannot be trusted: the peer, whatever the fields say.
-    fn client(&self, peer: IpAddr, live: &Live) -> IpAddr {
-        crate::client::identify(peer, &HeaderMap::new(), &live.snapshot().rules.client).address
+    fn client(&self, peer: IpAddr, shared: &SharedState) -> IpAddr {
+        crate::client::identify(peer, &HeaderMap::new(), &shared.snapshot().rules.client).address
     }
 
     /// Closing on unread bytes makes the kernel send a reset that can overtake the answer, so a little is read and dropped first.

@@ -32,24 +32,24 @@ use crate::client::{TlsFacts, identify};
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
-use crate::live::Live;
+use crate::process::SharedState;
 use crate::record::{Outcome, RequestId};
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(
-    live: &Arc<Live>,
+    shared: &Arc<SharedState>,
     proxy: &Arc<HttpProxy<Gateway>>,
     stream: Stream,
     shutdown: &ShutdownWatch,
 ) {
     let (patience, pace) = {
-        let rules = &live.snapshot().rules.server;
+        let rules = &shared.snapshot().rules.server;
         (rules.client_read_timeout, read_pace(rules))
     };
     let tally = Arc::new(CancelledStreams::default());
     let account = Arc::new(Account {
-        live: Arc::clone(live),
+        shared: Arc::clone(shared),
         peer: super::peer_address(&*stream),
         secured: super::secured_of(&*stream),
         is_told: AtomicBool::new(false),
@@ -57,7 +57,7 @@ pub(super) async fn serve(
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
     let stream: Stream = Watched::with_frames(stream, frames, pace);
     let connection = Arc::new(Connection {
-        live: Arc::clone(live),
+        shared: Arc::clone(shared),
         proxy: Arc::clone(proxy),
         tally: Arc::clone(&tally),
     });
@@ -72,7 +72,7 @@ pub(super) async fn serve(
 
 /// What is remembered of a connection beside its requests.
 struct Account {
-    live: Arc<Live>,
+    shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     secured: Option<Arc<TlsFacts>>,
     /// Whether its end was told.
@@ -83,7 +83,7 @@ impl Account {
     /// The connection is ended because its client only makes work.
     fn shown_out(&self, why: &str) {
         if self.tell(why) {
-            self.live.recorder.metrics.abuse.ended();
+            self.shared.recorder.metrics.abuse.ended();
         }
     }
 
@@ -93,7 +93,7 @@ impl Account {
         let is_first = !self.is_told.swap(true, Ordering::Relaxed);
         if is_first {
             let why = format_args!("its HTTP/2 connection is ended: {why}");
-            self.live.recorder.notices.tell(self.peer, &why);
+            self.shared.recorder.notices.tell(self.peer, &why);
         }
         is_first
     }
@@ -115,9 +115,15 @@ impl FrameWatch for Arc<Account> {
     fn refuses(&self) -> String {
         let arrived = clock::now();
         let request_id = RequestId::next();
-        let client = |peer| identify(peer, &HeaderMap::new(), &self.live.snapshot().rules.client);
+        let client = |peer| {
+            identify(
+                peer,
+                &HeaderMap::new(),
+                &self.shared.snapshot().rules.client,
+            )
+        };
         // The h2 crate keeps nothing of a request that it refuses.
-        self.live.record(&Outcome {
+        self.shared.record(&Outcome {
             client: self.peer.map(|peer| client(peer).address),
             peer: self.peer,
             secured: self.secured.as_deref(),
@@ -133,7 +139,7 @@ impl FrameWatch for Arc<Account> {
 
 /// One connection, as Pingora serves it.
 struct Connection {
-    live: Arc<Live>,
+    shared: Arc<SharedState>,
     proxy: Arc<HttpProxy<Gateway>>,
     tally: Arc<CancelledStreams>,
 }
@@ -151,7 +157,7 @@ impl HttpServerApp for Connection {
     }
 
     fn h2_options(&self) -> Option<H2Options> {
-        Some(options(&self.live.snapshot().rules.server))
+        Some(options(&self.shared.snapshot().rules.server))
     }
 
     fn server_options(&self) -> Option<&HttpServerOptions> {

@@ -23,7 +23,7 @@ use super::watched::Watched;
 use super::{heartbeat, http2, proxy_protocol};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
-use crate::live::Live;
+use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
 
@@ -32,7 +32,7 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The application of one of the gateway's listeners.
 pub struct Intake {
-    live: Arc<Live>,
+    shared: Arc<SharedState>,
     address: SocketAddr,
     proxy: Arc<HttpProxy<Gateway>>,
 }
@@ -40,9 +40,9 @@ pub struct Intake {
 impl Intake {
     /// An intake in front of `proxy`, for what is accepted at `address`.
     #[must_use]
-    pub fn new(live: Arc<Live>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
+    pub fn new(shared: Arc<SharedState>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
         Self {
-            live,
+            shared,
             address,
             proxy: Arc::new(proxy),
         }
@@ -72,13 +72,13 @@ impl Intake {
         let mut connection = Connection::new(stream);
         let mut repeats: Option<Repeats> = None;
         loop {
-            let snapshot = self.live.snapshot();
+            let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
             drop(snapshot);
             let (head_bytes, body) = match next {
                 Next::Head(bytes, body) => (bytes, body),
                 Next::Problem(problem) => {
-                    connection.end_with(problem, &self.live).await;
+                    connection.end_with(problem, &self.shared).await;
                     return None;
                 }
                 Next::End => {
@@ -88,7 +88,7 @@ impl Intake {
             };
             if !*shutdown.borrow()
                 && let Some(repeats) = &mut repeats
-                && repeats.answer(&mut connection, &self.live).await? > 0
+                && repeats.answer(&mut connection, &self.shared).await? > 0
             {
                 continue;
             }
@@ -119,16 +119,16 @@ impl ServerApp for Intake {
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
         heartbeat::keep();
-        let snapshot = self.live.snapshot();
+        let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
         // Kept to the end of the connection. One too many is dropped without a byte.
-        let mut place = (self.live.admittance)
+        let mut place = (self.shared.admittance)
             .enter(&snapshot.rules.server.defence)
             .ok()?;
         let patience = snapshot.rules.server.client_read_timeout;
-        let metrics = &self.live.recorder.metrics;
+        let metrics = &self.shared.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
-        let notices = &self.live.recorder.notices;
+        let notices = &self.shared.recorder.notices;
         let peer = super::peer_address(&*stream);
         let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await;
         stream = read
@@ -141,12 +141,12 @@ impl ServerApp for Intake {
         let peer = super::peer_address(&*stream);
         if let Some(peer) = peer {
             place
-                .belongs_to(peer, &snapshot.rules, &self.live.seed)
+                .belongs_to(peer, &snapshot.rules, &self.shared.seed)
                 .ok()?;
         }
         drop(snapshot);
         let speaks_http2 = if let Some(termination) = &listener.tls {
-            let (installed, counts) = (&self.live.certificates, &metrics.handshakes);
+            let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
             let shaken = tls::shake_hands(stream, termination, installed, counts, patience).await;
             stream = shaken
                 .inspect_err(|why| {
@@ -162,10 +162,10 @@ impl ServerApp for Intake {
                     .await
                     .ok()??
         };
-        // A connection may live for days, and what it began with for no longer than others need it.
+        // A connection may shared for days, and what it began with for no longer than others need it.
         drop(listener);
         if speaks_http2 {
-            http2::serve(&self.live, &self.proxy, stream, shutdown).await;
+            http2::serve(&self.shared, &self.proxy, stream, shutdown).await;
             return None;
         }
         self.serve_http1(stream, shutdown).await;

@@ -25,7 +25,7 @@ use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
-use crate::live::Live;
+use crate::process::{SharedState, warn_of_overflow};
 use crate::record::{Disposition, Outcome, RequestId, Trace};
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
@@ -51,13 +51,13 @@ impl Repeats {
     pub(super) async fn answer(
         &mut self,
         connection: &mut Connection,
-        live: &Live,
+        shared: &SharedState,
     ) -> Option<usize> {
-        let snapshot = live.snapshot();
+        let snapshot = shared.snapshot();
         let arrived = clock::now();
         let mut answered = 0;
         while self.answers.len() < bounds::REPEAT_ANSWERS
-            && let Some(used) = self.answer_one(&connection.read, arrived, &snapshot, live)
+            && let Some(used) = self.answer_one(&connection.read, arrived, &snapshot, shared)
         {
             connection.read.advance(used);
             answered += 1;
@@ -77,7 +77,7 @@ impl Repeats {
         read: &[u8],
         arrived: Timestamp,
         snapshot: &Snapshot,
-        live: &Live,
+        shared: &SharedState,
     ) -> Option<usize> {
         // The proxy judges heads that this one would let pass, and gets others in another spelling.
         let Head::Whole {
@@ -98,11 +98,11 @@ impl Repeats {
         for name in &review.remove {
             plain.fields.remove(name);
         }
-        if live.acme.answers.are_below(plain.target) {
+        if shared.acme.answers.are_below(plain.target) {
             // An ACME server is never turned away, whoever else asked on its connection.
             return None;
         }
-        let _in_flight = live.recorder.metrics.in_flight();
+        let _in_flight = shared.recorder.metrics.in_flight();
         let secured = self.secured.as_deref();
         let peer = ConnectionPeer {
             address: self.peer,
@@ -128,7 +128,7 @@ impl Repeats {
             ListMatch::Ordinary | ListMatch::Allowed(_) => {
                 let limits = located.limits();
                 let facts = located.facts(KnownBody::Unread, arrived);
-                Some(peek_rejection(limits, &facts, &live.seed, arrived)?)
+                Some(peek_rejection(limits, &facts, &shared.seed, arrived)?)
             }
         };
         let decision = clock::since(arrived);
@@ -158,12 +158,16 @@ impl Repeats {
             key_values(limit, facts, snapshot.rules.log.keys)
         });
         if let Some(judged) = judged {
-            live.notice_overflow(located.limits(), judged, located.client.address);
+            warn_of_overflow(located.limits(), judged, located.client.address);
         }
         if review.is_untrusted_forwarding {
-            live.recorder.metrics.untrusted_forwarding.count(self.peer);
+            shared
+                .recorder
+                .metrics
+                .untrusted_forwarding
+                .count(self.peer);
         }
-        live.record(&Outcome {
+        shared.record(&Outcome {
             arrived,
             request_id,
             trace: Trace::begin(&snapshot.rules, self.peer, &plain.fields, request_id),

@@ -12,10 +12,14 @@ use tracing::{info, warn};
 use super::upgrade::Succession;
 use crate::bounds;
 use crate::clock;
-use crate::live::Live;
+use crate::process::GatewayProcess;
 
 /// Pingora sleeps its whole grace period; this ends the process as soon as nobody is served any more, or at the timeout.
-pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>, succession: Arc<Succession>) {
+pub(super) fn exit_when_drained(
+    server: &Server,
+    process: Arc<GatewayProcess>,
+    succession: Arc<Succession>,
+) {
     let mut phases = server.watch_execution_phase();
     std::thread::spawn(move || {
         while !matches!(
@@ -26,24 +30,24 @@ pub(super) fn exit_when_drained(server: &Server, live: Arc<Live>, succession: Ar
                 return;
             }
         }
-        wait(&live);
+        wait(&process);
         succession.answer();
-        save_log(&live);
+        save_log(&process);
         std::process::exit(0);
     });
 }
 
-fn wait(live: &Live) {
+fn wait(process: &GatewayProcess) {
     let start = clock::now();
-    let timeout = live.snapshot().rules.server.shutdown_timeout;
+    let timeout = process.shared.snapshot().rules.server.shutdown_timeout;
     let mut busy = start;
     // A connection that was just accepted is not counted yet; two looks in a row let it enter.
     let mut empty = 0;
     while clock::since(start) < timeout {
-        if live.recorder.metrics.requests_in_flight() > 0 {
+        if process.shared.recorder.metrics.requests_in_flight() > 0 {
             busy = clock::now();
         }
-        empty = if live.admittance.tallies().open == 0 {
+        empty = if process.shared.admittance.tallies().open == 0 {
             empty + 1
         } else {
             0
@@ -53,20 +57,20 @@ fn wait(live: &Live) {
         }
         std::thread::sleep(bounds::DRAIN_LOOKS);
     }
-    match live.recorder.metrics.requests_in_flight() {
+    match process.shared.recorder.metrics.requests_in_flight() {
         0 => info!("drained"),
         left => warn!("{left} requests are cut off after {timeout:?}"),
     }
 }
 
 /// Writes the lines that are still buffered, tells the collector of the last spans, and removes what goes with the process.
-pub(super) fn save_log(live: &Live) {
-    live.clean_up();
+pub(super) fn save_log(process: &GatewayProcess) {
+    process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]
-    if !live.recorder.spans.flush(bounds::LAST_SPANS) {
+    if !process.shared.recorder.spans.flush(bounds::LAST_SPANS) {
         warn!("otlp: the collector does not take the last spans, they are lost");
     }
-    if !live.recorder.log.flush(bounds::LAST_LINES) {
+    if !process.shared.recorder.log.flush(bounds::LAST_LINES) {
         warn!("the access log hangs, its last lines are lost");
     }
 }

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use super::drain::save_log;
 use super::upgrade::Succession;
 use crate::bounds;
-use crate::live::Live;
+use crate::process::GatewayProcess;
 use crate::supervisor;
 
 /// The signals of the process, heard and not obeyed yet.
@@ -25,7 +25,7 @@ pub(super) struct Signals {
 
 /// Whom they are passed to.
 pub(super) struct Asked {
-    pub(super) live: Arc<Live>,
+    pub(super) process: Arc<GatewayProcess>,
     pub(super) succession: Arc<Succession>,
     /// Where a successor would ask to take over; without one SIGQUIT is SIGTERM.
     pub(super) successors: Successors,
@@ -84,7 +84,7 @@ impl Heard {
                 _ = self.hangup.recv() => asked.reload.notify_one(),
                 _ = self.interrupt.recv() => asked.end(),
                 _ = self.quit.recv() => asked.make_way(),
-                _ = self.reopen.recv() => asked.live.recorder.log.reopen(),
+                _ = self.reopen.recv() => asked.process.shared.recorder.log.reopen(),
                 _ = self.terminate.recv() => {
                     info!("SIGTERM: draining");
                     asked.drain();
@@ -98,7 +98,7 @@ impl Asked {
     fn end(&self) {
         info!("SIGINT: stopping");
         supervisor::stopping();
-        save_log(&self.live);
+        save_log(&self.process);
         // Pingora's way out would drop the runtimes under its accept loops, which then spin on errors, sometimes for ever.
         std::process::exit(0)
     }

@@ -7,9 +7,9 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{Orders, Renewals};
-use crate::live::Live;
-use crate::live::watch::Reloads;
 use crate::origin::HealthChecks;
+use crate::process::GatewayProcess;
+use crate::process::watch::Reloads;
 #[cfg(feature = "otlp")]
 use crate::record::otlp::Exports;
 use crate::state::Maintenance;
@@ -17,16 +17,18 @@ use crate::store::Syncs;
 use crate::supervisor::Watchdog;
 
 /// Adds the tasks to `server`. `hangup` says that SIGHUP came.
-pub(super) fn add(server: &mut Server, live: &Arc<Live>, hangup: &Arc<Notify>) {
-    let reloads = Reloads::new(Arc::clone(live), Arc::clone(hangup));
+pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &Arc<Notify>) {
+    let reloads = Reloads::new(Arc::clone(process), Arc::clone(hangup));
     server.add_service(background_service("reload", reloads));
 
-    let pools = live.in_force(|snapshot| snapshot.pools.values().cloned().collect());
+    let pools = process
+        .shared
+        .in_force(|snapshot| snapshot.pools.values().cloned().collect());
     server.add_service(background_service("health", HealthChecks(pools)));
 
     let keeper = Maintenance {
-        home: Arc::clone(&live.home),
-        survivals: live.in_force(|snapshot| {
+        home: Arc::clone(&process.reloader.home),
+        survivals: process.shared.in_force(|snapshot| {
             let limits = snapshot.limits.values();
             limits
                 .flat_map(|limit| limit.survivals().cloned())
@@ -35,26 +37,31 @@ pub(super) fn add(server: &mut Server, live: &Arc<Live>, hangup: &Arc<Notify>) {
     };
     server.add_service(background_service("state", keeper));
 
-    let store = live.in_force(|snapshot| snapshot.store.clone());
+    let store = process.shared.in_force(|snapshot| snapshot.store.clone());
     server.add_service(background_service("sync", Syncs(store)));
 
     #[cfg(feature = "otlp")]
     server.add_service(background_service(
         "otlp",
         Exports {
-            spans: Arc::clone(&live.recorder.spans),
-            collector: live.in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
+            spans: Arc::clone(&process.shared.recorder.spans),
+            collector: process
+                .shared
+                .in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
         },
     ));
 
     server.add_service(background_service("watchdog", Watchdog));
 
-    let orders = live.in_force(|snapshot| Orders {
+    let orders = process.shared.in_force(|snapshot| Orders {
         generation: snapshot.generation,
         rules: snapshot.rules.acme.clone(),
         names: snapshot.rules.ordered_names(),
     });
-    let (certificates, acme) = (Arc::clone(&live.certificates), Arc::clone(&live.acme));
+    let (certificates, acme) = (
+        Arc::clone(&process.shared.certificates),
+        Arc::clone(&process.shared.acme),
+    );
     let renewals = Renewals::new(orders, certificates, acme);
     server.add_service(background_service("acme", renewals));
 }

@@ -79,7 +79,7 @@ async fn every_line_is_one_object_and_pingoras_are_among_them() {
     assert!(
         has(
             "ERROR",
-            "sluicegate::live",
+            "sluicegate::process::reload",
             "not reloaded, the old one stays in force:\n"
         ),
         "{text}"
@@ -105,13 +105,15 @@ async fn a_broken_file_is_told_in_the_format_that_was_asked_for() {
 
 #[tokio::test]
 async fn a_module_has_a_level_of_its_own() {
-    // Goal: one module is heard while the rest is silent. Method: a reload that is refused, which `live` tells, as `live::watch` does.
-    let mut gateway = logged("off,sluicegate::live=error").start().await;
+    // Goal: one module is heard while the rest is silent. Method: a reload that is refused, which `process::reload` logs.
+    let mut gateway = logged("off,sluicegate::process=error").start().await;
     refuses(&mut gateway, BROKEN).await;
     let modules = modules(&gateway);
     assert!(!modules.is_empty());
     assert!(
-        modules.iter().all(|module| module == "sluicegate::live"),
+        modules
+            .iter()
+            .all(|module| module == "sluicegate::process::reload"),
         "{modules:?}"
     );
 }

@@ -23,7 +23,7 @@ use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 /// - `pingora_core::connectors`: idle connections to origins that are wanted just while they are being looked at, which costs a new
 ///   connection and nobody anything else, and such that are closed, without a word whose they were.
 /// - `rustls`: alerts, and names that are none, of every client that pleases. Why a handshake failed is told, with the address.
-/// - `notify`: every directory that goes, as one does whenever Kubernetes swaps a config map. `live::watch` tells what cannot be watched.
+/// - `notify`: every directory that goes, as one does whenever Kubernetes swaps a config map. `process::watch` logs what it cannot watch.
 /// - `h2`: frames that a client may not send, each of them, such as acknowledgments of pings that there were not.
 /// - `hyper` speaks with ACME servers only; `acme` tells what comes of it.
 const LIBRARIES: [(&str, LevelFilter); 9] = [

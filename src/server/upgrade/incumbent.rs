@@ -22,14 +22,14 @@ use super::presence::Presence;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
-use crate::live::Live;
+use crate::process::GatewayProcess;
 use crate::server::sockets::Sockets;
 use crate::supervisor;
 
 /// What becomes of this process's place.
 pub(in crate::server) struct Succession {
     sockets: Arc<Sockets>,
-    live: Arc<Live>,
+    process: Arc<GatewayProcess>,
     stage: Mutex<Stage>,
     handed_over: Notify,
     /// Conversations with who asked for a successor.
@@ -59,10 +59,13 @@ pub(in crate::server) enum Claim {
 
 impl Succession {
     /// Of a process that serves on these sockets.
-    pub(in crate::server) fn of(sockets: &Arc<Sockets>, live: &Arc<Live>) -> Arc<Self> {
+    pub(in crate::server) fn of(
+        sockets: &Arc<Sockets>,
+        process: &Arc<GatewayProcess>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             sockets: Arc::clone(sockets),
-            live: Arc::clone(live),
+            process: Arc::clone(process),
             stage: Mutex::new(Stage::Serving),
             handed_over: Notify::new(),
             asking: Arc::default(),
@@ -172,7 +175,7 @@ impl Succession {
         for (address, socket) in self.sockets.duplicates()? {
             lines.pass(&format!("listener {address}"), &socket)?;
         }
-        if let Some(left) = self.live.home.legacy()? {
+        if let Some(left) = self.process.reloader.home.legacy()? {
             legacy::pass(lines, &left)?;
         }
         lines.say("end")?;

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// Wishes for reloads.
 #[derive(Debug, Default)]
-pub struct ReloadWishes {
+pub struct ReloadRequests {
     counts: Mutex<Counts>,
     ended: Condvar,
     bell: Notify,
@@ -24,7 +24,7 @@ struct Counts {
     fulfilled: u64,
 }
 
-impl ReloadWishes {
+impl ReloadRequests {
     /// Wishes for a reload and blocks until it has ended. Returns false when that takes longer than `patience`.
     pub fn wish(&self, patience: Duration) -> bool {
         let mut counts = self.lock();
@@ -66,7 +66,7 @@ mod tests {
     /// Goal: nobody is told of a reload that began before they wished. Method: a wish during a reload, then the next reload.
     #[test]
     fn a_reload_fulfills_the_wishes_from_before_it() {
-        let wishes = Arc::new(ReloadWishes::default());
+        let wishes = Arc::new(ReloadRequests::default());
         let during = Arc::clone(&wishes);
         wishes.fulfill(move || assert!(!during.wish(Duration::ZERO)));
         let waiting = Arc::clone(&wishes);

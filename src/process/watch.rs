@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep};
 use tracing::info;
 
-use super::Live;
+use super::GatewayProcess;
 
 #[cfg(target_os = "linux")]
 mod inotify;
@@ -40,22 +40,22 @@ const MAX_LINKS: usize = 40;
 
 /// The background service.
 pub struct Reloads {
-    live: Arc<Live>,
+    process: Arc<GatewayProcess>,
     hangup: Arc<Notify>,
 }
 
 impl Reloads {
-    /// Reloads `live` when its files change, and when `hangup` says that SIGHUP came.
+    /// Reloads `process` when its files change, and when `hangup` says that SIGHUP came.
     #[must_use]
-    pub fn new(live: Arc<Live>, hangup: Arc<Notify>) -> Self {
-        Self { live, hangup }
+    pub fn new(process: Arc<GatewayProcess>, hangup: Arc<Notify>) -> Self {
+        Self { process, hangup }
     }
 }
 
 #[async_trait]
 impl BackgroundService for Reloads {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let mut watch = Watch::new(&self.live);
+        let mut watch = Watch::new(&self.process);
         // A change from before the watch began is looked for at once.
         let mut due = Some(Box::pin(sleep(Duration::ZERO)));
         let mut rest = Duration::ZERO;
@@ -63,13 +63,13 @@ impl BackgroundService for Reloads {
             tokio::select! {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
-                    watch.seen = Version::of(&self.live.files());
-                    self.live.reload();
+                    watch.seen = Version::of(&self.process.files());
+                    self.process.reload();
                 }
-                () = self.live.wishes.wished() => {
+                () = self.process.reloader.requests.wished() => {
                     info!("reloading, as asked for by the admin listener");
-                    watch.seen = Version::of(&self.live.files());
-                    self.live.wishes.fulfill(|| self.live.reload());
+                    watch.seen = Version::of(&self.process.files());
+                    self.process.reloader.requests.fulfill(|| self.process.reload());
                 }
                 () = watch.changed() => {
                     due.get_or_insert_with(|| Box::pin(sleep(SETTLE.max(rest))));
@@ -77,12 +77,12 @@ impl BackgroundService for Reloads {
                 }
                 () = elapsed(&mut due) => {
                     due = None;
-                    let reloaded = watch.look(&self.live);
+                    let reloaded = watch.look(&self.process);
                     rest = if reloaded { REST } else { Duration::ZERO };
                 }
                 _ = shutdown.changed() => return,
             }
-            if watch.follow(&self.live) {
+            if watch.follow(&self.process) {
                 due = Some(Box::pin(sleep(rest)));
             }
         }
@@ -106,14 +106,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(live: &Live) -> Self {
-        let files = live.files();
+    fn new(process: &GatewayProcess) -> Self {
+        let files = process.files();
         let names = names_of(&files);
         Self {
             watcher: Watcher::new(&names),
             files,
             names,
-            seen: live.version_at_start.clone(),
+            seen: process.reloader.version_at_start.clone(),
         }
     }
 
@@ -126,21 +126,21 @@ impl Watch {
         }
     }
 
-    /// Reloads `live` if a file has changed.
-    fn look(&mut self, live: &Live) -> bool {
+    /// Reloads `process` if a file has changed.
+    fn look(&mut self, process: &GatewayProcess) -> bool {
         // Of the moment: a pattern may name another file than before.
-        let version = Version::of(&live.files());
+        let version = Version::of(&process.files());
         if version == self.seen {
             return false;
         }
         self.seen = version;
-        live.reload();
+        process.reload();
         true
     }
 
-    /// Watches the files that `live` names now. Returns true if they must be looked at again, since they may have changed unwatched.
-    fn follow(&mut self, live: &Live) -> bool {
-        let files = live.files();
+    /// Watches the files that `process` names now. Returns true if they must be looked at again, since they may have changed unwatched.
+    fn follow(&mut self, process: &GatewayProcess) -> bool {
+        let files = process.files();
         let names = names_of(&files);
         if files == self.files && names == self.names && !self.watcher.is_lost() {
             return false;

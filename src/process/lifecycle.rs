@@ -1,0 +1,94 @@
+//! Holds how far the process is between its start and its end.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use sluicegate_limiter::Timestamp;
+use tracing::warn;
+
+use crate::config::rules::ReadyWhen;
+use crate::snapshot::Snapshot;
+
+/// The phases of the process, from its start to its end.
+#[derive(Debug)]
+pub struct Lifecycle {
+    /// When the process started.
+    pub started: Timestamp,
+    phase: AtomicU8,
+    was_ready: AtomicBool,
+    scratch: OnceLock<PathBuf>,
+}
+
+/// One of the phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Not every listener accepts yet.
+    Starting,
+    /// Requests are served.
+    Serving,
+    /// The process is about to stop.
+    Draining,
+}
+
+impl Lifecycle {
+    /// A process that starts `now`.
+    pub(super) fn starting(now: Timestamp) -> Self {
+        Self {
+            started: now,
+            phase: AtomicU8::new(Phase::Starting as u8),
+            was_ready: AtomicBool::new(false),
+            scratch: OnceLock::new(),
+        }
+    }
+
+    /// Returns whether what `[store] required_for_ready` asks for has come, once for all: a later change of `[store]`, or a store that
+    /// goes away, does not take a gateway out of service.
+    #[must_use]
+    pub fn is_store_ready(&self, snapshot: &Snapshot) -> bool {
+        // Relaxed, here and below: advice to load balancers, publishes nothing.
+        if self.was_ready.load(Ordering::Relaxed) {
+            return true;
+        }
+        let has = snapshot
+            .store
+            .as_ref()
+            .is_none_or(|link| link.rules().ready == ReadyWhen::Serving || link.was_connected());
+        if has && self.phase() == Phase::Serving {
+            self.was_ready.store(true, Ordering::Relaxed);
+        }
+        has
+    }
+
+    /// Goes on to `phase`; never back.
+    pub fn enter(&self, phase: Phase) {
+        // Relaxed: advice to load balancers, publishes nothing.
+        self.phase.fetch_max(phase as u8, Ordering::Relaxed);
+    }
+
+    /// Returns the phase of now.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Starting,
+            1 => Phase::Serving,
+            _ => Phase::Draining,
+        }
+    }
+
+    /// Has this directory removed when the process ends.
+    pub fn remove_at_end(&self, directory: PathBuf) {
+        // One a process; a second would be the same.
+        let _ = self.scratch.set(directory);
+    }
+
+    /// Removes what goes with the process.
+    pub fn clean_up(&self) {
+        if let Some(directory) = self.scratch.get()
+            && let Err(error) = std::fs::remove_dir_all(directory)
+        {
+            warn!("{} stays: {error}", directory.display());
+        }
+    }
+}

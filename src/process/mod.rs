@@ -1,0 +1,70 @@
+//! Holds the state of the process: what requests share, the reloads of the configuration, and the phases from start to end.
+//!
+//! # Concurrency
+//! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
+
+mod lifecycle;
+mod overflow_warnings;
+mod reload;
+mod reload_requests;
+mod shared_state;
+pub mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::admission::KeySeed;
+use crate::budgets::OpenFiles;
+use crate::clock;
+use crate::config::rules::Rules;
+use crate::record::Recorder;
+use crate::state::CounterStorage;
+
+pub use self::lifecycle::{Lifecycle, Phase};
+pub use self::overflow_warnings::warn_of_overflow;
+pub use self::reload::{ReloadReport, Reloader};
+pub use self::reload_requests::ReloadRequests;
+pub use self::shared_state::SharedState;
+
+/// The state of the process, in three parts. Requests and most tasks get only the first.
+pub struct GatewayProcess {
+    /// The state that requests share.
+    pub shared: Arc<SharedState>,
+    /// The reloads of the configuration.
+    pub reloader: Reloader,
+    /// The phases of the process.
+    pub lifecycle: Lifecycle,
+}
+
+impl GatewayProcess {
+    /// The state of a process that starts with `rules` from `file`; keys are hashed under the seed of their counters' home.
+    #[must_use]
+    pub fn new(
+        file: &Path,
+        rules: Rules,
+        recorder: Recorder,
+        home: CounterStorage,
+        seed: KeySeed,
+        open_files: OpenFiles,
+    ) -> Self {
+        let now = clock::now();
+        let reloader = Reloader::new(file, &rules, home);
+        let shared = SharedState::new(rules, recorder, &reloader.home, seed, open_files, now);
+        Self {
+            shared: Arc::new(shared),
+            reloader,
+            lifecycle: Lifecycle::starting(now),
+        }
+    }
+
+    /// Reads the file again and swaps it in; a broken file leaves the old rules in force and is reported.
+    pub fn reload(&self) {
+        self.reloader.reload(&self.shared, &self.lifecycle);
+    }
+
+    /// Returns the files whose change is a change of the configuration, those that `include` would name now among them.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.reloader.files(&self.shared)
+    }
+}

@@ -1,0 +1,60 @@
+//! Counts rejections by counters that several new keys share, and warns of them in the process log.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluicegate_limiter::Counted;
+use tracing::warn;
+
+use crate::admission::{ActiveLimit, AdmissionReport, OverflowNews};
+use crate::clock;
+
+/// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
+/// in metric and status as long as it lasts. The same of new keys of a client that has taken its share, once a minute. To be called
+/// once for each request that limits were asked about.
+pub fn warn_of_overflow(limits: &[Arc<ActiveLimit>], judged: &AdmissionReport, client: IpAddr) {
+    let asked = judged.asked(limits);
+    let in_verdict = asked
+        .zip(judged.verdict.decisions())
+        .filter(|(_, decision)| decision.counted() != Counted::Alone)
+        .inspect(|(active, decision)| active.limit.count_refusal(decision))
+        .map(|(active, decision)| (active, decision.counted()));
+    let notes = judged.beside.iter().flat_map(|beside| &beside.notes);
+    let beside = notes
+        .filter_map(|note| {
+            let active = limits.get(usize::from(note.limit))?;
+            Some((&**active, note.event.counted()?))
+        })
+        .inspect(|(active, counted)| active.limit.count_refusal_as(*counted));
+    for (active, counted) in in_verdict.chain(beside) {
+        match counted {
+            Counted::Alone => {}
+            Counted::InOverflow => tell_overflow(active),
+            Counted::OverShare => tell_share(active, client),
+        }
+    }
+}
+
+/// Says that newcomers of a limit share counters.
+fn tell_overflow(active: &ActiveLimit) {
+    if active.announce_overflow() == OverflowNews::First {
+        warn!(
+            "limit {}: more clients owe something than its capacity of {} holds; newcomers share counters and may be refused for each \
+             other; set a larger capacity, /status says which",
+            active.name,
+            active.limit.capacity().keys(),
+        );
+    }
+}
+
+/// Says that a client invents keys of a limit, or has many.
+fn tell_share(active: &ActiveLimit, client: IpAddr) {
+    if active.share_news.is_due(client, clock::now()) {
+        warn!(
+            "limit {}: client {client} has taken more than its share of {} slots, and the table is crowded; its further new keys are \
+             refused while that lasts, others find room; if these are many users behind one address, set a larger capacity",
+            active.name,
+            active.limit.share().unwrap_or_default(),
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads the configuration again and puts it in force, and reports how that went.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sluicegate_limiter::Timestamp;
+use tracing::{error, info, warn};
+
+use super::lifecycle::{Lifecycle, Phase};
+use super::reload_requests::ReloadRequests;
+use super::shared_state::SharedState;
+use super::watch::Version;
+use crate::clock;
+use crate::config::rules::Rules;
+use crate::config::{self, Loaded, MemoryPlan, Problems};
+use crate::snapshot::keep_addresses;
+use crate::state::CounterStorage;
+use crate::supervisor;
+
+/// Reloads the configuration.
+pub struct Reloader {
+    /// Where the limits' counters live.
+    pub home: Arc<CounterStorage>,
+    /// The files as they were when the process started.
+    pub version_at_start: Version,
+    /// The reloads that operators ask for.
+    pub requests: ReloadRequests,
+    file: PathBuf,
+    bound: Bound,
+    last_reload: Mutex<Option<ReloadReport>>,
+}
+
+/// What only a restart can change.
+struct Bound {
+    addresses: BTreeSet<SocketAddr>,
+    admin: Option<SocketAddr>,
+    threads: usize,
+    /// Of HTTP/2 connections.
+    keepalive: Duration,
+    state_dir: Option<PathBuf>,
+}
+
+/// The result of a reload.
+#[derive(Clone, Debug)]
+pub struct ReloadReport {
+    /// When.
+    pub at: Timestamp,
+    /// Why it failed; `None` when it did not.
+    pub error: Option<String>,
+    /// Settings of the file in force that wait for a restart.
+    pub pending_restart: Vec<String>,
+    /// What it changed.
+    pub changes: Vec<String>,
+}
+
+impl Reloader {
+    pub(super) fn new(file: &Path, rules: &Rules, home: CounterStorage) -> Self {
+        tell_broken(rules);
+        Self {
+            home: Arc::new(home),
+            version_at_start: Version::of(&files_of(file, rules)),
+            requests: ReloadRequests::default(),
+            file: file.to_owned(),
+            bound: Bound {
+                addresses: addresses(rules),
+                admin: rules.admin.address,
+                threads: rules.server.threads,
+                keepalive: rules.server.keepalive_timeout,
+                state_dir: rules.server.state_dir.clone(),
+            },
+            last_reload: Mutex::new(None),
+        }
+    }
+
+    /// Returns the file that the configuration comes from.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(super) fn files(&self, shared: &SharedState) -> Vec<PathBuf> {
+        files_of(&self.file, &shared.snapshot().rules)
+    }
+
+    pub(super) fn reload(&self, shared: &SharedState, lifecycle: &Lifecycle) {
+        // Before that READY is not this one's to say.
+        let told = lifecycle.phase() == Phase::Serving;
+        if told {
+            supervisor::reloading();
+        }
+        match config::load(&self.file) {
+            Ok(Loaded { rules, warnings }) => {
+                if !warnings.is_empty() {
+                    warn!("{warnings}");
+                }
+                if let Some(warning) = MemoryPlan::of(&rules).warning() {
+                    warn!("{warning}");
+                }
+                self.apply(shared, rules, &warnings);
+            }
+            Err(problems) => self.keep(shared, problems.to_string()),
+        }
+        if told {
+            supervisor::ready(match self.last_reload() {
+                Some(ReloadReport { error: Some(_), .. }) => {
+                    "serving; the configuration was not reloaded"
+                }
+                _ => "serving",
+            });
+        }
+    }
+
+    /// Leaves the old rules in force and reports the error.
+    fn keep(&self, shared: &SharedState, error: String) {
+        error!("the configuration was not reloaded, the old one stays in force:\n{error}");
+        shared.recorder.metrics.reloads.failed();
+        let pending_restart = self
+            .last_reload()
+            .map_or_else(Vec::new, |report| report.pending_restart);
+        *self.lock_report() = Some(ReloadReport {
+            at: clock::now(),
+            error: Some(error),
+            pending_restart,
+            changes: Vec::new(),
+        });
+    }
+
+    fn apply(&self, shared: &SharedState, mut rules: Rules, warnings: &Problems) {
+        let previous = shared.snapshot();
+        if let Err(error) = rules.keep_files(&previous.rules) {
+            return self.keep(shared, format!("{warnings}\n{error}"));
+        }
+        keep_addresses(&mut rules, &previous);
+        tell_broken(&rules);
+        if let Err(error) = shared.recorder.log.retarget(&rules.log) {
+            let error = format!("log.access: {error}; write a path that can be opened");
+            return self.keep(shared, error);
+        }
+        let now = clock::now();
+        let pending_restart = self.bound.differences(&rules);
+        for setting in &pending_restart {
+            warn!("{setting} takes effect at the next restart");
+        }
+        let changes = rules.changes_since(&previous.rules);
+        if changes.is_empty() {
+            info!("reloaded: nothing changed");
+        } else {
+            let generation = shared.put_in_force(rules, &previous, &self.home, now);
+            info!("configuration {generation} is in force");
+            for change in &changes {
+                info!("changed: {change}");
+            }
+        }
+        shared.recorder.metrics.reloads.succeeded();
+        *self.lock_report() = Some(ReloadReport {
+            at: now,
+            error: None,
+            pending_restart,
+            changes,
+        });
+    }
+
+    /// Returns the result of the last reload; `None` when there was none.
+    #[must_use]
+    pub fn last_reload(&self) -> Option<ReloadReport> {
+        self.lock_report().clone()
+    }
+
+    fn lock_report(&self) -> MutexGuard<'_, Option<ReloadReport>> {
+        // The report is replaced whole, so a poisoned lock still holds one.
+        self.last_reload
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The files whose change is a change of the configuration, those that `include` would name now among them.
+fn files_of(file: &Path, rules: &Rules) -> Vec<PathBuf> {
+    let mut files = vec![file.to_owned()];
+    files.extend(rules.files());
+    // A pattern is watched as the name that it is.
+    files.extend(rules.patterns.iter().cloned());
+    files.extend(config::matching(&rules.patterns));
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Says which files are broken, and what holds meanwhile.
+fn tell_broken(rules: &Rules) {
+    for broken in rules.broken_files() {
+        error!("{broken}");
+    }
+}
+
+/// Where the rules have a listener; what is spoken there follows a reload.
+fn addresses(rules: &Rules) -> BTreeSet<SocketAddr> {
+    let listeners = rules.listeners.iter();
+    listeners.map(|listener| listener.address).collect()
+}
+
+impl Bound {
+    fn differences(&self, rules: &Rules) -> Vec<String> {
+        let mut pending = Vec::new();
+        if self.addresses != addresses(rules) {
+            pending.push("listener.address".to_owned());
+        }
+        if self.admin != rules.admin.address {
+            pending.push("admin.address".to_owned());
+        }
+        if self.keepalive != rules.server.keepalive_timeout {
+            pending.push("server.keepalive_timeout for HTTP/2".to_owned());
+        }
+        if self.threads != rules.server.threads {
+            pending.push("server.threads".to_owned());
+        }
+        if self.state_dir != rules.server.state_dir {
+            pending.push("server.state_dir".to_owned());
+        }
+        pending
+    }
+}

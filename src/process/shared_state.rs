@@ -1,0 +1,122 @@
+//! Holds what all requests share: the snapshot in force, the recorder, the budgets, the cache.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use sluicegate_limiter::Timestamp;
+
+use crate::acme::Acme;
+use crate::admission::KeySeed;
+use crate::budgets::{Admittance, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers};
+use crate::cache::ResponseCache;
+use crate::config::AvailableMemory;
+use crate::config::rules::Rules;
+use crate::in_force::InForce;
+use crate::origin::HopName;
+use crate::record::{Outcome, Recorder};
+use crate::snapshot::Snapshot;
+use crate::state::CounterStorage;
+use crate::tls::Certificates;
+
+/// Shared by all requests of the process.
+pub struct SharedState {
+    /// The secret of the limits' keys.
+    pub seed: KeySeed,
+    /// The name of this process towards origins.
+    pub hop: HopName,
+    /// Access log and metrics.
+    pub recorder: Recorder,
+    /// The certificates that come at run time.
+    pub certificates: Arc<Certificates>,
+    /// The cache of responses.
+    pub cache: &'static ResponseCache,
+    /// Connections of clients.
+    pub admittance: Admittance,
+    /// Requests on their way to origins.
+    pub origin_requests: Arc<OriginRequests>,
+    /// Bytes of answers that wait for clients.
+    pub unread_answers: Arc<UnreadAnswers>,
+    /// Requests that are held back.
+    pub delayed: DelayedRequests,
+    /// The proofs and the state of certificates that are ordered.
+    pub acme: Arc<Acme>,
+    snapshot: ArcSwap<Snapshot>,
+}
+
+impl SharedState {
+    pub(super) fn new(
+        rules: Rules,
+        recorder: Recorder,
+        home: &CounterStorage,
+        seed: KeySeed,
+        open_files: OpenFiles,
+        now: Timestamp,
+    ) -> Self {
+        let cache = ResponseCache::of_the_process(&rules.cache);
+        let admittance = Admittance::new(open_files, &rules);
+        let origin_requests = OriginRequests::new(open_files, &rules);
+        let snapshot = Snapshot::compile(rules, None, home, &recorder.metrics, &seed, now);
+        if let Some(store) = &snapshot.store {
+            store.start();
+        }
+        Self {
+            hop: HopName::new(seed.tag([&b"CDN-Loop"[..]])),
+            seed,
+            recorder,
+            certificates: Arc::clone(&snapshot.certificates),
+            cache,
+            admittance,
+            origin_requests: Arc::new(origin_requests),
+            unread_answers: Arc::new(UnreadAnswers::new(
+                AvailableMemory::of_the_process().as_ref(),
+            )),
+            delayed: DelayedRequests::default(),
+            acme: Arc::default(),
+            snapshot: ArcSwap::from_pointee(snapshot),
+        }
+    }
+
+    /// Returns the snapshot in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Returns what reads a part of the snapshot in force, for a task in the background.
+    #[must_use]
+    pub fn in_force<T>(
+        self: &Arc<Self>,
+        read: impl Fn(&Snapshot) -> T + Send + Sync + 'static,
+    ) -> InForce<T> {
+        let shared = Arc::clone(self);
+        InForce::new(move || read(&shared.snapshot.load()))
+    }
+
+    /// Records a request.
+    pub fn record(&self, outcome: &Outcome<'_>) {
+        self.recorder.record(outcome);
+    }
+
+    /// Compiles `rules` into the snapshot that follows `previous`, puts it in force, and returns its generation. Only the reload calls
+    /// this, so compile and swap see the same predecessor.
+    pub(super) fn put_in_force(
+        &self,
+        rules: Rules,
+        previous: &Snapshot,
+        home: &CounterStorage,
+        now: Timestamp,
+    ) -> u64 {
+        self.cache.shelves.resize(rules.cache.memory);
+        let metrics = &self.recorder.metrics;
+        let next = Snapshot::compile(rules, Some(previous), home, metrics, &self.seed, now);
+        metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));
+        self.admittance.follow(&next.rules);
+        self.origin_requests.follow(&next.rules);
+        if let Some(store) = &next.store {
+            store.start();
+        }
+        let generation = next.generation;
+        self.snapshot.store(Arc::new(next));
+        generation
+    }
+}
