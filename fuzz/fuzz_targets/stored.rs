@@ -12,7 +12,7 @@ use http::{StatusCode, Version};
 use libfuzzer_sys::fuzz_target;
 use sluicegate::cache::freshness::{CacheAudience, BodyState, OriginResponse, lifetime, may_be_stale, set_aside};
 use sluicegate::cache::vary;
-use sluicegate::cache::wish::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
+use sluicegate::cache::request_directives::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
 use sluicegate::config::rules::{Cookies, RouteCacheRules, Wishes};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::view::AdminView;
 use super::{JSON, Page, audit};
+use crate::cache::memory_storage::{StorageStats, StorageUsage};
 use crate::cache::purge::PurgeScope;
-use crate::cache::shelves::{StorageStats, StorageUsage};
 use crate::record::exposition::Family;
 
 /// How the cache does.

@@ -1,21 +1,22 @@
 //! What is kept of answers, so that an origin need not give them twice: RFC 9111, as a shared cache.
 //!
 //! Pingora's cache is the machine: it looks up, lets one request fetch for all that wait, revalidates, cuts ranges. What it leaves to
-//! its user is here: which answers may be stored and for how long ([`freshness`]), what a request may be given of them ([`wish`]), what
-//! they are told apart by ([`key`], [`vary`]), and where they lie ([`shelves`]). `crate::gateway` calls these in its phases.
+//! its user is here: which answers may be stored and for how long ([`freshness`]), what a request may be given of them
+//! ([`request_directives`]), what they are told apart by ([`key`], [`vary`]), and where they lie ([`memory_storage`]). `crate::gateway`
+//! calls these in its phases.
 //!
 //! It belongs to the process, not to a snapshot: what is stored survives a reload, and the new rules hold for it from then on.
 
+mod entry_writer;
 pub mod freshness;
 pub mod key;
+pub mod memory_storage;
 pub mod purge;
-mod reader;
-mod shelf;
-pub mod shelves;
+pub mod request_directives;
 pub mod status;
+mod storage_shard;
+mod stored_body;
 pub mod vary;
-pub mod wish;
-mod writer;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +27,7 @@ use sluicegate_limiter::Timestamp;
 use crate::bounds;
 use crate::config::rules::CacheRules;
 use freshness::CacheAudience;
-use shelves::MemoryStorage;
+use memory_storage::MemoryStorage;
 
 /// Parts of the memory of URLs whose answers are not stored.
 const PARTS: usize = 16;

@@ -37,7 +37,7 @@ use crate::admission::{Admitted, ResponseSource};
 use crate::bounds;
 use crate::cache::freshness::{self, CacheAudience};
 use crate::cache::key::{CacheUrl, key};
-use crate::cache::wish::{FreshnessLeft, RequestCacheControl, StoredAge, StoredUse};
+use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredAge, StoredUse};
 use crate::cache::{ResponseCache, moment, vary};
 use crate::client::{ConnectionPeer, OVERRIDES, UrlScheme, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;

@@ -34,7 +34,7 @@ use pingora::upstreams::peer::Tracing;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
-use super::circuit::{AttemptWait, OriginQueues, QueueTicket};
+use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
 use crate::clock;
 
 /// How long a refused request waits, once, for a connection that may just be given back: the framework is done with that in microseconds.

@@ -15,8 +15,8 @@ use pingora::upstreams::peer::{HttpPeer, Tracer};
 use pingora::{Error, ErrorType, OrErr, Result};
 use tokio::net::TcpStream;
 
-use super::circuit::OriginQueues;
 use super::connections::{Connections, Group};
+use super::pending_queue::OriginQueues;
 
 /// The cause of the error of who is refused a connection. Nothing was sent, and nothing failed.
 pub const NO_CONNECTION: &str = "the server has all the connections that it may";

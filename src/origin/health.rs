@@ -12,12 +12,12 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use tracing::{info, warn};
 
-use super::choice::mix;
-use super::names;
+use super::balancer::mix;
 use super::pool::Pool;
 use super::probe;
+use super::resolver;
 use super::server::Server;
-use super::standing::CheckResult;
+use super::server_state::CheckResult;
 use crate::clock;
 use crate::config::rules::HealthRules;
 use crate::in_force::InForce;
@@ -79,7 +79,7 @@ fn look_after(pool: &Arc<Pool>) {
     if pool.rules.servers.iter().any(|entry| entry.name.is_some()) && pool.lookup_due.begin(now) {
         let pool = Arc::clone(pool);
         tokio::spawn(async move {
-            let pause = names::look_up(&pool).await;
+            let pause = resolver::look_up(&pool).await;
             let next = clock::now().saturating_add(pause);
             pool.lookup_due.done(next);
         });

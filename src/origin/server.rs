@@ -9,10 +9,10 @@ use std::time::Duration;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use super::circuit::{AttemptWait, OriginQueues, PendingQueue};
 use super::connections::{Connections, Group, Look, Use};
 use super::failure::AttemptOutcome;
-use super::standing::{ServerState, ServerStatus, ShareMille};
+use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
+use super::server_state::{ServerState, ServerStatus, ShareMille};
 use crate::config::rules::{Role, Weight};
 
 /// One server of a pool.

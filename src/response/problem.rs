@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use super::rule::HttpViolation;
+use super::http_violation::HttpViolation;
 use crate::admission::{MissingKey, MissingReason};
 use crate::config::rules::ValueSource;
 

@@ -11,7 +11,7 @@ use super::client::ClientMatch;
 use super::header::HeaderMatch;
 use super::method::MethodMatch;
 use super::query::QueryMatch;
-use super::summary::RouteRank;
+use super::rank::RouteRank;
 use crate::config::rules::RouteMatch;
 
 /// What a request asks for beside host and path.

@@ -26,31 +26,31 @@
 //! endings are looked up as the longest `*.` has labels.
 
 mod client;
-mod dead;
 mod entry;
 mod header;
+mod host_routes;
 mod method;
 mod pattern;
 mod query;
+mod rank;
 pub mod raw_query;
 mod regex_set;
-mod site;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod trie;
+mod unreachable;
 
 use std::fmt;
 use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
 
-pub use self::dead::{UnreachableRoute, dead_routes};
 use self::entry::RouteEntry;
 pub use self::entry::{RequestFields, RouteCondition};
-use self::site::HostRoutes;
-pub use self::summary::RankCriterion;
-use self::summary::RouteRank;
+use self::host_routes::HostRoutes;
+pub use self::rank::RankCriterion;
+use self::rank::RouteRank;
+pub use self::unreachable::{UnreachableRoute, dead_routes};
 use crate::bounds;
 use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
 use crate::host;

@@ -6,7 +6,7 @@
 use sluicegate_limiter::{BanRules, Bans, Capacity, Meaning, StateError, Timestamp};
 use tracing::warn;
 
-use super::{CounterStorage, Persistence, StateDirectory, StorageKind, announce, legacy};
+use super::{CounterStorage, Persistence, StateDirectory, StorageKind, announce, handover};
 
 impl CounterStorage {
     /// The bans of a limit; they go on from `before`, the same ones ahead of an edit, or without those from their file.
@@ -27,10 +27,10 @@ impl CounterStorage {
                 directory.edit_bans(meaning, rules, capacity, before, now)
             }
             (StorageKind::Anonymous(files), None) => {
-                legacy::open_bans(files, meaning, rules, capacity, now)
+                handover::open_bans(files, meaning, rules, capacity, now)
             }
             (StorageKind::Anonymous(files), Some((before, _))) => {
-                legacy::edit_bans(files, meaning, rules, capacity, before, now)
+                handover::edit_bans(files, meaning, rules, capacity, before, now)
             }
             (StorageKind::Here, None) => (Bans::new(rules, capacity), Persistence::unasked()),
             (StorageKind::Here, Some((before, survival))) => {

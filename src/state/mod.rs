@@ -22,13 +22,13 @@ use tracing::{info, warn};
 use crate::clock;
 
 mod bans;
-mod keeper;
-mod legacy;
+mod handover;
+mod maintenance;
 #[cfg(test)]
 mod test_limits;
 
-pub use keeper::Maintenance;
-pub use legacy::CounterHandover;
+pub use handover::CounterHandover;
+pub use maintenance::Maintenance;
 
 /// Where counters live.
 pub struct CounterStorage {
@@ -157,10 +157,10 @@ impl CounterStorage {
                 directory.edit(meaning, policy, capacity, before, now)
             }
             (StorageKind::Anonymous(files), None) => {
-                legacy::open_limit(files, meaning, policy, capacity, now)
+                handover::open_limit(files, meaning, policy, capacity, now)
             }
             (StorageKind::Anonymous(files), Some((before, _))) => {
-                legacy::edit_limit(files, meaning, policy, capacity, before, now)
+                handover::edit_limit(files, meaning, policy, capacity, before, now)
             }
             (StorageKind::Here, None) => {
                 (Limit::new(policy.clone(), capacity), Persistence::unasked())

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::pool::Pool;
 use super::server::Server;
-use super::standing::ServerState;
+use super::server_state::ServerState;
 use crate::bounds::RESOLVE_AGAIN;
 use crate::clock;
 

@@ -12,8 +12,8 @@ use http::{HeaderValue, StatusCode};
 use pingora::Result;
 use pingora::cache::storage::{HandleMiss, MissFinishType};
 
-use super::shelf::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHash};
-use super::shelves::{MemoryStorage, RoomResult};
+use super::memory_storage::{MemoryStorage, RoomResult};
+use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHash};
 
 /// An answer that is being stored. Dropped before it is finished, it leaves nothing.
 pub(super) struct EntryWriter {

@@ -24,11 +24,11 @@ use pingora::cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget
 use pingora::cache::trace::SpanHandle;
 use pingora::cache::{CacheKey, CacheMeta, Storage};
 
+use super::entry_writer::EntryWriter;
 use super::key::url_of;
 use super::purge::PurgeScope;
-use super::reader::StoredBody;
-use super::shelf::{CacheEntry, EntryId, PendingEntry, StorageShard, StoredHead, UrlHash};
-use super::writer::EntryWriter;
+use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, StoredHead, UrlHash};
+use super::stored_body::StoredBody;
 
 /// Parts: enough that threads seldom meet, few enough to walk them all.
 const SHELVES: usize = 64;
@@ -315,5 +315,5 @@ fn lock(shelf: &Mutex<StorageShard>) -> MutexGuard<'_, StorageShard> {
 }
 
 #[cfg(test)]
-#[path = "shelves_tests.rs"]
+#[path = "memory_storage_tests.rs"]
 mod tests;

@@ -11,7 +11,7 @@ use arrayvec::ArrayString;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
 
-use super::case::HeaderEdit;
+use super::header_edit::HeaderEdit;
 use crate::client::{
     AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text,
 };

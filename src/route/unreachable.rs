@@ -17,7 +17,7 @@ use ipnet::IpNet;
 use super::entry::{RequestFields, RouteEntry};
 use super::method::MethodMatch;
 use super::pattern::{CompiledPattern, PatternSegment};
-use super::summary::RankCriterion;
+use super::rank::RankCriterion;
 use crate::config::rules::{HostMatch, RouteMatch, RouteRules};
 use crate::host;
 use crate::path::PathCase;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_limiter::Timestamp;
 
 use super::server::Server;
-use super::standing::ShareMille;
+use super::server_state::ShareMille;
 use crate::config::rules::Balance;
 
 /// Servers that are chosen from together: the primaries of an origin, or its backups.
@@ -228,5 +228,5 @@ fn greatest_common_divisor(a: u16, b: u16) -> u16 {
 }
 
 #[cfg(test)]
-#[path = "choice_tests.rs"]
+#[path = "balancer_tests.rs"]
 mod tests;

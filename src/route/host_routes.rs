@@ -1,6 +1,6 @@
 //! Finds the most specific route of one host: by a path without variables, then by expressions, then by the other patterns.
 //!
-//! That is the order of [`PathRank`](super::summary::PathRank). Where a host has no expressions, one walk of the trie is all.
+//! That is the order of [`PathRank`](super::rank::PathRank). Where a host has no expressions, one walk of the trie is all.
 
 use super::entry::RouteEntry;
 use super::pattern::CompiledPattern;
