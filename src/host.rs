@@ -21,9 +21,9 @@ pub enum HostError {
     },
     /// A byte that no host has; letters outside ASCII must come as punycode.
     Byte(u8),
-    /// What stands in brackets is no IPv6 address.
+    /// The text in brackets is no IPv6 address.
     Address,
-    /// What follows the colon is no port.
+    /// The text behind the colon is no port.
     Port,
 }
 

@@ -16,7 +16,7 @@ pub struct CidrSet {
     blocks: usize,
 }
 
-/// How many leading bits of an address a block fixes; the longer the more specific. Only compared within one family.
+/// Number of leading bits of an address that a block fixes; the longer the more specific. Only compared within one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrefixLength(pub u8);
 
@@ -60,19 +60,19 @@ impl CidrSet {
         }
     }
 
-    /// How many different blocks there are.
+    /// Returns the number of distinct blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.blocks
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.blocks == 0
     }
 
-    /// What the set takes on the heap, in bytes.
+    /// Returns the heap size of the set in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.v4.starts.capacity() * 4

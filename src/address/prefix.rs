@@ -5,12 +5,12 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How many leading bits of an address count, for each family.
+/// Number of leading bits of an address that count, for each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrefixBits {
-    /// Of an IPv4 address, 0–32; more means 32.
+    /// Bits of an IPv4 address, 0–32; more means 32.
     pub v4: u8,
-    /// Of an IPv6 address, 0–128; more means 128.
+    /// Bits of an IPv6 address, 0–128; more means 128.
     pub v6: u8,
 }
 
@@ -75,7 +75,7 @@ impl AddressPrefix {
         }
     }
 
-    /// How many leading bits count.
+    /// Returns the number of leading bits that count.
     #[must_use]
     pub fn length(&self) -> u8 {
         self.bytes[1]

@@ -110,7 +110,7 @@ impl HandleMiss for EntryWriter {
 }
 
 impl WrittenResponse {
-    /// Whether its body is as long as its head says.
+    /// Returns whether the body is as long as the head announces.
     fn is_whole(&self) -> bool {
         let announced = self.head.header.headers.get(CONTENT_LENGTH);
         announced.is_none_or(|length| {

@@ -33,7 +33,7 @@ pub enum CacheAudience {
 }
 
 impl CacheAudience {
-    /// Who asks with these fields.
+    /// Returns the audience of a request with these fields.
     #[must_use]
     pub fn of(fields: &HeaderMap, cookies: Cookies) -> Self {
         if fields.contains_key(AUTHORIZATION) {
@@ -45,7 +45,7 @@ impl CacheAudience {
         }
     }
 
-    /// Whether an answer with these fields may be shared between this asker and others. RFC 9111 §3.5 says so of credentials in
+    /// Returns whether an answer with these fields may be shared between this asker and others. RFC 9111 §3.5 says so of credentials in
     /// `Authorization`; a cookie is as often one, so the same holds for it.
     #[must_use]
     pub fn shares(self, answer: &HeaderMap) -> bool {
@@ -75,11 +75,11 @@ pub struct OriginResponse<'a> {
     pub version: Version,
     /// Its fields.
     pub fields: &'a HeaderMap,
-    /// Whether a body follows.
+    /// The state of its body.
     pub body: BodyState,
 }
 
-/// Whether a body follows a head.
+/// The state of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
     /// It does.
@@ -289,7 +289,7 @@ fn stale_for(control: Option<&CacheControl>, rules: &RouteCacheRules) -> (u32, u
     )
 }
 
-/// Whether an answer with these fields may be served when it is no longer fresh, if a client asks for that.
+/// Returns whether an answer with these fields may be served when it is no longer fresh, if a client asks for that.
 #[must_use]
 pub fn may_be_stale(fields: &HeaderMap) -> bool {
     control(fields).is_none_or(|control| {

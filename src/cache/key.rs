@@ -21,7 +21,7 @@ use crate::client::UrlScheme;
 /// A URL as stored answers are known by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUrl<'a> {
-    /// How the client came.
+    /// The scheme that the client used.
     pub scheme: UrlScheme,
     /// Host and port as sent.
     pub authority: &'a str,

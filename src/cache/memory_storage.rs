@@ -43,11 +43,11 @@ pub struct MemoryStorage {
     /// The part that makes room next.
     hand: AtomicUsize,
     numbers: AtomicU64,
-    /// What happened.
+    /// The statistics of the storage.
     pub tallies: StorageStats,
 }
 
-/// What happened to stored answers.
+/// Statistics of stored answers.
 #[derive(Debug, Default)]
 pub struct StorageStats {
     /// Those that made room for others.
@@ -64,22 +64,22 @@ pub struct StorageStats {
     pub refreshed: AtomicU64,
 }
 
-/// How full the shelves are.
+/// The current usage of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageUsage {
     /// The most that they may take, in bytes.
     pub memory: u64,
-    /// What they take.
+    /// Their size.
     pub bytes: u64,
     /// Stored answers.
     pub objects: u64,
 }
 
-/// Whether room could be made.
+/// The result of an attempt to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoomResult {
     Made,
-    /// What is being stored fills the memory by itself, or with what is being read.
+    /// Responses that are being stored, alone or with those being read, fill the memory.
     None,
 }
 
@@ -104,7 +104,7 @@ impl MemoryStorage {
         let _ = self.make_room();
     }
 
-    /// How full they are.
+    /// Returns the current usage.
     #[must_use]
     pub fn filled(&self) -> StorageUsage {
         let objects: usize = self.shelves.iter().map(|shelf| lock(shelf).count).sum();

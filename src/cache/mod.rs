@@ -1,4 +1,4 @@
-//! What is kept of answers, so that an origin need not give them twice: RFC 9111, as a shared cache.
+//! Stores responses, so that an origin need not send them twice: RFC 9111, as a shared cache.
 //!
 //! Pingora's cache is the machine: it looks up, lets one request fetch for all that wait, revalidates, cuts ranges. What it leaves to
 //! its user is here: which answers may be stored and for how long ([`freshness`]), what a request may be given of them
@@ -34,7 +34,7 @@ const PARTS: usize = 16;
 
 /// The cache of the process.
 pub struct ResponseCache {
-    /// What is stored.
+    /// The stored responses.
     pub shelves: MemoryStorage,
     /// Lets one request fetch what many wait for.
     lock: CacheLock,
@@ -58,13 +58,13 @@ impl ResponseCache {
         }))
     }
 
-    /// What lets one request fetch for all.
+    /// Returns the lock that lets one request fetch for all that wait.
     #[must_use]
     pub fn lock(&'static self) -> &'static CacheKeyLockImpl {
         &self.lock
     }
 
-    /// What remembers the URLs that need not be looked up for this asker.
+    /// Returns the predictor that remembers URLs whose responses cannot be stored for this audience.
     #[must_use]
     pub fn predictor(
         &'static self,

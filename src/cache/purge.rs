@@ -3,12 +3,12 @@
 use super::key::{CacheUrl, url_of};
 use crate::client::UrlScheme;
 
-/// What is to be taken away.
+/// The scope of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeScope {
-    /// What is stored of this URL, for whichever route and variant.
+    /// All responses of this URL, of every route and variant.
     Url(Vec<u8>),
-    /// What is stored of every URL that begins so.
+    /// All responses of every URL with this prefix.
     Prefix(Vec<u8>),
     /// Everything.
     All,
@@ -35,7 +35,7 @@ impl PurgeScope {
         normal(text).map(Self::Prefix)
     }
 
-    /// Whether it takes away what is stored under `key`.
+    /// Returns whether the purge removes responses stored under `key`.
     #[must_use]
     pub fn takes(&self, key: &[u8]) -> bool {
         match self {
@@ -46,7 +46,7 @@ impl PurgeScope {
     }
 }
 
-/// As keys begin. The path may be missing: a site is all that begins with its root.
+/// Returns the text as keys begin with it. The path may be missing: then the prefix is the root of the site.
 fn normal(text: &str) -> Result<Vec<u8>, InvalidPurgeUrl> {
     let (scheme, rest) = text.split_once("://").ok_or(InvalidPurgeUrl)?;
     let scheme = [UrlScheme::Http, UrlScheme::Https]

@@ -8,20 +8,20 @@ use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 
 use crate::config::rules::Wishes;
 
-/// What a request says about the answer that it wishes. The default wishes nothing.
+/// The cache directives of a request. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCacheControl {
-    /// How old it may be.
+    /// Maximum age of the response.
     max_age: Option<Duration>,
-    /// How long it must still be fresh.
+    /// Minimum time for which it is still fresh.
     min_fresh: Duration,
-    /// How long it may have been stale.
+    /// Maximum time since it became stale.
     max_stale: Option<Duration>,
     storing: StorePolicy,
     asking: OriginPolicy,
 }
 
-/// Whether the answer may be stored.
+/// The request's rule for storing the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StorePolicy {
     #[default]
@@ -30,7 +30,7 @@ enum StorePolicy {
     Forbidden,
 }
 
-/// Whether the origin may be asked.
+/// The request's rule for asking the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum OriginPolicy {
     #[default]
@@ -46,13 +46,13 @@ enum OriginPolicy {
 pub struct StoredAge {
     /// Since it was age 0.
     pub age: Duration,
-    /// How long it is fresh yet, or has been stale.
+    /// Time until it becomes stale, or since.
     pub freshness: FreshnessLeft,
-    /// Whether it may be served stale to whoever asks for that.
+    /// True if it may be served stale to a request with `max-stale`.
     pub may_be_stale: bool,
 }
 
-/// How far a stored answer is from the end of its freshness.
+/// The distance of a stored response from the end of its freshness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreshnessLeft {
     /// It is fresh for so long.
@@ -61,10 +61,10 @@ pub enum FreshnessLeft {
     Over(Duration),
 }
 
-/// What becomes of a request for which something is stored.
+/// The use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredUse {
-    /// What the stored answer says of itself holds.
+    /// The stored response's own freshness decides.
     AsStored,
     /// It is stale, and good enough.
     Enough,
@@ -73,7 +73,7 @@ pub enum StoredUse {
 }
 
 impl RequestCacheControl {
-    /// What these fields of a request wish, if wishes are granted. `only-if-cached` is none: it costs nobody anything.
+    /// Reads the directives of a request, if the route honors them. `only-if-cached` is always honored: it costs the origin nothing.
     #[must_use]
     pub fn of(fields: &HeaderMap, wishes: Wishes) -> Self {
         let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields);
@@ -130,25 +130,25 @@ impl RequestCacheControl {
         }
     }
 
-    /// Whether its answer must not be stored, nor looked for.
+    /// Returns whether its answer must not be stored, nor looked for.
     #[must_use]
     pub fn forbids_storing(&self) -> bool {
         self.storing == StorePolicy::Forbidden
     }
 
-    /// Whether the origin must not be asked.
+    /// Returns whether the origin must not be asked.
     #[must_use]
     pub fn forbids_asking(&self) -> bool {
         self.asking == OriginPolicy::Forbidden
     }
 
-    /// Whether what is stored must be confirmed before it is served, so that it cannot be served meanwhile.
+    /// Returns whether what is stored must be confirmed before it is served, so that it cannot be served meanwhile.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.asking == OriginPolicy::Demanded || self.max_age.is_some() || !self.min_fresh.is_zero()
     }
 
-    /// What becomes of a request with this wish for which `stored` was found.
+    /// Returns the use of `stored` for a request with these directives.
     #[must_use]
     pub fn fit(&self, stored: StoredAge) -> StoredUse {
         if self.asking == OriginPolicy::Demanded {

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 /// The field.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// What the cache had to do with an answer.
+/// The part of the cache in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
     /// It was stored. Seconds for which it is fresh yet; since when it is not, where negative.
@@ -27,11 +27,11 @@ pub enum ForwardReason {
     Bypass,
     /// Nothing fitting was stored.
     Miss,
-    /// What was stored was stale, or not good enough for this request.
+    /// The stored response was stale, or not good enough for this request.
     Stale,
 }
 
-/// What became of the origin's answer.
+/// The result of storing the origin's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreResult {
     /// It is stored.
@@ -40,7 +40,7 @@ pub enum StoreResult {
     Passed,
 }
 
-/// Whether a request waited for another that fetched the same.
+/// Request coalescing: a request may wait for another one that fetches the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coalescing {
     /// It went by itself.
@@ -50,7 +50,7 @@ pub enum Coalescing {
 }
 
 impl CacheState {
-    /// As a member of the list.
+    /// Returns it as a member of the list.
     #[must_use]
     pub fn value(self) -> HeaderValue {
         let text = self.to_string();

@@ -30,7 +30,7 @@ const FIELD: usize = 96;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UrlHash(pub(super) u64);
 
-/// What an answer is known by.
+/// The identity of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntryId {
     pub(super) primary: HashBinary,
@@ -62,8 +62,8 @@ impl StoredHead {
         }
     }
 
-    /// As Pingora wants it. What it asks of the time of storing is only whether a variant is older than the first of its family, which
-    /// the family's own time tells as well.
+    /// Converts it to Pingora's form. Pingora uses the time of storing only to see whether a variant is older than the first of its family,
+    /// which the family's own time tells as well.
     pub(super) fn meta(&self) -> CacheMeta {
         let mut meta = CacheMeta::new(
             self.fresh_until,
@@ -100,7 +100,7 @@ pub(super) struct CacheEntry {
 }
 
 impl CacheEntry {
-    /// What it takes, in bytes.
+    /// Returns its size in bytes.
     pub(super) fn weight(&self) -> usize {
         FIXED + self.key.len() + self.head.weight() + self.body.len()
     }
@@ -121,7 +121,7 @@ impl PendingEntry {
         }
     }
 
-    /// Whether it was taken away before it was whole. Read under the shelf's lock, under which it is written.
+    /// Returns whether it was taken away before it was whole. Read under the shelf's lock, under which it is written.
     pub(super) fn is_spoilt(&self) -> bool {
         // Relaxed, here and below: the lock orders it.
         self.spoilt.load(Ordering::Relaxed)
@@ -246,7 +246,7 @@ impl StorageShard {
         taken
     }
 
-    /// What is being stored was asked for before the purge, and may be what it is about.
+    /// Marks responses that are being stored: they were requested before the purge, and may be in its scope.
     fn spoil(&self, purge: &PurgeScope) {
         for filling in self.filling.iter().filter(|one| purge.takes(&one.key)) {
             filling.spoil();

@@ -14,7 +14,7 @@ use crate::bounds;
 /// A stored body that is being sent.
 pub(super) struct StoredBody {
     body: Bytes,
-    /// What is left of the part that was asked for.
+    /// The rest of the requested part.
     rest: Bytes,
 }
 

@@ -15,7 +15,7 @@ pub fn names(answer: &HeaderMap) -> impl Iterator<Item = HeaderName> {
     members(answer).filter_map(|name| HeaderName::from_bytes(name).ok())
 }
 
-/// Whether the answer may differ by anything, or by more than is compared: nobody else can be given it.
+/// Returns whether the response may differ by anything, or by more fields than are compared: no other request can get it.
 #[must_use]
 pub fn is_of_everything(answer: &HeaderMap) -> bool {
     let mut count = 0;
@@ -26,7 +26,7 @@ pub fn is_of_everything(answer: &HeaderMap) -> bool {
     })
 }
 
-/// What a request must have in common with the one that was given `answer`; `None`: nothing but the key.
+/// Returns the hash of the fields that a request must share with the one that got `answer`; `None` where the key suffices.
 #[must_use]
 pub fn variance(answer: &HeaderMap, request: &HeaderMap) -> Option<HashBinary> {
     let coded = answer.contains_key(CONTENT_ENCODING);

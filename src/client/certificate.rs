@@ -21,7 +21,7 @@ const SHORT: [(&str, &str); 9] = [
     ("0.9.2342.19200300.100.1.1", "UID"),
 ];
 
-/// What a client proved to be.
+/// The verified identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// Its subject; `None` where it is empty, as in certificates that have alternative names only.

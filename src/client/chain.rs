@@ -13,7 +13,7 @@ use http::header::{HeaderName, HeaderValue, ValueIter};
 use super::node;
 use crate::bounds;
 
-/// What a double quote means in a chain.
+/// The meaning of a double quote in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuoteSyntax {
     /// A byte like any other: `X-Forwarded-For`.
@@ -41,7 +41,7 @@ pub(super) fn elements<'a>(
 #[derive(Debug)]
 pub(super) struct ChainElements<'a> {
     fields: Rev<ValueIter<'a, HeaderValue>>,
-    /// What is left of the current field; `None` before the first and between two.
+    /// The rest of the current field; `None` before the first and between two.
     rest: Option<&'a [u8]>,
     quotes: QuoteSyntax,
     elements_left: usize,

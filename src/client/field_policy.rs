@@ -54,7 +54,7 @@ pub struct FieldPolicy {
     written: Vec<HeaderName>,
     /// Their form with dashes, sorted.
     canonical: Vec<Box<str>>,
-    /// Whether one of the names that matter has another character than letters, digits and dashes.
+    /// True if one of the protected names has another character than letters, digits and dashes.
     odd_is_written: bool,
     filter: NameFilter,
     underscores: Underscores,
@@ -66,14 +66,14 @@ pub struct FieldPolicy {
 pub struct FieldReview {
     /// These go.
     pub remove: Vec<HeaderName>,
-    /// What `X-Forwarded-Proto` of a trusted proxy comes to, where it is not one plain scheme.
+    /// The normalized `X-Forwarded-Proto` of a trusted proxy, where it is not one plain scheme.
     pub scheme: Option<HeaderValue>,
-    /// Whether a peer that is not trusted claims to forward for somebody.
+    /// True if a peer that is not trusted claims to forward for another client.
     pub is_untrusted_forwarding: bool,
 }
 
 impl FieldReview {
-    /// Whether the request stays as it is.
+    /// Returns whether the request stays unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.scheme.is_none() && !self.is_untrusted_forwarding
@@ -161,7 +161,7 @@ impl FieldPolicy {
             && (self.is_passed_override(&canonical) || !is_proxy_field(&canonical))
     }
 
-    /// Whether a name has the CGI form of one that matters.
+    /// Returns whether a name has the CGI form of a protected name.
     fn matters(&self, canonical: &str) -> bool {
         let found = self
             .canonical
@@ -169,7 +169,7 @@ impl FieldPolicy {
         found.is_ok()
     }
 
-    /// Whether the peer may say what `name` says.
+    /// Returns whether the peer may write the field `name`.
     fn may_say(&self, name: &str, hop: PeerTrust, client: &ClientRules) -> bool {
         if self.is_passed_override(name) {
             return true;
@@ -201,7 +201,7 @@ pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
     names
 }
 
-/// Whether a trusted proxy may write the field `name`, or anybody: no such field ever reaches a key or a match otherwise.
+/// Returns whether a trusted proxy may write the field `name`, or anybody: no such field ever reaches a key or a match otherwise.
 #[must_use]
 pub fn is_never_received(
     name: &HeaderName,
@@ -255,7 +255,7 @@ fn scheme(fields: &HeaderMap, review: &mut FieldReview) {
     }
 }
 
-/// Whether a name has other characters than lower-case letters, digits and dashes, which some origins read as dashes.
+/// Returns whether a name has other characters than lower-case letters, digits and dashes, which some origins read as dashes.
 fn is_odd(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.bytes().all(plain)
@@ -282,7 +282,7 @@ mod tests {
     const LISTING: &str = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\ntrusted_headers = [\"x-forwarded-host\", \"cf-*\", \
          \"x-user-id\", \"x-original-url\"]\n";
 
-    /// What is left of fields with these names under `config`, where `written` are names that matter.
+    /// Returns the fields that remain of these names under `config`, where `written` are protected names.
     fn left(hop: PeerTrust, config: &str, written: &[&'static str], sent: &str) -> String {
         let rest = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\n\
                     respond = { status = 200, body = \"\" }\n";

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use super::certificate::{hex, sha256};
 
-/// Of each hash, so many hexadecimal digits.
+/// Hexadecimal digits of each hash.
 const DIGITS: usize = 12;
 
 const SERVER_NAME: u16 = 0;
@@ -17,7 +17,7 @@ const SIGNATURE_ALGORITHMS: u16 = 13;
 const PROTOCOLS: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// What is read out of a message; what is broken reads as empty.
+/// A reader of a message; malformed parts read as empty.
 struct ByteReader<'a>(&'a [u8]);
 
 impl<'a> ByteReader<'a> {
@@ -35,13 +35,13 @@ impl<'a> ByteReader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// What a length of one byte stands before.
+    /// Reads a byte string behind a length of one byte.
     fn short(&mut self) -> Option<&'a [u8]> {
         let length = self.one()?;
         self.take(length)
     }
 
-    /// What a length of two bytes stands before.
+    /// Reads a byte string behind a length of two bytes.
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = usize::from(self.two()?);
         self.take(length)
@@ -194,7 +194,7 @@ mod tests {
         .concat()
     }
 
-    /// What the method's own description takes apart: a Chrome with GREASE in every list.
+    /// The example of the method's description: a Chrome with GREASE in every list.
     fn chrome() -> Vec<u8> {
         let signatures = [
             0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601,

@@ -14,7 +14,7 @@ use crate::config::rules::Name;
 #[derive(Clone, Debug, Default)]
 pub struct ClientLists(Vec<(Name, ListEffect, Arc<CidrSet>)>);
 
-/// What a list does to the clients that it names, the stronger last.
+/// The effect of a list on its clients, the stronger last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListEffect {
     /// They skip the limits.
@@ -23,7 +23,7 @@ pub enum ListEffect {
     Block,
 }
 
-/// How a client stands to the lists.
+/// The result of matching a client with the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMatch<'l> {
     /// No list names it.
@@ -40,7 +40,7 @@ impl ClientLists {
         self.0.push((Arc::clone(name), effect, Arc::clone(blocks)));
     }
 
-    /// How `client` stands to them. Costs a binary search a list, and nothing where there is none.
+    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none.
     #[must_use]
     pub fn standing(&self, client: IpAddr) -> ListMatch<'_> {
         let hits = self.0.iter().filter_map(|(name, effect, blocks)| {

@@ -50,7 +50,7 @@ pub use self::text::address_text;
 pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts, UrlScheme};
 use crate::config::rules::{ClientRules, ForwardedSource};
 
-/// Who asked.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientAddress {
     /// The address to count under, never an IPv4-mapped one.
@@ -68,7 +68,7 @@ pub enum AddressSource {
     Forwarded,
 }
 
-/// How far the other end of a connection is believed.
+/// The trust in the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerTrust {
     /// It is one of the operator's own proxies: fields that it writes say what the operator wants said.
@@ -77,7 +77,7 @@ pub enum PeerTrust {
     Stranger,
 }
 
-/// How far `peer` is believed.
+/// Returns the trust in `peer`.
 #[must_use]
 pub fn hop(peer: IpAddr, rules: &ClientRules) -> PeerTrust {
     if is_trusted(peer.to_canonical(), &rules.trusted_proxies) {
@@ -147,7 +147,7 @@ fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
     node::parse(value.as_bytes())
 }
 
-/// Whether a folded address is in one of the operator's networks, which may themselves be written as IPv4-mapped.
+/// Returns whether a folded address is in one of the operator's networks, which may themselves be written as IPv4-mapped.
 fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| match (address, network) {
         (IpAddr::V4(address), IpNet::V4(network)) => network.contains(&address),

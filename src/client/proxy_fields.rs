@@ -130,12 +130,12 @@ const SUFFIXES: &[&str] = &[
     "-remote-user",
 ];
 
-/// Whether origins read the field `name`, in the form of invariant 1, as the word of a proxy.
+/// Returns whether origins read the field `name`, in the form of invariant 1, as the word of a proxy.
 pub(super) fn is_proxy_field(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok() || has_prefix(name) || has_suffix(name)
 }
 
-/// Whether a proxy writes the URL that the client asked for, or a part of it, into the field `name`: origins make links of it.
+/// Returns whether a proxy writes the URL that the client asked for, or a part of it, into the field `name`: origins make links of it.
 pub(super) fn tells_url(name: &str) -> bool {
     const OTHERS: [&str; 10] = [
         "front-end-https",
@@ -192,7 +192,7 @@ impl NameFilter {
         filter
     }
 
-    /// Whether `name`, in lower case, may be in the table; `false` is certain.
+    /// Returns whether `name`, in lower case, may be in the table; `false` is certain.
     pub(super) fn may_hold(&self, name: &str) -> bool {
         let [first, second, .., last] = name.as_bytes() else {
             return true;

@@ -12,11 +12,11 @@ use super::certificate::ClientCertificate;
 pub struct ConnectionPeer<'a> {
     /// Its address.
     pub address: std::net::IpAddr,
-    /// What its handshake said; `None` where the connection is in clear text.
+    /// The facts of its handshake; `None` where the connection is in clear text.
     pub secured: Option<&'a TlsFacts>,
 }
 
-/// What a handshake said.
+/// The facts of a TLS handshake.
 #[derive(Debug)]
 pub struct TlsFacts {
     /// `TLSv1.3` or `TLSv1.2`.
@@ -25,17 +25,17 @@ pub struct TlsFacts {
     pub cipher: &'static str,
     /// The name that the client asked for, lower case.
     pub server_name: Option<Box<str>>,
-    /// What the client proved to be; `None` where it was not asked, or had nothing to show.
+    /// The client's verified certificate; `None` where the listener asked for none, or the client sent none.
     pub certificate: Option<ClientCertificate>,
-    /// Whether the listener asks clients for certificates.
+    /// The listener's policy on client certificates.
     pub asked: ClientCertPolicy,
     /// The client's fingerprint by JA4; `None` where its first message was too long for one.
     pub ja4: Option<Box<str>>,
-    /// What every answer tells browsers about coming back, RFC 6797.
+    /// The value of `Strict-Transport-Security` in every response, RFC 6797.
     pub strict_transport: Option<HeaderValue>,
 }
 
-/// Whether a listener asks clients for certificates.
+/// A listener's policy on client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertPolicy {
     /// It does: who reaches another name on this connection may meet other rules.
@@ -44,7 +44,7 @@ pub enum ClientCertPolicy {
     Nothing,
 }
 
-/// How a request travelled to the gateway, RFC 9110 §4.2.
+/// The scheme by which a request reached the gateway, RFC 9110 §4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlScheme {
     /// In clear text.
@@ -54,7 +54,7 @@ pub enum UrlScheme {
 }
 
 impl UrlScheme {
-    /// As it stands in a URL.
+    /// Returns its spelling in a URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl<'a> ConnectionPeer<'a> {
         }
     }
 
-    /// How its requests travel.
+    /// Returns the scheme of its requests.
     #[must_use]
     pub fn scheme(&self) -> UrlScheme {
         self.secured.map_or(UrlScheme::Http, |_| UrlScheme::Https)
@@ -82,7 +82,7 @@ impl<'a> ConnectionPeer<'a> {
 }
 
 impl TlsFacts {
-    /// Whether a request for `host`, in normal form, may be served here.
+    /// Returns whether a request for `host`, in normal form, may be served here.
     ///
     /// RFC 9110 §7.4: a connection that proved a client's identity for one name is not one for another, whose listener might ask more
     /// of it. Where no client is asked, and where none named a host when the connection began, there is nothing to walk around.

@@ -4,7 +4,7 @@ use super::text::{count, listed, rates};
 use crate::config::rules::{CostRules, Counting, LimitRules, Name, OnMissing, Rules};
 use crate::config::{Action, Share};
 
-/// What holds for a request that lacks a part of the key.
+/// The rule for a request that lacks a part of the key.
 pub(super) fn missing(limit: &LimitRules) -> Option<String> {
     let effect = match limit.on_missing? {
         OnMissing::Refuse => "is answered with 400",
@@ -15,7 +15,7 @@ pub(super) fn missing(limit: &LimitRules) -> Option<String> {
     Some(format!("A request that lacks a part of the key {effect}."))
 }
 
-/// What a request takes, where that is not one unit whatever comes of it.
+/// The cost of a request, where it is not always one unit.
 pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     let cost = match &limit.cost {
         CostRules::Fixed(cost) if cost.get() == 1 => None,
@@ -39,7 +39,7 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// What becomes of a request that the limit has no room for, and of whom that is not true.
+/// Describes the treatment of a request that exceeds the limit, with its exceptions.
 pub(super) fn exceeded(limit: &LimitRules) -> String {
     let mut text = match &limit.action {
         Action::Reject => "What exceeds it is refused.".to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn exceeded(limit: &LimitRules) -> String {
     text
 }
 
-/// What is judged beside the real rates.
+/// Describes the shadow rates.
 pub(super) fn shadow_rates(limit: &LimitRules) -> Option<String> {
     let policy = limit.shadow_rates.as_ref()?;
     Some(format!(

@@ -16,21 +16,21 @@ use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
 pub struct LimitExplained {
     /// Its name.
     pub name: String,
-    /// What it allows, and to whom.
+    /// The rates and their key.
     pub allows: String,
-    /// How that is judged.
+    /// The name of the algorithm.
     pub algorithm: &'static str,
     /// In what way.
     pub judged: String,
     /// The most that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
-    /// Who decides, where that is not the gateway alone.
+    /// The decider, where it is not the gateway alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<String>,
-    /// What holds for a request that lacks a part of the key.
+    /// The rule for a request that lacks a part of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// What a request takes, where that is not one unit whatever comes of it.
+    /// The cost of a request, where it is not always one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<String>,
     /// Keys that a file judges otherwise.
@@ -39,24 +39,24 @@ pub struct LimitExplained {
     /// Tiers that requests name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<String>,
-    /// What becomes of a request that it has no room for.
+    /// The treatment of a request that exceeds it.
     pub exceeded: String,
     /// Rates that are only reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow_rates: Option<String>,
-    /// How a key is banned that exceeds it.
+    /// The ban of a key that exceeds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ban: Option<String>,
-    /// How many requests of a key may be in flight.
+    /// The bound on requests of a key in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<String>,
-    /// What it takes at most, in bytes.
+    /// Maximum memory in bytes.
     pub memory_bytes: u64,
     /// Keys that it is made for.
     pub capacity: u64,
-    /// How long a key holds its place after its last request, in seconds, at most.
+    /// Maximum time in seconds for which a key keeps its slot after its last request.
     pub key_held_seconds: u64,
-    /// What happens when more keys owe something.
+    /// The behavior with more active keys than slots.
     pub when_full: String,
     /// The routes that ask it.
     pub routes: Vec<String>,
@@ -148,7 +148,7 @@ impl LimitExplained {
     }
 }
 
-/// What the limit allows, and to whom.
+/// Describes the rates and their key.
 fn allows(limit: &LimitRules) -> String {
     let rates = listed(&rates(&limit.policy));
     let whom = match limit.key.0.as_slice() {
@@ -230,7 +230,7 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     }
 }
 
-/// How long after its last charge a key may owe something, rounded up: docs/limiter.md, "Memory".
+/// Returns the maximum time in seconds for which a key is active after its last charge, rounded up: docs/limiter.md, "Memory".
 fn held_seconds(algorithm: &Algorithm, rate: &Rate) -> u64 {
     let period = u64::from(rate.period().as_secs());
     let drained = |units: u32| (u64::from(units) * period).div_ceil(u64::from(rate.count()));
@@ -267,7 +267,7 @@ fn when_full(limit: &LimitRules, held: u64) -> String {
     )
 }
 
-/// What a client meets that sends ever new keys.
+/// Describes the treatment of a client that invents keys.
 fn when_invented(limit: &LimitRules) -> String {
     if !limit.key.can_be_invented() {
         return String::new();

@@ -29,7 +29,7 @@ pub use limit::LimitExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
 
-/// What a configuration does. Its `Display` is for a terminal, its `Serialize` for programs.
+/// The explanation of a configuration. Its `Display` is for a terminal, its `Serialize` for programs.
 #[derive(Debug, Serialize)]
 pub struct ConfigExplanation {
     /// Every limit, by name.
@@ -40,9 +40,9 @@ pub struct ConfigExplanation {
     pub routes: Vec<RouteExplained>,
     /// The memory that all of it may take.
     pub memory: MemoryPlan,
-    /// What was hardly intended: pointless rates, routes that others shadow, what nobody uses.
+    /// Probable mistakes: pointless rates, routes that others shadow, unused items.
     pub warnings: Vec<String>,
-    /// What becomes of the request that was asked about.
+    /// The explanation of the request in question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<RequestExplained>,
 }
@@ -52,9 +52,9 @@ pub struct ConfigExplanation {
 pub struct ListExplained {
     /// Its name.
     pub name: String,
-    /// How many different blocks it has.
+    /// Number of distinct blocks.
     pub blocks: usize,
-    /// What it takes, in bytes.
+    /// Returns its size in bytes.
     pub memory_bytes: usize,
 }
 

@@ -9,7 +9,7 @@ use crate::config::rules::LimitRules;
 /// Lengths of bans that are told one by one.
 const TOLD: u8 = 4;
 
-/// How a key is banned that exceeds the limit.
+/// Describes the ban of a key that exceeds the limit.
 pub(super) fn ban(limit: &LimitRules) -> Option<String> {
     let rules = limit.ban?;
     let lengths = lengths(&rules);
@@ -43,7 +43,7 @@ fn lengths(rules: &BanRules) -> String {
     }
 }
 
-/// How many requests of a key may be in flight.
+/// The bound on requests of a key in flight.
 pub(super) fn concurrency(limit: &LimitRules) -> Option<String> {
     let most = limit.concurrency?;
     Some(format!(

@@ -38,10 +38,10 @@ pub struct RequestQuestion {
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadRequest(pub String);
 
-/// What becomes of a request.
+/// The explanation of one request.
 #[derive(Debug, Serialize)]
 pub struct RequestExplained {
-    /// Who asks, and on whose word.
+    /// The client and the source of its address.
     pub client: String,
     /// The fields that it loses before anything reads them, each with the reason.
     pub removed: Vec<String>,
@@ -51,11 +51,11 @@ pub struct RequestExplained {
     pub route: Option<String>,
     /// Why that one, and why not the others whose host and path fit.
     pub why: Vec<String>,
-    /// What the lists say.
+    /// The list that decides about its client.
     pub list: Option<String>,
     /// The limits that it faces, each with its key.
     pub limits: Vec<String>,
-    /// What happens to it.
+    /// Its fate.
     pub outcome: String,
 }
 

@@ -29,11 +29,11 @@ pub struct RouteExplained {
     /// Which answers are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
-    /// How requests and answers are shaped.
+    /// The changes to requests and responses.
     pub shape: Vec<String>,
 }
 
-/// Whether the values of conditions on headers are told: they may be secrets that a proxy before the gateway adds.
+/// The visibility of values in conditions on headers: they may be secrets that a proxy before the gateway adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeaderValues {
     Shown,
@@ -47,7 +47,7 @@ impl RouteExplained {
         Self::telling(route, rules, HeaderValues::Shown)
     }
 
-    /// As [`Self::of`], for readers who may not know the values of headers.
+    /// Explains a route as [`Self::of`] does, for readers who may not see the values of headers.
     #[must_use]
     pub fn without_secrets(route: &RouteRules, rules: &Rules) -> Self {
         Self::telling(route, rules, HeaderValues::Hidden)

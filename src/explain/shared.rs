@@ -2,7 +2,7 @@
 
 use crate::config::rules::{LimitRules, OnStoreFailure, SharedMode};
 
-/// Who decides, and what holds while the store is away.
+/// Describes the decider and the rule while the store is unavailable.
 pub(super) fn shared(limit: &LimitRules) -> Option<String> {
     let said = limit.shared?;
     let away = match said.on_failure {

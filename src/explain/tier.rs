@@ -3,7 +3,7 @@
 use super::text::{count, listed, rates};
 use crate::config::rules::{LimitRules, Tier, TierIndex, ValueSource};
 
-/// What a tier may do: `50 in 10s and 200 in 1h`.
+/// Describes the rates of a tier: `50 in 10s and 200 in 1h`.
 pub(super) fn means(tier: &Tier) -> String {
     match tier {
         Tier::Rates(policy) => listed(&rates(policy)),
@@ -12,7 +12,7 @@ pub(super) fn means(tier: &Tier) -> String {
     }
 }
 
-/// What the file of overrides says, in numbers.
+/// Describes the file of overrides in numbers.
 pub(super) fn overrides(limit: &LimitRules) -> Option<String> {
     let written = limit.overrides.as_ref()?;
     let of = |tier: TierIndex| written.tiers.get(usize::from(tier.0));
@@ -33,7 +33,7 @@ pub(super) fn overrides(limit: &LimitRules) -> Option<String> {
     ))
 }
 
-/// What each tier may do that requests name.
+/// Describes the rates of each tier that requests name.
 pub(super) fn named(limit: &LimitRules) -> Option<String> {
     let tier = limit.tier.as_ref()?;
     let named_by = &tier.named_by;

@@ -27,14 +27,14 @@ use crate::bounds;
 /// The claims of a token.
 pub type TokenClaims = Map<String, Value>;
 
-/// What tokens are verified with. Two are equal if they were made of the same settings.
+/// A verifier of tokens. Two are equal if they were made of the same settings.
 #[derive(Clone)]
 pub struct TokenVerifier {
     settings: TokenSettings,
     keys: Vec<VerifyingKey>,
 }
 
-/// What the operator says about tokens.
+/// The operator's settings for tokens.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenSettings {
     /// At least one.
@@ -45,7 +45,7 @@ pub struct TokenSettings {
     pub issuer: Option<String>,
     /// `aud`, if it must hold this.
     pub audience: Option<String>,
-    /// How far the issuer's clock may be off.
+    /// Tolerance for the issuer's clock.
     pub leeway: Duration,
 }
 
@@ -123,7 +123,7 @@ impl TokenVerifier {
         Self { settings, keys }
     }
 
-    /// What it was made of.
+    /// Returns the settings it was made of.
     #[must_use]
     pub fn settings(&self) -> &TokenSettings {
         &self.settings
@@ -262,7 +262,7 @@ fn is_compact(token: &[u8]) -> bool {
         && URL_SAFE_NO_PAD.decode(signature).is_ok()
 }
 
-/// Whether it may be a JWT to somebody: three parts, of which the first is an object in base64.
+/// Returns whether some parser may take it for a JWT: three parts, of which the first is an object in base64.
 fn is_token_like(piece: &[u8]) -> bool {
     piece.iter().filter(|byte| **byte == b'.').count() >= 2 && piece.starts_with(b"ey")
 }
@@ -336,7 +336,7 @@ fn set(text: &str, settings: &TokenSettings) -> Result<Vec<VerifyingKey>, KeyErr
     Ok(keys)
 }
 
-/// Whether a key of a set may verify `algorithm`: its kind and curve must, and what it says of itself.
+/// Returns whether a key of a set may verify `algorithm`: its kind and curve must, and what it says of itself.
 fn verifies(jwk: &Jwk, algorithm: Algorithm) -> bool {
     let of_kind = match &jwk.algorithm {
         AlgorithmParameters::RSA(_) => algorithm.family() == AlgorithmFamily::Rsa,
@@ -381,7 +381,7 @@ fn validation(algorithms: Vec<Algorithm>, settings: &TokenSettings) -> Validatio
     validation
 }
 
-/// Whether one key can serve both algorithms.
+/// Returns whether one key can serve both algorithms.
 fn is_same_key(one: Algorithm, other: Algorithm) -> bool {
     one.family() == other.family() && (one.family() != AlgorithmFamily::Ec || one == other)
 }

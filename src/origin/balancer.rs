@@ -89,7 +89,7 @@ impl ServerTier {
             })
     }
 
-    /// Of two that chance picks, the less loaded.
+    /// Picks two servers at random and returns the less loaded one.
     fn better_of_two(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let chance = mix(terms.take_turn());
         let one = self.any_from(chance & u64::from(u32::MAX), terms)?;
@@ -162,7 +162,7 @@ impl PickContext<'_> {
         u64::from(server.weight.0.get()) * u64::from(self.share(server).0)
     }
 
-    /// Whether one more request loads `one` less than `other`.
+    /// Returns whether one more request loads `one` less than `other`.
     fn is_less_loaded(&self, one: &Server, other: &Server) -> bool {
         let load = |server: &Server| u64::from(server.standing.in_flight()) + 1;
         // A fraction is less than another: multiplied out. Below 2^32 × 2^18.

@@ -21,19 +21,19 @@ use crate::record::RequestId;
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the gateway tells an origin about a request.
+/// The fields about the client that the gateway sends to an origin.
 pub struct ClientHeaders<'a> {
     /// The other end of the client's connection.
     pub peer: IpAddr,
-    /// Who asks, and on whose word: that of a trusted hop is kept and extended.
+    /// The client's address and its source: the chain of a trusted hop is kept and extended.
     pub client: ClientAddress,
-    /// How the request came.
+    /// The scheme that the client used.
     pub scheme: UrlScheme,
     /// The request's identity.
     pub request_id: RequestId,
     /// In which header trusted hops tell the client.
     pub rules: &'a ClientRules,
-    /// What to put in `Host`.
+    /// The rule for `Host`.
     pub host: &'a HostPolicy,
     /// Where the request goes.
     pub server: Option<SocketAddr>,

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
 use crate::clock;
 
-/// How long a refused request waits, once, for a connection that may just be given back: the framework is done with that in microseconds.
+/// Time for which a refused request waits, once, for a connection that is being released: the framework needs microseconds for that.
 const SETTLING: Duration = Duration::from_millis(20);
 
 /// The connections of one server.
@@ -68,7 +68,7 @@ struct State {
 struct Open {
     /// Which: a number that the system gives again is another connection.
     made: u64,
-    /// What may be spoken over it, and under which bound it was made.
+    /// The protocol group and the bound that it was made for.
     group: Group,
     usage: Usage,
     /// The same socket once more, to end what Pingora keeps.
@@ -119,7 +119,7 @@ pub(super) struct Look {
     began: u64,
 }
 
-/// What a refused request does next.
+/// The next step of a refused request.
 #[derive(Debug)]
 enum Next {
     /// Look again at once.
@@ -144,7 +144,7 @@ impl Connections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> u32 {
         self.state().open
@@ -300,7 +300,7 @@ impl Connections {
         self.exhausted.store(false, Ordering::Relaxed);
     }
 
-    /// Whether a request found none, and nothing was freed since.
+    /// Returns whether a request found none, and nothing was freed since.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted.load(Ordering::Relaxed)
     }
@@ -324,7 +324,7 @@ impl State {
         true
     }
 
-    /// Whether one was asked to close and has not yet.
+    /// Returns whether one was asked to close and has not yet.
     fn is_closing(&self) -> bool {
         self.sockets
             .values()

@@ -74,7 +74,7 @@ impl Bench {
     }
 }
 
-/// Whether it was asked to close.
+/// Returns whether it was asked to close.
 async fn ends(made: &Made) -> bool {
     // What is ready is known once the runtime has asked the system.
     tokio::task::yield_now().await;

@@ -71,7 +71,7 @@ pub(super) async fn dial(address: &SocketAddr) -> Result<TcpStream> {
     ext::connect(address, None).await.map_err(blamed)
 }
 
-/// As Pingora has it: without a port or a socket it is not the server that failed.
+/// Attributes an error as Pingora does: where there was no port or no socket, the server did not fail.
 fn blamed(error: Box<Error>) -> Box<Error> {
     match error.etype() {
         ErrorType::SocketError | ErrorType::BindError => {

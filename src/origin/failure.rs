@@ -2,7 +2,7 @@
 
 use crate::config::rules::FailureClass;
 
-/// How a try failed.
+/// The failure of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptFailure {
     /// No connection could be made, so nothing was sent.
@@ -16,7 +16,7 @@ pub enum AttemptFailure {
 }
 
 impl AttemptFailure {
-    /// Whether the rules mean it.
+    /// Returns whether one of these classes contains it.
     #[must_use]
     pub fn is_among(self, classes: &[FailureClass]) -> bool {
         classes.iter().any(|class| match (class, self) {
@@ -29,7 +29,7 @@ impl AttemptFailure {
     }
 }
 
-/// What came of a try, as metrics tell it.
+/// The outcome of an attempt, a label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptOutcome {
     /// 101 to 199: a connection that now speaks another protocol.
@@ -66,7 +66,7 @@ impl AttemptOutcome {
         Self::Abandoned,
     ];
 
-    /// As metrics and status write it.
+    /// Returns its name in metrics and `/status`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -22,10 +22,10 @@ use crate::clock;
 use crate::config::rules::HealthRules;
 use crate::in_force::InForce;
 
-/// How often the loop looks for pools that are due: the finest interval that a pool can keep.
+/// Interval at which the loop looks for pools that are due: the shortest interval that a pool can keep.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often the budgets of retries are renewed.
+/// Interval at which the retry budgets are renewed.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The background service, for the pools in force.

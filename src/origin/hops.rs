@@ -15,10 +15,10 @@ use crate::bounds;
 /// The field, RFC 8586 §2.
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
-/// What every gateway calls itself: a `cdn-id` of RFC 8586 §2.
+/// The name of every gateway: a `cdn-id` of RFC 8586 §2.
 const NAME: &str = "sluicegate";
 
-/// What one gateway says of itself in the field.
+/// The entry of one gateway in `CDN-Loop`.
 #[derive(Debug)]
 pub struct HopName(HeaderValue);
 
@@ -33,7 +33,7 @@ impl HopName {
         )
     }
 
-    /// Whether a request with these fields went in a circle.
+    /// Returns whether a request with these fields has passed this gateway before.
     #[must_use]
     pub fn is_loop(&self, fields: &HeaderMap) -> bool {
         let (mut own, mut all) = (0, 0);
@@ -50,7 +50,7 @@ impl HopName {
         own >= bounds::OWN_PASSES || all >= bounds::ALL_PASSES
     }
 
-    /// What the origin is told: every hop that the client's request names, and this one behind them.
+    /// Returns the value for the origin: every hop of the client's request, then this one.
     ///
     /// RFC 8586 §2: what others wrote is neither changed nor removed.
     #[must_use]
@@ -69,7 +69,7 @@ impl HopName {
     }
 }
 
-/// Whether two hops are the same but for white space, which others may change.
+/// Returns whether two hops are equal apart from white space, which other hops may change.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let written = |byte: &&u8| !byte.is_ascii_whitespace();
     let (one, other) = (one.iter().filter(written), other.iter().filter(written));

@@ -38,7 +38,7 @@ pub(super) struct OriginQueues {
 /// Requests of one origin that wait for a place at a server.
 #[derive(Debug)]
 pub struct PendingQueue {
-    /// How many may wait, how long, and for what.
+    /// The bounds on waiting requests, their wait, and requests and connections per server.
     pub rules: CircuitRules,
     origin: Arc<OriginQueues>,
     order: Mutex<QueueOrder>,
@@ -246,13 +246,13 @@ impl PendingQueue {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// How many were refused.
+    /// Returns the number of requests that were refused a place.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)

@@ -39,12 +39,12 @@ pub struct Pool {
     pub rules: OriginRules,
     /// Its retries.
     pub budget: Arc<RetryBudget>,
-    /// What waits for its servers; `None` where they have no bound.
+    /// The queue of requests for its servers; `None` where the servers have no bound.
     pub queue: Option<Arc<PendingQueue>>,
     /// That and those of the configurations before.
     queues: Arc<OriginQueues>,
     servers: ArcSwap<ServerSet>,
-    /// What makes the values of sticky cookies.
+    /// The seed of the values of sticky cookies.
     seed: KeySeed,
     turn: AtomicU64,
     /// Held by who ejects a server, so that two do not eject more together than each may alone.
@@ -65,14 +65,14 @@ struct ServerSet {
     backups: ServerTier,
 }
 
-/// What a request asks of a pool. Owns all that it says, so that a request may wait with it.
+/// The input of a pick. Owns all its values, so that a request can wait with it.
 #[derive(Clone, Debug, Default)]
 pub struct PickRequest {
     /// When it is asked.
     pub now: Timestamp,
     /// Servers that failed the request already.
     pub tried: FailedServers,
-    /// What [`Pool::spread`] made of the request.
+    /// The result of [`Pool::spread`] for the request.
     pub spread: Option<u64>,
     /// The tag that the client's sticky cookie has.
     pub sticky: Option<u64>,
@@ -81,7 +81,7 @@ pub struct PickRequest {
 /// Servers that failed one request.
 pub type FailedServers = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
 
-/// What comes of a wish.
+/// The result of a pick.
 #[derive(Debug)]
 pub enum PickResult {
     /// A place at a server.
@@ -282,14 +282,15 @@ impl Pool {
         if self.bounds_connections() { 2 } else { 1 }
     }
 
-    /// Whether its servers have a bound on connections.
+    /// Returns whether its servers have a bound on connections.
     pub(super) fn bounds_connections(&self) -> bool {
         self.rules
             .circuit
             .is_some_and(|circuit| circuit.connections.is_some())
     }
 
-    /// What a request is spread by, where the balance goes by a key; `None` where it does not, or the request has no such value.
+    /// Returns the hash that the request is spread by, where the balance uses a key; `None` where it does not, or the request lacks the
+    /// value.
     #[must_use]
     pub fn spread<'a>(&self, facts: impl FnOnce() -> RequestFacts<'a>) -> Option<u64> {
         match &self.rules.balance {
@@ -338,7 +339,7 @@ impl Pool {
             .any(|server| server.is_usable(now) && server.has_room())
     }
 
-    /// As [`choose`](Self::choose), for a request that waits after that.
+    /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
     pub fn find(&self, wish: &PickRequest) -> PickResult {
         let set = self.servers.load();
         let mut terms = PickContext {
@@ -441,8 +442,8 @@ impl Pool {
         );
     }
 
-    /// Whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its decision; if so, it
-    /// counts as a retry from now on.
+    /// Returns whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its decision; if so,
+    /// it counts as a retry from now on.
     #[must_use]
     pub fn grants_retry(
         &self,
@@ -466,8 +467,8 @@ impl Pool {
     }
 }
 
-/// How many requests a server may have in flight: what `max_requests` says, and no more than `max_connections` can carry; without either,
-/// as many as there are ports for.
+/// Returns the maximum number of requests of a server in flight: `max_requests`, and no more than `max_connections` can carry; without
+/// either, as many as there are ports for.
 fn places(rules: &OriginRules) -> u32 {
     let each = match rules.protocol {
         Protocol::Http1 => 1,
@@ -511,7 +512,7 @@ impl DueTime {
         }
     }
 
-    /// Whether it is to be done at `now`; if so it counts as running until [`Self::done`].
+    /// Returns whether it is to be done at `now`; if so it counts as running until [`Self::done`].
     pub(super) fn begin(&self, now: Timestamp) -> bool {
         // Acquire: pairs with the release of `done`, so that the moment belongs to the latest run.
         let due = !self.running.load(Ordering::Acquire)

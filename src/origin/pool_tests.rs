@@ -89,7 +89,7 @@ fn port(choice: PickResult) -> u16 {
     held(choice).server.address.port()
 }
 
-/// How often each port is chosen, one request after the other.
+/// Counts how often each port is picked by sequential requests.
 pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..requests {

@@ -27,7 +27,7 @@ pub(super) async fn look_up(pool: &Pool) -> Duration {
     .await
 }
 
-/// As [`look_up`], by this resolver.
+/// Looks up every name as [`look_up`] does, with this resolver.
 async fn look_up_by<A>(pool: &Pool, resolve: impl Fn(Arc<str>) -> A) -> Duration
 where
     A: Future<Output = io::Result<Vec<SocketAddr>>>,
@@ -60,7 +60,7 @@ where
     }
 }
 
-/// Whether the entry has a server. An address that an earlier entry has too is a server of that one.
+/// Returns whether the entry has a server. An address that an earlier entry has too is a server of that one.
 fn has_server(pool: &Pool, entry: usize) -> bool {
     let servers = pool.servers();
     servers.iter().any(|server| server.entry == entry)

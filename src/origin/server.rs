@@ -19,7 +19,7 @@ use crate::config::rules::{Role, Weight};
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
-    /// What is known of it, whatever its rules.
+    /// Its state, which no change of rules resets.
     pub standing: Arc<ServerState>,
     /// When it is asked.
     pub role: Role,
@@ -29,12 +29,12 @@ pub struct Server {
     pub entry: usize,
     /// Where it stands among the values of `hash_key`.
     pub(super) point: u64,
-    /// What stands for it in the cookie of a client that stays with it; `None` where none does.
+    /// Its tag in sticky cookies; `None` where the origin has none.
     pub(super) tag: Option<u64>,
     pub(super) queue: Option<Arc<PendingQueue>>,
     /// All queues of requests that may want a place here.
     pub(super) queues: Arc<OriginQueues>,
-    /// How many requests it may have in flight.
+    /// Maximum number of requests in flight.
     pub(super) places: u32,
     /// Its connections, where they have a bound.
     pub(super) connections: Option<Arc<Connections>>,
@@ -43,25 +43,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// What Pingora needs to connect.
+    /// Returns the peer that Pingora connects to.
     #[must_use]
     pub fn peer(&self) -> Box<HttpPeer> {
         Box::new(self.peer.clone())
     }
 
-    /// Whether it may be asked at `now`.
+    /// Returns whether it may receive requests at `now`.
     #[must_use]
     pub fn is_usable(&self, now: Timestamp) -> bool {
         self.standing.is_usable(now)
     }
 
-    /// Whether requests are sent to it at `now`, in a word.
+    /// Returns its status at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> ServerStatus {
         self.standing.state(now, self.slow_start)
     }
 
-    /// Whether it may have one more request.
+    /// Returns whether it has room for one more request.
     pub(super) fn has_room(&self) -> bool {
         self.standing.in_flight() < self.places
             && self
@@ -70,7 +70,7 @@ impl Server {
                 .is_none_or(|connections| !connections.is_exhausted())
     }
 
-    /// How many connections are open to it for requests; `None` where they have no bound, and nobody counts.
+    /// Returns the number of open connections for requests; `None` where they have no bound and are not counted.
     #[must_use]
     pub fn open_connections(&self) -> Option<u32> {
         self.connections
@@ -111,7 +111,7 @@ impl fmt::Debug for Server {
 pub struct ServerPermit {
     /// Whose.
     pub server: Arc<Server>,
-    /// What came of the try so far; `None` where there was none.
+    /// The outcome of the attempt so far; `None` where there was no attempt.
     pub(super) outcome: Option<AttemptOutcome>,
     /// The connection that it uses, where those have a bound.
     connection: Option<Use>,

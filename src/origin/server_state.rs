@@ -19,7 +19,7 @@ use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
 use crate::config::rules::{EjectionRules, HealthRules};
 
-/// What is known of a server.
+/// The state of a server: health, load, failures.
 #[derive(Debug)]
 pub struct ServerState {
     /// Its connections, while its origin has a bound for them.
@@ -46,7 +46,7 @@ pub struct ServerState {
     health_changes: AtomicU64,
 }
 
-/// Whether requests are sent to a server, and if not, why.
+/// The status of a server: in use, or the reason why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStatus {
     /// They are.
@@ -62,13 +62,13 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Whether requests are sent to it.
+    /// Returns whether requests are sent to it.
     #[must_use]
     pub const fn is_asked(self) -> bool {
         matches!(self, Self::Up | Self::SlowStart)
     }
 
-    /// As status writes it.
+    /// Returns its name in `/status`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ pub(super) struct ShareMille(pub(super) u32);
 
 impl ShareMille {
     pub(super) const WHOLE: Self = Self(1000);
-    /// What a server begins with: less would take too long to find out that it works.
+    /// The initial share of a server: a smaller one would take too long to show that it works.
     const LEAST: Self = Self(100);
 }
 
@@ -131,7 +131,7 @@ impl ServerState {
         standing
     }
 
-    /// Whether it may be asked at `now`.
+    /// Returns whether it may receive requests at `now`.
     #[must_use]
     pub fn is_usable(&self, now: Timestamp) -> bool {
         self.up.load(Ordering::Relaxed)
@@ -139,7 +139,7 @@ impl ServerState {
             && self.ejected_until.load(Ordering::Relaxed) <= now.as_nanos()
     }
 
-    /// Whether requests are sent to it at `now`, in a word; `slow_start` as its origin has it.
+    /// Returns its status at `now`; `slow_start` is that of its origin.
     #[must_use]
     pub fn state(&self, now: Timestamp, slow_start: Option<Duration>) -> ServerStatus {
         if self.is_draining() {
@@ -159,7 +159,7 @@ impl ServerState {
         self.up.load(Ordering::Relaxed)
     }
 
-    /// Whether the operator keeps requests from it.
+    /// Returns whether the operator drains it.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
@@ -289,7 +289,7 @@ impl ServerState {
         self.grows_from.store(from.as_nanos(), Ordering::Relaxed);
     }
 
-    /// How much of its share it gets at `now`.
+    /// Returns the part of its share that it gets at `now`.
     pub(super) fn share(&self, now: Timestamp, slow_start: Option<Duration>) -> ShareMille {
         let Some(whole) = slow_start else {
             return ShareMille::WHOLE;
@@ -313,19 +313,19 @@ impl ServerState {
 
     // ── what is told of it ──
 
-    /// How many tries came to `outcome`.
+    /// Returns the number of attempts that ended with `outcome`.
     #[must_use]
     pub fn count(&self, outcome: AttemptOutcome) -> u64 {
         self.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
-    /// How often it was ejected.
+    /// Returns the number of its ejections.
     #[must_use]
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Ordering::Relaxed)
     }
 
-    /// How often checks took it out of use or put it back.
+    /// Returns the number of times that checks took it out of use or put it back.
     #[must_use]
     pub fn health_changes(&self) -> u64 {
         self.health_changes.load(Ordering::Relaxed)

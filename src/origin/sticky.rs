@@ -16,7 +16,7 @@ const DIGITS: usize = 16;
 /// Longest cookie: a name of 64, a tag, the attributes and a number of seconds.
 const LONGEST: usize = 256;
 
-/// Whether the client's connection keeps a cookie from being read on its way.
+/// The protection of the client's connection against eavesdropping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelSecurity {
     /// It is encrypted.

@@ -3,7 +3,7 @@
 //! A request's target is a path (RFC 9112 §3.2.1), yet many applications give it to a parser of URL references: `new URL(target, base)` and
 //! `url.parse(target, false, true)` of Node, `parse_url` of PHP, `urlsplit` of Python, with which CherryPy splits it. These find `/path`.
 
-/// What follows the authority, in the ways in which parsers find its end; empty for a path that begins with a single slash.
+/// Returns the path behind the authority, for each way in which parsers find its end; nothing for a path that begins with a single slash.
 ///
 /// RFC 3986 ends it at a slash, WHATWG URL §4.4 at a backslash too. The latter skips any number of either before it. Escaped ones count at
 /// the beginning, since a server before the application may decode them.

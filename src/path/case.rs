@@ -23,7 +23,7 @@ pub(super) fn folded(path: &str) -> Option<String> {
     folded
 }
 
-/// Whether the escapes of `text` begin with such a letter.
+/// Returns whether the escapes of `text` begin with such a letter.
 pub(super) fn is_letter(text: &[u8]) -> bool {
     LETTERS
         .iter()

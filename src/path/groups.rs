@@ -31,7 +31,7 @@ impl PathGroups {
         })
     }
 
-    /// Whether there is a group of this name or number; 0 is the whole path.
+    /// Returns whether there is a group of this name or number; 0 is the whole path.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         match name.parse::<usize>() {
@@ -53,7 +53,7 @@ impl PathGroups {
             .collect()
     }
 
-    /// What a group took of a path in normal form; empty where it took no part.
+    /// Returns the part of a path in normal form that a group matched; empty where it matched nothing.
     #[must_use]
     pub fn find<'p>(&self, path: &'p str, name: &str) -> &'p str {
         let shorter = path.strip_suffix('/').filter(|path| !path.is_empty());

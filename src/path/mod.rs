@@ -157,7 +157,7 @@ impl<'a> NormalPath<'a> {
         &self.text
     }
 
-    /// What a limit by `path` counts: the normal form without trailing slash, encoded slashes taken as slashes, escaped escapes as
+    /// Returns the key of a limit by `path`: the normal form without trailing slash, encoded slashes taken as slashes, escaped escapes as
     /// escapes, and without cookieless segments, the name of a front controller or what follows a script, so that all spellings of one
     /// resource share a counter.
     #[must_use]
@@ -177,7 +177,7 @@ impl<'a> NormalPath<'a> {
         matches!(self.text, Cow::Borrowed(_))
     }
 
-    /// Whether origins separate, resolve or decode it in more than one way.
+    /// Returns whether origins separate, resolve or decode it in more than one way.
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
         self.others
@@ -185,8 +185,8 @@ impl<'a> NormalPath<'a> {
             .is_some_and(|others| others.is_ambiguous)
     }
 
-    /// Whether some origin reads another resource, which a client can write in any number of normal forms: what counts by the path must
-    /// not take it.
+    /// Returns whether some origin reads another resource, which a client can write in any number of normal forms: what counts by the path
+    /// must not take it.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.others
@@ -194,21 +194,21 @@ impl<'a> NormalPath<'a> {
             .is_some_and(|others| others.is_disputed)
     }
 
-    /// How else an origin may read it; empty for all but odd paths.
+    /// Returns the other readings of the path; empty for all but odd paths.
     pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.texts);
         others.map(String::as_str)
     }
 
-    /// What an application may read behind the name of a script, the script alone, and what it may take letters for; all belong to the
-    /// origin of the path.
+    /// Returns the readings by which an application may see the part behind the name of a script, the script alone, or other letters; all
+    /// belong to the origin of the path.
     pub(super) fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
     }
 }
 
-/// Whether two segments of paths in normal form are the same, but for letters that some origins take for those of ASCII.
+/// Returns whether two segments of paths in normal form are the same, but for letters that some origins take for those of ASCII.
 #[must_use]
 pub fn are_alike(one: &str, other: &str) -> bool {
     let folded = |segment| case::folded(segment).map_or(Cow::Borrowed(segment), Cow::Owned);

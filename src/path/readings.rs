@@ -16,10 +16,10 @@ use super::spelling::{
 use super::{PathError, authority, case, dots, script};
 use crate::bounds::PATH_READING_BYTES;
 
-/// How often an origin may decode a path beside the first time: a proxy before it, and one more.
+/// Number of times that an origin may decode a path again: once in a proxy before it, and once more.
 const DECODINGS: usize = 2;
 
-/// How often an authority may be cut off: by a middleware, and by what it calls with the rest.
+/// Number of times that an authority may be cut off: by a middleware, and by the code that it calls with the rest.
 const AUTHORITIES: usize = 2;
 
 /// Paths that an origin may make of one before it spells it.
@@ -32,7 +32,7 @@ pub(super) struct PathReadings {
     pub(super) texts: Vec<String>,
     /// The same of what an application reads behind the name of a script, of the script's own path, and of letters taken for others.
     pub(super) of_scripts: Vec<String>,
-    /// What a limit by `path` counts; `None`: the normal form.
+    /// The key of a limit by `path`; `None` means the normal form.
     pub(super) key: Option<String>,
     /// Encoded slashes, dots or escapes are read in two ways.
     pub(super) is_ambiguous: bool,
@@ -49,7 +49,7 @@ struct ReadingSource {
     reader: PathReader,
 }
 
-/// Who makes a path of another.
+/// A reader that derives one path from another.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PathReader {
     /// Any origin.

@@ -83,7 +83,7 @@ impl PathRegex {
         Self { case, ..self }
     }
 
-    /// As an engine takes it.
+    /// Returns the text for the regular expression engine.
     pub(crate) fn pattern(&self) -> String {
         match self.case {
             PathCase::Ignored => format!("(?i){}", self.text),
@@ -121,7 +121,7 @@ impl PathRegex {
         (self.case == PathCase::Ignored || folded == *text && !has_letters(text)).then_some(folded)
     }
 
-    /// As written.
+    /// Returns the expression as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -152,7 +152,7 @@ fn is_look(hir: &Hir, look: Look) -> bool {
     *hir.kind() == HirKind::Look(look)
 }
 
-/// Whether it takes any text that a path in normal form may have, the empty one too.
+/// Returns whether it takes any text that a path in normal form may have, the empty one too.
 fn is_anything(hir: &Hir) -> bool {
     let HirKind::Repetition(repeated) = hir.kind() else {
         return false;

@@ -4,13 +4,13 @@
 //! RFC 3875 §4.1.5: what follows the name of a CGI script is its `PATH_INFO`, whatever the script makes of it. Servers find the name by its
 //! ending; some take the first in a path and others the last. The bare name of a front controller is the root of its application.
 
-/// What follows the names that servers give to scripts, in lower case.
+/// The endings of script names on servers, in lower case.
 const ENDINGS: [&str; 19] = [
     "php", "php3", "php4", "php5", "php7", "php8", "phtml", "phar", "cgi", "fcgi", "pl", "py",
     "wsgi", "rb", "asp", "aspx", "ashx", "cfm", "dll",
 ];
 
-/// What scripts are called through which a whole application is served, without their ending.
+/// Names of scripts that serve a whole application, without their ending.
 const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
 
 /// A path in normal form, cut behind the name of a script.
@@ -18,7 +18,7 @@ const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "mai
 pub(super) struct ScriptCut<'a> {
     /// Up to the script.
     pub(super) script: &'a str,
-    /// What follows it; `None` where nothing does.
+    /// The path behind it; `None` where there is none.
     pub(super) rest: Option<&'a str>,
     /// The name is one that front controllers have.
     pub(super) is_front_controller: bool,
@@ -50,7 +50,7 @@ fn all_cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     })
 }
 
-/// Whether a name with this ending, what follows its last dot, is a script's.
+/// Returns whether a name with this ending, what follows its last dot, is a script's.
 pub(super) fn is_ending(ending: &[u8]) -> bool {
     ENDINGS
         .iter()
@@ -83,7 +83,7 @@ pub(super) fn path_in_query(query: &str) -> Option<&str> {
     query.starts_with('/').then(|| &query[..end])
 }
 
-/// Whether an application may look for its route in the query of `path`: where that is the root or ends in a script.
+/// Returns whether an application may look for its route in the query of `path`: where that is the root or ends in a script.
 pub(super) fn leaves_path_to_query(path: &str) -> bool {
     path == "/" || all_cuts(path).any(|cut| matches!(cut.rest, None | Some("/")))
 }

@@ -5,7 +5,7 @@
 
 use super::{PathError, case, script};
 
-/// How an origin reads a path.
+/// The rules by which an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct PathDialect {
     pub(super) separators: SegmentSeparators,
@@ -22,7 +22,7 @@ impl PathDialect {
     };
 }
 
-/// What ends a segment beside a slash: a set of [`ENCODED_SLASH`], [`BACKSLASH`] and [`ENCODED_BACKSLASH`].
+/// Separators of segments beside the slash: a set of [`ENCODED_SLASH`], [`BACKSLASH`] and [`ENCODED_BACKSLASH`].
 pub(super) type SegmentSeparators = u8;
 
 /// `%2F` separates for nginx, WSGI and whoever decodes before it splits.
@@ -32,7 +32,7 @@ pub(super) const BACKSLASH: SegmentSeparators = 2;
 /// `%5C` separates on Windows.
 pub(super) const ENCODED_BACKSLASH: SegmentSeparators = 4;
 
-/// What `..` removes.
+/// The part that `..` removes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DotDotRule {
     /// The segment before it, after slashes were merged.
@@ -55,7 +55,7 @@ pub(super) enum ParameterRule {
 /// One reading of a path.
 pub(super) struct SpelledPath {
     pub(super) text: String,
-    /// What in it is not taken as a separator by everybody.
+    /// Characters in it that only some origins take as separators.
     pub(super) hidden: SegmentSeparators,
     /// A `..` removed a segment.
     pub(super) is_climbed: bool,
@@ -278,8 +278,8 @@ pub(super) fn decode_again(text: &str) -> Option<String> {
     (decoded.len() < text.len()).then_some(decoded)
 }
 
-/// Whether a path in normal form holds an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older encoding, as `%C0` for
-/// À, do not follow each other so.
+/// Returns whether a path in normal form holds an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older encoding, as `%C0`
+/// for À, do not follow each other so.
 pub(super) fn is_overlong(text: &str) -> bool {
     let bytes = text.as_bytes();
     let escape = |at: usize| match bytes.get(at) {
@@ -306,7 +306,7 @@ fn push_escape(text: &mut String, byte: u8) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// Whether a path is in normal form and has no other reading; may be wrong only by saying no.
+/// Returns whether a path is in normal form and has no other reading; may be wrong only by saying no.
 pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     let mut at = 0;
     let mut segment = 0;
@@ -352,7 +352,7 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     !dot.is_some_and(|dot| script::is_ending(&path[dot + 1..]))
 }
 
-/// Whether an escape may be half of another, or begin an overlong form.
+/// Returns whether an escape may be half of another, or begin an overlong form.
 fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     match escaped {
         b'%' => unescape(behind).is_some(),
@@ -361,7 +361,7 @@ fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     }
 }
 
-/// Whether the normal form escapes this byte, and nobody takes it for a separator.
+/// Returns whether the normal form escapes this byte, and nobody takes it for a separator.
 fn stays_escaped(byte: u8) -> bool {
     !is_plain(byte) && !byte.is_ascii_control() && !matches!(byte, b'/' | b'\\')
 }

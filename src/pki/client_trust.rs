@@ -49,7 +49,7 @@ impl ClientTrust {
         })
     }
 
-    /// Whether a client must show one.
+    /// Returns whether a client must show one.
     #[must_use]
     pub fn auth(&self) -> ClientAuth {
         self.auth

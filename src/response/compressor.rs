@@ -76,7 +76,7 @@ impl BodyCompressor {
         })
     }
 
-    /// What can be sent after this piece; nothing may come of it yet.
+    /// Compresses a piece and returns the bytes that can be sent, possibly none.
     ///
     /// # Errors
     /// When the coder fails, which none does for what it is given; the answer cannot go on then.
@@ -118,7 +118,7 @@ impl BodyEncoder {
         }
     }
 
-    /// What has been written since the last time.
+    /// Takes the bytes written since the last call.
     fn take(&mut self) -> Vec<u8> {
         std::mem::take(match self {
             Self::Zstd(coder) => coder.get_mut(),

@@ -84,7 +84,7 @@ pub fn preflight_fields(
     fields
 }
 
-/// Whether answers differ between pages.
+/// Returns whether responses differ by the origin of the page.
 fn depends_on_origin(rules: &CorsRules) -> bool {
     rules.origins != PageOrigins::Any
 }

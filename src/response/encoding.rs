@@ -18,7 +18,7 @@ use super::negotiate::thousandths;
 use crate::bounds;
 use crate::config::rules::{Coding, CompressRules};
 
-/// What becomes of an answer.
+/// The treatment of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodingPlan {
     /// It is none that is ever compressed.
@@ -29,7 +29,7 @@ pub enum EncodingPlan {
     Compress(Coding),
 }
 
-/// What has to be known of a request for that.
+/// The parts of a request that decide about compression.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingRequest<'a> {
     /// Its method.
@@ -158,7 +158,7 @@ fn weighed(text: &str) -> Option<(&str, u16)> {
     Some((coding, weight.map_or(Some(1_000), thousandths)?))
 }
 
-/// What is inserted into the head of a compressed answer, and what goes from it.
+/// The changes to the head of a compressed response.
 #[derive(Debug)]
 pub struct EncodedHead {
     /// Fields to insert.
@@ -177,7 +177,7 @@ static OF_BYTES: [HeaderName; 6] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-/// How the head of an answer changes that is compressed by `coding`; `Vary` comes from [`vary`].
+/// Returns the changes to the head of a response that is compressed with `coding`; `Vary` comes from [`vary`].
 #[must_use]
 pub fn rewrite(coding: Coding, headers: &HeaderMap) -> EncodedHead {
     let mut insert = vec![

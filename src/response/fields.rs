@@ -23,7 +23,7 @@ pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 /// `RateLimit-Policy`
 pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What an answer says about the limits that its request faced.
+/// The fields of a response about the limits of its request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitFields {
     /// `RateLimit-Policy`; `None` where no limit is shown so.
@@ -50,7 +50,7 @@ impl LimitFields {
     }
 }
 
-/// What a limit writes into fields and bodies, made when its snapshot is compiled.
+/// The texts of a limit in fields and bodies, made when its snapshot is compiled.
 #[derive(Debug)]
 pub struct PolicyItems {
     name: Box<str>,
@@ -114,7 +114,7 @@ impl PolicyItems {
         }
     }
 
-    /// How the limit stands, in the syntax of `RateLimit`.
+    /// Returns the state of the limit in the syntax of `RateLimit`.
     #[must_use]
     pub fn standing(&self, decision: &Decision) -> HeaderValue {
         let mut value = Vec::new();
@@ -152,7 +152,7 @@ impl PolicyItems {
         self.style
     }
 
-    /// How its refusals are worded; `None` leaves the problem body.
+    /// Returns the wording of its rejections; `None` means the problem body.
     #[must_use]
     pub fn wording(&self) -> Option<&Arc<RefusalRules>> {
         self.wording.as_ref()

@@ -37,12 +37,12 @@ impl GrpcStatus {
     const INTERNAL: Self = Self(13);
     const UNAVAILABLE: Self = Self(14);
     const UNAUTHENTICATED: Self = Self(16);
-    /// What a ban is.
+    /// The status of a ban.
     pub const PERMISSION_DENIED: Self = Self(7);
-    /// What a refusal is.
+    /// The status of a rejection by a rate.
     pub const RESOURCE_EXHAUSTED: Self = Self(8);
 
-    /// What an answer with the status `http` is.
+    /// Returns the gRPC status of a response with the status `http`.
     #[must_use]
     pub fn of(http: StatusCode) -> Self {
         match http.as_u16() {

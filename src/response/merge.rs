@@ -15,7 +15,7 @@ use sfv::{Item, List, ListEntry, Parser, SerializeValue};
 use super::fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::x_rate_limit::{X_RATE_LIMIT_REMAINING, XRateLimit};
 
-/// What to do with a list field of an origin's answer.
+/// The change to a list field of an origin's response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MergeRule {
     /// It stays as it is.
@@ -26,12 +26,12 @@ pub enum MergeRule {
     Replace(HeaderValue),
 }
 
-/// What becomes of an origin's answer.
+/// The merged limit fields of an origin's response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergedField {
-    /// Of `RateLimit-Policy`.
+    /// The change to `RateLimit-Policy`.
     pub policy: MergeRule,
-    /// Of `RateLimit`.
+    /// The change to `RateLimit`.
     pub standing: MergeRule,
     /// The `X-RateLimit` fields that take the place of the origin's; `None` leaves those.
     pub x: Option<XRateLimit>,
@@ -74,7 +74,8 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
     }
 }
 
-/// Whether the origin's own `X-RateLimit-Remaining` leaves no more than ours. One that is no number is heeded, since it may.
+/// Returns whether the origin's own `X-RateLimit-Remaining` leaves no more than ours. A value that is no number counts as tighter, since it
+/// may be.
 fn is_tighter(theirs: &HeaderMap, ours: &XRateLimit) -> bool {
     theirs.get(&X_RATE_LIMIT_REMAINING).is_some_and(|value| {
         let remaining = value
@@ -85,7 +86,7 @@ fn is_tighter(theirs: &HeaderMap, ours: &XRateLimit) -> bool {
     })
 }
 
-/// Who wrote an item.
+/// The author of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldAuthor {
     Theirs,
@@ -116,7 +117,8 @@ impl ListField {
         })
     }
 
-    /// Who is told of the items of this name: the side with the least `weight`, of equal ones the origin; `None` when not both have it.
+    /// Returns the author of the tighter item of this name: the side with the least `weight`, of equal ones the origin; `None` unless both
+    /// have it.
     fn tighter<W: Ord>(&self, name: &str, weight: impl Fn(&Item) -> W) -> Option<FieldAuthor> {
         let least = |list: &List| named(list, name).map(&weight).min();
         let (theirs, ours) = (least(&self.theirs)?, least(&self.ours)?);
@@ -217,7 +219,7 @@ mod tests {
         }
     }
 
-    /// What the client reads of a list field in the end.
+    /// Returns the list field that the client receives.
     fn told(theirs: &HeaderMap, name: &HeaderName, merge: &MergeRule) -> String {
         let lines = theirs.get_all(name).iter();
         let mut lines: Vec<&str> = lines.map(|line| line.to_str().expect("ASCII")).collect();

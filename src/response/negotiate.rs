@@ -48,7 +48,7 @@ struct MediaRange<'a> {
     quality: u16,
 }
 
-/// How exactly a range names a type: the least is the most exact.
+/// The specificity of a range: the least value is the most specific.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RangeSpecificity {
     Type,

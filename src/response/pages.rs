@@ -10,7 +10,7 @@ use super::problem::PROBLEM_JSON;
 use crate::config::rules::{ErrorPages, Failing, Page, PagePiece};
 use crate::record::RequestId;
 
-/// What `Accept` chose.
+/// The page that `Accept` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NegotiatedPage {
     /// There is no page for this failure.
@@ -48,7 +48,7 @@ pub fn choose(
     }
 }
 
-/// Whether the page of `status` stands in for an origin's own answer too.
+/// Returns whether the page of `status` replaces an origin's own response too.
 #[must_use]
 pub fn intercepts(pages: &ErrorPages, status: StatusCode) -> bool {
     let fails = status.is_client_error() || status.is_server_error();

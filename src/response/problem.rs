@@ -54,9 +54,9 @@ pub enum GatewayProblem {
     Loop,
     /// Too many requests are held back already.
     Crowded,
-    /// As many requests are on their way to origins as may be, in all or of the client.
+    /// The bound on requests in flight to origins is reached, in all or for the client.
     Overloaded,
-    /// As many bytes of answers wait for clients as may, in all or for the client.
+    /// The bound on unread bytes of responses is reached, in all or for the client.
     Unread,
     /// The gateway failed.
     Internal,
@@ -110,7 +110,7 @@ impl GatewayProblem {
         Bytes::from(body.to_string())
     }
 
-    /// What happened, in words.
+    /// Returns a sentence about the problem.
     #[must_use]
     pub fn detail(self) -> &'static str {
         match self {

@@ -22,7 +22,7 @@ use crate::admission::{Bar, Barred};
 use crate::config::rules::RefusalRules;
 use crate::record::RequestId;
 
-/// What a refusal says; the caller writes it as HTTP.
+/// The response to a rejected request; the caller writes it as HTTP.
 #[derive(Debug)]
 pub struct RefusalResponse {
     /// 429 unless it is worded otherwise; 200 for callers that speak gRPC.
@@ -35,7 +35,7 @@ pub struct RefusalResponse {
     content: RefusalContent,
 }
 
-/// What else is written.
+/// The rest of the response.
 #[derive(Debug)]
 enum RefusalContent {
     /// The type of the body, and what the wording adds.
@@ -44,14 +44,14 @@ enum RefusalContent {
     Grpc([(HeaderName, HeaderValue); 3]),
 }
 
-/// What a refusal needs to know of its request.
+/// The parts of a request that its rejection depends on.
 #[derive(Clone, Debug)]
 pub struct RefusalContext<'a> {
     /// The name of the route.
     pub route: &'a str,
-    /// How the route words refusals.
+    /// The route's wording of rejections.
     pub wording: Option<&'a Arc<RefusalRules>>,
-    /// What [`rate_limit_policy`](super::rate_limit_policy) made of the limits.
+    /// The result of [`rate_limit_policy`](super::rate_limit_policy) for the limits.
     pub policy: Option<HeaderValue>,
     /// The fields of the request.
     pub headers: &'a HeaderMap,
@@ -66,7 +66,7 @@ struct RefusalCause<'a> {
     wait: Duration,
 }
 
-/// What of a limit refuses.
+/// The part of a limit that rejects.
 #[derive(Clone, Copy)]
 enum RefusedBy {
     /// The rate at this index.
@@ -79,7 +79,7 @@ enum RefusedBy {
 /// The value of a field that is yet to be written.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldText<'a> {
-    /// As it is.
+    /// A value written unchanged.
     Value(&'a HeaderValue),
     /// In decimal.
     Number(u64),
@@ -199,7 +199,7 @@ impl RefusalResponse {
 }
 
 impl RefusedBy {
-    /// Whether the client has come to this by itself.
+    /// Returns whether the client's own requests caused the rejection.
     fn is_the_clients(self) -> bool {
         self.status() == StatusCode::TOO_MANY_REQUESTS
     }
@@ -261,7 +261,7 @@ impl RefusedBy {
     }
 }
 
-/// Whether `Accept` chooses the body.
+/// Returns whether `Accept` selects the body.
 pub(crate) fn varies(rules: &RefusalRules) -> bool {
     !rules.alternatives.is_empty()
 }

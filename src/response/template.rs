@@ -16,16 +16,16 @@ use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Te
 use crate::path::{NormalPath, PathGroups};
 use crate::record::RequestId;
 
-/// What templates can speak of.
+/// The values that templates can use.
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateValues<'a> {
-    /// Who asks.
+    /// The client's address.
     pub client: IpAddr,
     /// The host in normal form; empty where none was named.
     pub host: &'a str,
     /// The path in normal form.
     pub path: &'a str,
-    /// What follows its `?`; empty where nothing does.
+    /// The query behind the `?`; empty where there is none.
     pub query: &'a str,
     /// The name of the route; empty where there is none.
     pub route: &'a str,

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crate::config::rules::{Escape, Piece, Wording};
 use crate::record::RequestId;
 
-/// What a template can speak of.
+/// The values that a wording can use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WordingValues<'a> {
     pub(super) limit: &'a str,

@@ -32,7 +32,7 @@ pub struct XRateLimit {
 }
 
 impl XRateLimit {
-    /// What the rate nearest to refusal says, of the limits that are shown so; `limits` are in the verdict's order.
+    /// Returns the fields of the rate nearest to rejection, of the limits shown in this style; `limits` are in the verdict's order.
     #[must_use]
     pub fn nearest<'a>(
         limits: impl IntoIterator<Item = &'a PolicyItems>,

@@ -19,7 +19,7 @@ struct NetworkSet {
     rank: ClientRank,
 }
 
-/// How specific a condition on the client is.
+/// The specificity of a condition on the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ClientRank {
     /// It takes every client.

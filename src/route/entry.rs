@@ -14,16 +14,16 @@ use super::query::QueryMatch;
 use super::rank::RouteRank;
 use crate::config::rules::RouteMatch;
 
-/// What a request asks for beside host and path.
+/// The parts of a request beside host and path that routes match.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFields<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Its fields.
     pub headers: &'a HeaderMap,
-    /// What follows the `?` of its target, as sent; empty where nothing does.
+    /// The query behind the `?` of its target, as sent; empty where there is none.
     pub query: &'a str,
-    /// Who asks.
+    /// The client's address.
     pub client: IpAddr,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct RouteEntry {
     conditions: RouteConditions,
 }
 
-/// What must hold of a request beside host, path and method.
+/// The conditions on a request beside host, path and method.
 #[derive(Debug)]
 pub(super) struct RouteConditions {
     pub(super) client: ClientMatch,

@@ -14,7 +14,7 @@ use crate::path::PathCase;
 pub(super) struct HostRoutes {
     /// By paths in lower case, of routes that ignore case.
     folded: TrieNode,
-    /// Of those that do not.
+    /// Patterns that ignore case.
     exact: TrieNode,
     regexes: RegexRoutes,
 }

@@ -17,7 +17,7 @@ pub(super) enum MethodMatch {
     Named(Box<[Method]>),
 }
 
-/// How specific a method match is.
+/// The specificity of a method match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MethodRank {
     Any,

@@ -70,7 +70,7 @@ pub struct RouteTable {
     longest_path: usize,
 }
 
-/// What a route does to a request that it takes.
+/// The treatment of the requests that a route takes.
 #[derive(Debug, PartialEq)]
 struct RouteTreatment {
     limits: Box<[Name]>,
@@ -272,15 +272,15 @@ impl RouteTable {
             .find_map(|ending| self.under.get(ending)?.find(path, takes))
     }
 
-    /// Whether a request that `route` takes could as well be one of `other`'s.
+    /// Returns whether a request that `route` takes could as well be one of `other`'s.
     fn stands_for(&self, route: usize, other: usize) -> bool {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
         route == other
             || matches!(treatments, (Some(route), Some(other)) if route.stands_for(other))
     }
 
-    /// Whether a request that `route` takes escapes nothing that `other` would do, except to go to another origin: an application below
-    /// `/api` has a front controller of its own there.
+    /// Returns whether a request that `route` takes escapes nothing that `other` would do, except to go to another origin: an application
+    /// below `/api` has a front controller of its own there.
     fn limits_as(&self, route: usize, other: usize) -> bool {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
         route == other || matches!(treatments, (Some(route), Some(other)) if route.limits_as(other))
@@ -298,7 +298,7 @@ impl RouteTreatment {
         }
     }
 
-    /// Whether it is at least as strict as `other`, and does the same with what it admits.
+    /// Returns whether it is at least as strict as `other`, and does the same with what it admits.
     fn stands_for(&self, other: &Self) -> bool {
         self.action == other.action && self.is_as_strict_as(other)
     }

@@ -24,7 +24,7 @@ pub(super) enum PatternSegment {
     Parameter,
 }
 
-/// What may follow the segments, the least specific first.
+/// The rest behind the segments, the least specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PatternEnd {
     /// `/a/*`: a slash and anything.
@@ -35,7 +35,7 @@ pub(super) enum PatternEnd {
     Slash,
 }
 
-/// How specific one position of a pattern is.
+/// The specificity of one position of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SegmentRank {
     /// The pattern is over.
@@ -71,13 +71,13 @@ impl CompiledPattern {
         }
     }
 
-    /// Whether it takes one path, but for a slash at its end.
+    /// Returns whether it takes one path, but for a slash at its end.
     pub(super) fn is_literal(&self) -> bool {
         let is_text = |step: &PatternSegment| matches!(step, PatternSegment::Literal(_));
         self.end != PatternEnd::Tail && self.steps.iter().all(is_text)
     }
 
-    /// What precedence compares.
+    /// Returns the rank that precedence compares.
     pub(super) fn rank(&self) -> Box<[SegmentRank]> {
         let steps = self.steps.iter().map(|step| match step {
             PatternSegment::Literal(_) => SegmentRank::Literal,

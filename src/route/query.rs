@@ -10,7 +10,7 @@ use crate::config::rules::QueryCondition;
 #[derive(Debug)]
 pub(super) struct QueryMatch(Box<[QueryCondition]>);
 
-/// What a plus sign stands for.
+/// The meaning of a plus sign.
 #[derive(Clone, Copy)]
 enum PlusSign {
     Space,
@@ -48,7 +48,7 @@ fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
 }
 
-/// Whether a common origin decodes `sent` to `text`.
+/// Returns whether a common origin decodes `sent` to `text`.
 fn spells(sent: &str, text: &str) -> bool {
     let decodes = |plus| decoded(sent.as_bytes(), plus).eq(text.bytes());
     decodes(PlusSign::Space) || (sent.contains('+') && decodes(PlusSign::Itself))

@@ -12,7 +12,7 @@ use super::pattern::{CompiledPattern, SegmentRank};
 use crate::config::rules::{HostMatch, RouteMatch};
 use crate::path::PathCase;
 
-/// How specific a route is; greater is more specific, and no two are equal.
+/// The specificity of a route; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RouteRank {
     host: HostRank,
@@ -27,7 +27,7 @@ pub(super) struct RouteRank {
     order: Reverse<usize>,
 }
 
-/// How specific a host is.
+/// The specificity of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HostRank {
     Any,
@@ -36,7 +36,7 @@ pub(super) enum HostRank {
     Exact,
 }
 
-/// How specific a path is. Lists of ranks are compared from the left; each ends with its only end rank, so none is the beginning
+/// The specificity of a path. Lists of ranks are compared from the left; each ends with its only end rank, so none is the beginning
 /// of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathRank {

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-/// Whether RFC 3986 wants this byte of a query percent-encoded, and encoding it changes its meaning for nobody.
+/// Returns whether RFC 3986 requires this byte of a query to be percent-encoded, and encoding it changes its meaning for no origin.
 const fn is_raw(byte: u8) -> bool {
     matches!(
         byte,

@@ -64,7 +64,7 @@ impl TrieNode {
         self.walk(Some(below(path)), takes)
     }
 
-    /// As [`find`](Self::find), among patterns of text alone.
+    /// Searches as [`find`](Self::find) does, among patterns of text alone.
     pub(super) fn find_literal(
         &self,
         path: &str,

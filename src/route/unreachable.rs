@@ -56,7 +56,7 @@ enum PathClaim<'r> {
     Regex(&'r PathRegex),
 }
 
-/// Of routes with one host: which of them are compared.
+/// The routes of one host that are compared.
 #[derive(Default)]
 struct HostScope<'r> {
     /// By paths that are the same but for case.
@@ -138,7 +138,7 @@ impl<'r> ComparedRoute<'r> {
         }
     }
 
-    /// Whether each of its paths is one of `other`'s, where both are the same but for case.
+    /// Returns whether each of its paths is one of `other`'s, where both are the same but for case.
     fn is_within(&self, other: &Self) -> bool {
         other.matches.case == PathCase::Ignored
             || match (&self.path, &other.path) {
@@ -151,7 +151,7 @@ impl<'r> ComparedRoute<'r> {
             }
     }
 
-    /// Whether each of its paths begins with this text in lower case, whatever its own case.
+    /// Returns whether each of its paths begins with this text in lower case, whatever its own case.
     fn begins_with(&self, beginning: &str) -> bool {
         match &self.path {
             PathClaim::Regex(regex) => regex
@@ -253,7 +253,7 @@ impl CompiledPattern {
         literals.any(|text| text.bytes().any(|byte| byte.is_ascii_alphabetic()))
     }
 
-    /// What each of its paths begins with.
+    /// Returns the common beginning of its paths.
     fn beginning(&self) -> String {
         let mut beginning = "/".to_owned();
         for (at, step) in self.steps.iter().enumerate() {

@@ -16,12 +16,12 @@ use tracing::{info, warn};
 use super::{CounterStorage, CounterStorageError, Persistence, StorageKind, fresh_seed};
 use crate::clock;
 
-/// What a process leaves to the next.
+/// The counters and the clock that a process hands over to the next one.
 #[derive(Debug)]
 pub struct CounterHandover {
     /// The secret that keys are hashed under.
     pub seed: Seed,
-    /// What time it is.
+    /// The clock mark at the handover.
     pub clock: Mark,
     /// Memory of counters and bans, by the name of what they mean.
     pub counters: Vec<(String, OwnedFd)>,
@@ -46,7 +46,7 @@ impl CounterStorage {
         Ok((Self { kept }, seed))
     }
 
-    /// What this process would leave; `None` where nothing has to be handed over, or nothing can be.
+    /// Returns the handover of this process; `None` where nothing has to be handed over, or nothing can be.
     ///
     /// # Errors
     /// The system's, out of descriptors.

@@ -17,7 +17,8 @@ use super::{CounterStorage, Persistence};
 use crate::clock;
 use crate::in_force::InForce;
 
-/// How often time is kept. After a restart on the same boot any mark is exact; after a reboot this is what may be missing.
+/// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be
+/// missing.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks from one sweep to the next: a day. The first tick sweeps too, so that a process that is restarted daily says which files
 /// it uses.
@@ -62,7 +63,7 @@ impl BackgroundService for Maintenance {
     }
 }
 
-/// Whether the clocks are far apart, and which is ahead.
+/// The difference between the clocks, where it is large, and its direction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClockSkew {
     Ahead,

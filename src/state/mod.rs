@@ -35,14 +35,14 @@ pub struct CounterStorage {
     kept: StorageKind,
 }
 
-/// How long counters are to last.
+/// The persistence that the configuration asks for.
 #[derive(Debug)]
 pub enum PersistenceMode<'a> {
-    /// As long as the process.
+    /// Counters end with the process.
     Process,
     /// Until a process ends without a successor; they go on from what the one before has left, if there was one.
     Upgrades(Option<CounterHandover>),
-    /// As long as this directory.
+    /// Counters last as long as this directory.
     Directory(&'a Path),
 }
 
@@ -59,14 +59,14 @@ struct StateDirectory {
     troubles: AtomicU64,
 }
 
-/// Whether the counters of a limit outlive the process.
+/// The persistence of the counters of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// They lie in a file.
     InFile {
         /// Which.
         file: Identity,
-        /// How it was found, for the operator.
+        /// The state in which the file was found, for the operator.
         found: String,
     },
     /// They end with the process.
@@ -76,7 +76,7 @@ pub enum Persistence {
     },
 }
 
-/// How the state directory does.
+/// The health of the state directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryHealth {
     /// Where it is.
@@ -94,7 +94,7 @@ pub enum CounterStorageError {
     Random(getrandom::Error),
     /// The state directory cannot be used.
     Directory(StateError),
-    /// What the process before has left cannot be used.
+    /// The handover of the process before cannot be used.
     Legacy(std::io::Error),
 }
 
@@ -211,7 +211,7 @@ impl CounterStorage {
         }
     }
 
-    /// How the state directory does; `None` without one.
+    /// Returns the health of the state directory; `None` without one.
     #[must_use]
     pub fn condition(&self) -> Option<DirectoryHealth> {
         let directory = self.directory()?;
@@ -302,7 +302,7 @@ impl StateDirectory {
 }
 
 impl Persistence {
-    /// Of counters that nobody wants kept.
+    /// Returns the persistence of counters that need none.
     #[must_use]
     pub fn unasked() -> Self {
         Self::InMemory {
@@ -363,7 +363,7 @@ impl fmt::Display for CounterStorageError {
 
 impl std::error::Error for CounterStorageError {}
 
-/// What to do about a directory that cannot be used.
+/// Returns the cure for a directory that cannot be used.
 fn advice(error: &StateError) -> &'static str {
     match error {
         StateError::NotADirectory { .. } => "name a directory of its own",

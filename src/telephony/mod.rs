@@ -37,7 +37,7 @@ pub struct PhoneRegion(&'static str);
 struct NumberingPlan {
     region: &'static str,
     code: &'static str,
-    /// Whether numbers that are written with the country code follow this plan rather than another with the same code.
+    /// True if numbers written with the country code follow this plan rather than another one with the same code.
     is_main: bool,
     lengths: (usize, usize),
     international_prefix: Option<LazyRegex>,
@@ -83,7 +83,7 @@ fn lazily(expression: String) -> LazyRegex {
     }))
 }
 
-/// What no region has, in `FromStr`.
+/// The error of `FromStr`: no region has these letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRegion;
 
@@ -180,7 +180,7 @@ fn from_home(digits: &str, home: &NumberingPlan) -> Option<String> {
     international(&format!("{}{national}", home.code))
 }
 
-/// What follows the prefix that is dialled before a country code; a country code begins with no zero.
+/// Returns the digits behind the international prefix; a country code begins with no zero.
 fn behind_international_prefix<'d>(digits: &'d str, home: &NumberingPlan) -> Option<&'d str> {
     let prefix = home.international_prefix.as_ref()?;
     let found = LazyLock::force(prefix).as_ref()?.find(digits)?;
@@ -218,13 +218,13 @@ fn without_prefix(mut national: String, plan: &NumberingPlan) -> String {
 }
 
 impl NumberingPlan {
-    /// Whether this is a number of the plan.
+    /// Returns whether this is a number of the plan.
     fn has(&self, national: &str) -> bool {
         let numbers = LazyLock::force(&self.numbers).as_ref();
         numbers.is_some_and(|numbers| numbers.is_match(national))
     }
 
-    /// As libphonenumber drops a prefix, or writes the number that it stands for: never so that a number becomes none.
+    /// Drops a prefix, or replaces it, as libphonenumber does: never so that a valid number becomes invalid.
     fn without_one_prefix(&self, national: &str) -> Option<String> {
         let prefix = LazyLock::force(self.national_prefix.as_ref()?).as_ref()?;
         let found = prefix.captures(national)?;

@@ -6,7 +6,7 @@ use super::*;
 
 const LIMITED: &str = "/auth/sendOTP";
 
-/// What a parser takes for the path of a target; `None` where it fails.
+/// A parser that returns the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
 const PARSERS: [(&str, Parser); 25] = [
@@ -221,7 +221,7 @@ fn decoded(path: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// What stands between the pieces of the limited path.
+/// Generates the text between the pieces of the limited path.
 fn noise() -> impl Strategy<Value = String> {
     let pieces = [
         "/",
