@@ -11,12 +11,13 @@ use serde::Serialize;
 use super::{key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
-    AddressSource, ConnectionPeer, ListMatch, PeerTrust, X_FORWARDED_PROTO, hop, identify,
+    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, X_FORWARDED_PROTO, hop,
+    identify,
 };
 use crate::clock;
 use crate::config::Action;
-use crate::config::rules::Tier;
-use crate::gateway::{RequestHead, locate};
+use crate::config::rules::{Name, Tier};
+use crate::gateway::{Located, RequestHead, locate};
 use crate::host;
 use crate::path::NormalPath;
 use crate::record::RequestId;
@@ -125,10 +126,10 @@ fn fields(written: &[String]) -> Result<HeaderMap, BadRequest> {
 }
 
 impl RequestExplained {
-    /// Explains what becomes of `question` under `snapshot`, whose keys are hashed under `seed`.
+    /// Explains the fate of `question` under `snapshot`, whose keys are hashed under `seed`.
     ///
     /// # Errors
-    /// When the head makes no sense to anybody: broken escapes, a host that is none.
+    /// When the head is malformed: broken escapes, an invalid host.
     pub(super) fn of(
         snapshot: &Snapshot,
         seed: &KeySeed,
@@ -139,24 +140,9 @@ impl RequestExplained {
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
-        let host = match head.host() {
-            "" => "".into(),
-            host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
-        };
-        let asked = RequestFields {
-            method: head.method,
-            headers: head.headers,
-            query: head.query(),
-            client: client.address,
-        };
-        let candidates = snapshot.router.candidates(&host, &path, &asked);
+        let candidates = candidates(snapshot, &head, &path, client.address)?;
         let mut explained = Self {
-            client: match client.source {
-                AddressSource::Connection => {
-                    format!("{}, the other end of the connection", client.address)
-                }
-                AddressSource::Forwarded => format!("{}, as a trusted hop says", client.address),
-            },
+            client: client_text(client),
             removed,
             path: path.as_str().to_owned(),
             route: None,
@@ -166,66 +152,107 @@ impl RequestExplained {
             outcome: String::new(),
         };
         match locate(snapshot, ConnectionPeer::plain(question.peer), &head) {
-            Ok(located) => {
-                let index = snapshot
-                    .routes
-                    .iter()
-                    .position(|route| Arc::ptr_eq(route, located.route));
-                explained.route = index.map(|index| name(snapshot, index));
-                explained.list = match located.standing {
-                    ListMatch::Ordinary => None,
-                    ListMatch::Allowed(list) => {
-                        Some(format!("the list {list:?} lets it past the limits"))
-                    }
-                    ListMatch::Blocked(list) => Some(format!("the list {list:?} blocks it")),
-                };
-                let facts = located.facts(KnownBody::Unread, clock::now());
-                if let ListMatch::Blocked(_) = located.standing {
-                    explained.outcome = "refused with 403, before any limit".to_owned();
-                    return Ok(explained);
-                }
-                let mut blocked = None;
-                for limit in located.limits().iter() {
-                    let key = key::shown(&limit.key, &facts);
-                    let found = limit.tier_of(&facts, seed);
-                    let tier =
-                        found.and_then(|found| Some((found, tier_at(snapshot, limit, found)?)));
-                    if let Some((_, Tier::Blocked)) = tier
-                        && limit.action != Action::Shadow
-                    {
-                        blocked = blocked.or(Some(&limit.name));
-                    }
-                    let tier = tier.map(|(found, tier)| in_tier(found, tier));
-                    let line = format!("{}: {key}{}", limit.name, tier.unwrap_or_default());
-                    explained.limits.push(line);
-                }
-                let where_to = match &located.route.action {
-                    ActiveAction::Forward(pool) => {
-                        let as_what = match located.target(RequestId::next()) {
-                            Ok(None) => String::new(),
-                            Ok(Some(target)) => format!(" as {target}"),
-                            Err(problem) => format!(", but {}", problem.detail()),
-                        };
-                        format!("forwarded to the origin {:?}{as_what}", pool.name)
-                    }
-                    ActiveAction::Redirect(redirect) => {
-                        format!("sent elsewhere with {}", redirect.status.as_u16())
-                    }
-                    ActiveAction::Respond(fixed) => {
-                        format!("answered here with {}", fixed.status.as_u16())
-                    }
-                };
-                explained.outcome = if let Some(limit) = blocked {
-                    format!("refused with 403: the limit {limit} blocks it")
-                } else if explained.limits.is_empty() {
-                    where_to
-                } else {
-                    format!("{where_to}, if all of these limits admit it")
-                };
-            }
+            Ok(located) => explained.add_route(snapshot, seed, &located),
             Err(problem) => explained.outcome = rejected(problem),
         }
         Ok(explained)
+    }
+
+    /// Adds the route's part: the lists, then the limits, then the action.
+    fn add_route(&mut self, snapshot: &Snapshot, seed: &KeySeed, located: &Located<'_>) {
+        let mut routes = snapshot.routes.iter();
+        let index = routes.position(|route| Arc::ptr_eq(route, located.route));
+        self.route = index.map(|index| name(snapshot, index));
+        self.list = list_text(located.standing);
+        if let ListMatch::Blocked(_) = located.standing {
+            self.outcome = "refused with 403, before any limit".to_owned();
+            return;
+        }
+        let blocking = self.add_limits(snapshot, seed, located);
+        self.outcome = match blocking {
+            Some(limit) => format!("refused with 403: the limit {limit} blocks it"),
+            None if self.limits.is_empty() => action_text(located),
+            None => format!("{}, if all of these limits admit it", action_text(located)),
+        };
+    }
+
+    /// Adds a line for each limit of the request, and returns the first one whose tier blocks the request.
+    fn add_limits<'l>(
+        &mut self,
+        snapshot: &Snapshot,
+        seed: &KeySeed,
+        located: &'l Located<'_>,
+    ) -> Option<&'l Name> {
+        let facts = located.facts(KnownBody::Unread, clock::now());
+        let mut blocking = None;
+        for limit in located.limits().iter() {
+            let tier = limit.tier_of(&facts, seed).and_then(|found| {
+                let tier = tier_at(snapshot, limit, found)?;
+                Some((found, tier))
+            });
+            let blocks = matches!(tier, Some((_, Tier::Blocked)));
+            if blocks && limit.action != Action::Shadow && blocking.is_none() {
+                blocking = Some(&limit.name);
+            }
+            let key = key::shown(&limit.key, &facts);
+            let tier = tier.map(|(found, tier)| in_tier(found, tier));
+            let line = format!("{}: {key}{}", limit.name, tier.unwrap_or_default());
+            self.limits.push(line);
+        }
+        blocking
+    }
+}
+
+/// Returns the routes whose host and path fit the request, the most specific first.
+fn candidates(
+    snapshot: &Snapshot,
+    head: &RequestHead<'_>,
+    path: &NormalPath<'_>,
+    client: IpAddr,
+) -> Result<Vec<Candidate>, BadRequest> {
+    let host = match head.host() {
+        "" => "".into(),
+        host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
+    };
+    let fields = RequestFields {
+        method: head.method,
+        headers: head.headers,
+        query: head.query(),
+        client,
+    };
+    Ok(snapshot.router.candidates(&host, path, &fields))
+}
+
+fn client_text(client: ClientAddress) -> String {
+    match client.source {
+        AddressSource::Connection => format!("{}, the other end of the connection", client.address),
+        AddressSource::Forwarded => format!("{}, as a trusted hop says", client.address),
+    }
+}
+
+fn list_text(list: ListMatch<'_>) -> Option<String> {
+    match list {
+        ListMatch::Ordinary => None,
+        ListMatch::Allowed(list) => Some(format!("the list {list:?} lets it past the limits")),
+        ListMatch::Blocked(list) => Some(format!("the list {list:?} blocks it")),
+    }
+}
+
+/// Says where the route sends a request that its limits admit.
+fn action_text(located: &Located<'_>) -> String {
+    match &located.route.action {
+        ActiveAction::Forward(pool) => {
+            let rewritten = match located.target(RequestId::next()) {
+                Ok(None) => String::new(),
+                Ok(Some(target)) => format!(" as {target}"),
+                Err(problem) => format!(", but {}", problem.detail()),
+            };
+            format!("forwarded to the origin {:?}{rewritten}", pool.name)
+        }
+        ActiveAction::Redirect(redirect) => {
+            format!("sent elsewhere with {}", redirect.status.as_u16())
+        }
+        ActiveAction::Respond(fixed) => format!("answered here with {}", fixed.status.as_u16()),
     }
 }
 
