@@ -1,4 +1,4 @@
-//! Writes `ResponseCache-CacheState`, RFC 9211: what the cache had to do with an answer.
+//! Writes `Cache-Status`, RFC 9211: what the cache had to do with an answer.
 
 use std::fmt::{self, Display};
 

@@ -2,7 +2,7 @@
 //! request, the certificate or the account that the proxy verified, and switches between a proxy and its origin.
 //!
 //! Families come first: a prefix covers what its vendor adds next year. Single names follow where a family would cover fields that
-//! clients send themselves (`X-Amz-Date`, `X-ClientAddress-Version`, `Fastly-Key`). Suffixes cover the fields that every vendor invents
+//! clients send themselves (`X-Amz-Date`, `X-Client-Version`, `Fastly-Key`). Suffixes cover the fields that every vendor invents
 //! anew: no client has to tell its own address.
 //!
 //! # Invariants

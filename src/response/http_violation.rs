@@ -35,9 +35,9 @@ pub enum HttpViolation {
     FieldName,
     /// RFC 9110 §5.5: a value has no control characters but tabs.
     FieldValue,
-    /// A name that some origins take for `RefusalContent-Length` or `Transfer-Encoding`.
+    /// A name that some origins take for `Content-Length` or `Transfer-Encoding`.
     FramingName,
-    /// RFC 9112 §6.3: `RefusalContent-Length` is one number.
+    /// RFC 9112 §6.3: `Content-Length` is one number.
     ContentLength,
     /// RFC 9112 §6.1: `Transfer-Encoding` is `chunked`, once, and not in HTTP/1.0.
     TransferEncoding,

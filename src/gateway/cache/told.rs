@@ -1,4 +1,4 @@
-//! Tells what the cache had to do with an answer: to the client, in `Cache-CacheState`, and to the record.
+//! Tells what the cache had to do with an answer: to the client, in `Cache-Status`, and to the record.
 
 use std::time::Duration;
 
