@@ -1,7 +1,9 @@
-//! Compares and groups IP addresses: sets of CIDR blocks, and the network that stands for a client.
+//! Compares, groups and writes IP addresses: sets of CIDR blocks, the network that stands for a client, and their text.
 
 mod cidrs;
 mod prefix;
+mod text;
 
 pub use self::cidrs::{CidrSet, PrefixLength};
 pub use self::prefix::{AddressPrefix, PrefixBits, prefix};
+pub use self::text::address_text;

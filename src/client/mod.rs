@@ -30,7 +30,6 @@ mod proxy_fields;
 mod request_id;
 #[cfg(test)]
 mod tests;
-mod text;
 mod tls_facts;
 
 use std::net::IpAddr;
@@ -46,7 +45,6 @@ pub use self::ja4::ja4;
 pub use self::lists::{ClientLists, ListEffect, ListMatch};
 pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
-pub use self::text::address_text;
 pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts, UrlScheme};
 use crate::config::rules::{ClientRules, ForwardedSource};
 

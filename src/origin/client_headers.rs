@@ -12,9 +12,8 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderNa
 use pingora::Result;
 
 use super::header_edit::HeaderEdit;
-use crate::client::{
-    AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO, address_text,
-};
+use crate::address::address_text;
+use crate::client::{AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
 

@@ -11,8 +11,8 @@
 use http::HeaderMap;
 use http::header::{HeaderName, REFERER, USER_AGENT};
 
+use crate::address::address_text;
 use crate::bounds::LOGGED_FIELD;
-use crate::client::address_text;
 
 use super::line::{MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;

@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Counted, Verdict};
 
+use crate::address::address_text;
 use crate::admission::{Bar, Barred, LimitEvent};
 use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
-use crate::client::{TlsFacts, address_text};
+use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules};
 
 use super::combined;

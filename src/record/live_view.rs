@@ -10,7 +10,7 @@ use std::io::{IsTerminal, Write};
 
 use sluicegate_limiter::Verdict;
 
-use crate::client::address_text;
+use crate::address::address_text;
 
 use super::line::{Entry, micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use http::HeaderValue;
 
+use crate::address::address_text;
 use crate::bounds;
-use crate::client::address_text;
 use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
 use crate::path::{NormalPath, PathGroups};
 use crate::record::RequestId;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 
 use super::wire::{Field, bytes, fixed32, fixed64, message, uint};
-use crate::client::address_text;
+use crate::address::address_text;
 use crate::record::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use crate::record::outcome::{Disposition, OriginUse, Outcome};
 use crate::record::trace::Trace;
