@@ -6,32 +6,33 @@
 //! of `exchange` in the next `sync_interval`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the
 //! debts go when a reload puts another store in force.
 
-mod administer;
 mod breaker;
-mod calls;
-mod changes;
-mod exchange;
+mod change_feed;
+mod client;
 mod fallback;
-mod leaving;
 pub mod link;
-mod memory;
 mod nodes;
-mod owed;
+mod pending_writes;
+mod recovery_cache;
+mod replay_queue;
+mod replication;
 pub mod script;
 mod settle;
+mod store_key;
+mod store_switch;
 mod strict;
 mod sync;
 mod synced;
 #[cfg(test)]
 mod tests;
-mod unsent;
 
-pub use self::administer::StoreKey;
-pub use self::calls::{Debts, Store};
-pub use self::changes::KeyChange;
+pub use self::change_feed::KeyChange;
+pub use self::client::{Debts, Store};
 pub use self::link::{Link, LinkView, Refusal, Trouble};
+pub use self::replay_queue::{Debt, Unsent};
 pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;
+pub use self::store_key::StoreKey;
 pub use self::strict::{
     BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Revalidation,
     Ruling, reserve,
@@ -40,4 +41,3 @@ pub use self::sync::{Exchanged, Syncs};
 pub use self::synced::{
     ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
 };
-pub use self::unsent::{Debt, Unsent};

@@ -23,10 +23,10 @@ use sluicegate_limiter::Timestamp;
 use tracing::{info, warn};
 
 use super::Store;
-use super::changes::READ;
-use super::exchange::{Books, Fate, Went};
-use super::leaving::leave;
+use super::change_feed::READ;
 use super::link::{NewEpoch, Recovery, Stage, random};
+use super::replication::{Books, Fate, Went};
+use super::store_switch::leave;
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::Name;

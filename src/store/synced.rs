@@ -8,7 +8,7 @@
 //! While the store is away, `on_store_failure` holds: this node's own judged by its share, everybody, or nobody. The view is charged all
 //! the same, so that nobody finds it empty when the store is back.
 //!
-//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled ([`super::owed`]).
+//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled ([`super::pending_writes`]).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use sluicegate_limiter::{
 };
 
 use super::Store;
-use super::owed::{Account, Adoptions, Entered, Moments, Share, Stand};
+use super::pending_writes::{Account, Adoptions, Entered, Moments, Share, Stand};
 use super::script::KeyName;
 use super::strict::{BackendDecision, BackendDecisions, DecisionSource, Revalidation};
 use crate::clock;

@@ -1,7 +1,7 @@
 //! Owns what this node admitted of limits with `store = "shared"` until the store has been told: merged by key, in the order in which keys
 //! began to wait.
 //!
-//! A request that is admitted enters its cost here; [`Exchange`](super::exchange::Exchange) takes what is due, and brings back what the
+//! A request that is admitted enters its cost here; [`Exchange`](super::replication::Exchange) takes what is due, and brings back what the
 //! store says. A cost that may still be given back is *open*: it counts here at once and is told only once it is settled, so that
 //! nothing is ever told that has to be taken back. An open cost that turns out to be none leaves a look: the store is asked what the
 //! key counts, since another node may have given back too.
@@ -567,5 +567,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "owed_tests.rs"]
+#[path = "pending_writes_tests.rs"]
 pub(super) mod tests;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::owed::tests::{account, at, charge, share};
-use super::super::owed::{Account, Stand};
+use super::super::pending_writes::tests::{account, at, charge, share};
+use super::super::pending_writes::{Account, Stand};
 use super::script::Reply;
 use super::*;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluicegate_limiter::{Cost, Decision, KeyHash, Policy, Timestamp};
 
 use super::Store;
-use super::changes::KeyChange;
+use super::change_feed::KeyChange;
 use super::script::{Ask, KeyName};
 
 /// One key of one limit in the store.

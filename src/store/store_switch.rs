@@ -17,8 +17,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::Store;
-use super::calls::Ledger;
-use super::exchange::{Books, Exchange};
+use super::client::Ledger;
+use super::replication::{Books, Exchange};
 use super::sync::HURRY;
 use crate::clock;
 use crate::config::rules::StoreSeed;

@@ -19,9 +19,9 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, Policy, Timestamp};
 
 use super::link::random;
-use super::owed::{Moments, Owed, Taken, cost_of};
+use super::pending_writes::{Moments, Owed, Taken, cost_of};
+use super::replay_queue::{Debt, Unsent};
 use super::script::{self, Answer, Ask, Call, Came, KeyName, Node, Number, PUSH_MEMORY};
-use super::unsent::{Debt, Unsent};
 
 /// What the transport says of one call.
 #[derive(Debug)]
@@ -364,5 +364,5 @@ impl Pushed {
 }
 
 #[cfg(test)]
-#[path = "exchange_tests.rs"]
+#[path = "replication_tests.rs"]
 mod tests;

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 use sluicegate_limiter::{Settle, Timestamp};
 use tracing::warn;
 
-use super::changes::Changes;
-use super::exchange::{Exchange, Pushed};
+use super::change_feed::Changes;
 use super::link::{Link, Trouble};
-use super::memory::Memory;
-use super::owed::{Moments, Owed};
+use super::pending_writes::{Moments, Owed};
+use super::recovery_cache::Memory;
+use super::replay_queue::Unsent;
+use super::replication::{Exchange, Pushed};
 use super::script::{self, Answer, Ask, Call, Charge, Decided, KeyName, Told};
 use super::settle::Settlements;
-use super::unsent::Unsent;
 use crate::clock;
 use crate::config::rules::StoreSeed;
 
