@@ -1,10 +1,10 @@
 //! Shows what this gateway owes the store, in `/metrics`: charges that it is yet to be told of, and what came of those that changed.
 
 use crate::record::exposition::Family;
-use crate::store::Debts;
+use crate::store::RemoteWriteStats;
 
 /// Nothing without a store.
-pub(super) fn families(debts: Option<Debts>) -> Vec<Family> {
+pub(super) fn families(debts: Option<RemoteWriteStats>) -> Vec<Family> {
     let Some(debts) = debts else {
         return Vec::new();
     };
@@ -33,8 +33,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Numbers that differ.
-    pub(in crate::admin) fn four() -> Debts {
-        Debts {
+    pub(in crate::admin) fn four() -> RemoteWriteStats {
+        RemoteWriteStats {
             unsent_keys: 4,
             unsent_lost: 5,
             settled: 6,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::record::exposition::Family;
-use crate::store::Exchanged;
+use crate::store::ReplicationStats;
 
 /// The `exchange` of `/status`.
 #[derive(Serialize)]
@@ -20,7 +20,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn of(exchanged: Exchanged) -> Self {
+    pub(super) fn of(exchanged: ReplicationStats) -> Self {
         let excess = exchanged.excess.into_iter();
         Self {
             keys: exchanged.keys,
@@ -37,7 +37,7 @@ impl Exchange {
 }
 
 /// Nothing without a store.
-pub(super) fn families(exchanged: Option<Exchanged>) -> Vec<Family> {
+pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<Family> {
     let Some(exchanged) = exchanged else {
         return Vec::new();
     };
@@ -90,8 +90,8 @@ pub(super) mod tests {
     use super::*;
 
     /// An exchange that is an eighth of a second behind.
-    pub(in crate::admin) fn behind() -> Exchanged {
-        Exchanged {
+    pub(in crate::admin) fn behind() -> ReplicationStats {
+        ReplicationStats {
             keys: 8,
             lag: Duration::from_millis(125),
             syncs: 9,

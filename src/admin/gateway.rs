@@ -25,7 +25,7 @@ use crate::origin::{AttemptOutcome, Pool, Server};
 use crate::process::{GatewayProcess, Phase, ReloadReport};
 use crate::record::Recorder;
 use crate::state::DirectoryHealth;
-use crate::store::{Debts, Exchanged, KeyChange, LinkView};
+use crate::store::{KeyChange, LinkStatus, RemoteWriteStats, ReplicationStats};
 
 impl AdminView for GatewayProcess {
     fn token(&self) -> Option<Arc<str>> {
@@ -175,15 +175,15 @@ impl AdminView for GatewayProcess {
         self.reloader.home.condition()
     }
 
-    fn store(&self) -> Option<LinkView> {
+    fn store(&self) -> Option<LinkStatus> {
         Some(self.shared.snapshot().store.as_ref()?.view())
     }
 
-    fn debts(&self) -> Option<Debts> {
+    fn debts(&self) -> Option<RemoteWriteStats> {
         Some(self.shared.snapshot().store.as_ref()?.debts())
     }
 
-    fn exchanged(&self) -> Option<Exchanged> {
+    fn exchanged(&self) -> Option<ReplicationStats> {
         Some(
             self.shared
                 .snapshot()

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::record::exposition::Family;
 use crate::record::rfc3339;
-use crate::store::LinkView;
-use crate::store::link::{Condition, LineState};
+use crate::store::LinkStatus;
+use crate::store::link::{ConnectionState, ServerStatus};
 
 /// The `store` of `/status`.
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Failure {
 }
 
 impl Store {
-    pub(super) fn of(view: LinkView) -> Self {
+    pub(super) fn of(view: LinkStatus) -> Self {
         Self {
             topology: view.topology,
             nodes: view.nodes.get(),
@@ -43,12 +43,12 @@ impl Store {
 }
 
 impl Server {
-    fn of(condition: Condition) -> Self {
+    fn of(condition: ServerStatus) -> Self {
         Self {
             state: match condition.state {
-                LineState::Starting => "starting",
-                LineState::Connected => "connected",
-                LineState::Away => "away",
+                ConnectionState::Connecting => "starting",
+                ConnectionState::Connected => "connected",
+                ConnectionState::Unavailable => "away",
             },
             since: rfc3339::format(condition.since),
             last_error: condition.error.map(|(at, error)| Failure {
@@ -63,7 +63,7 @@ impl Server {
 }
 
 /// What is sampled of the link at a scrape; what it counted is in [`crate::record`].
-pub(super) fn families(view: Option<LinkView>) -> Vec<Family> {
+pub(super) fn families(view: Option<LinkStatus>) -> Vec<Family> {
     let Some(view) = view else {
         return Vec::new();
     };
@@ -77,7 +77,7 @@ pub(super) fn families(view: Option<LinkView>) -> Vec<Family> {
     );
     for server in &view.servers {
         let labels = [("server", &*server.address)];
-        up.push(&labels, server.state == LineState::Connected);
+        up.push(&labels, server.state == ConnectionState::Connected);
         if let Some(micros) = server.ahead_micros {
             ahead.push(&labels, micros as f64 / 1e6);
         }
@@ -98,12 +98,12 @@ pub(super) mod tests {
     use super::*;
 
     /// A link whose server was away and is back, since `at`.
-    pub(in crate::admin) fn back(at: Timestamp) -> LinkView {
-        LinkView {
+    pub(in crate::admin) fn back(at: Timestamp) -> LinkStatus {
+        LinkStatus {
             topology: "single",
-            servers: vec![Condition {
+            servers: vec![ServerStatus {
                 address: "10.0.0.9:6379".to_owned(),
-                state: LineState::Connected,
+                state: ConnectionState::Connected,
                 since: at,
                 error: Some((at, "it did not answer in time".to_owned())),
                 ahead_micros: Some(-1_500),

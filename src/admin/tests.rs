@@ -18,7 +18,7 @@ use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
 use crate::state::{DirectoryHealth, Persistence};
-use crate::store::{Debts, Exchanged, LinkView};
+use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
@@ -116,15 +116,15 @@ impl AdminView for Gateway {
         })
     }
 
-    fn debts(&self) -> Option<Debts> {
+    fn debts(&self) -> Option<RemoteWriteStats> {
         Some(super::debts::tests::four())
     }
 
-    fn exchanged(&self) -> Option<Exchanged> {
+    fn exchanged(&self) -> Option<ReplicationStats> {
         Some(super::exchanged::tests::behind())
     }
 
-    fn store(&self) -> Option<LinkView> {
+    fn store(&self) -> Option<LinkStatus> {
         Some(super::store::tests::back(STARTED))
     }
 

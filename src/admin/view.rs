@@ -25,7 +25,7 @@ use crate::config::{Action, MemoryPlan, Share, algorithm_name};
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure, ServerStatus};
 use crate::record::Recorder;
 use crate::state::{DirectoryHealth, Persistence};
-use crate::store::{Debts, Exchanged, LinkView};
+use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
 pub trait AdminView: Send + Sync {
@@ -53,11 +53,11 @@ pub trait AdminView: Send + Sync {
     /// How the state directory does; `None` without one.
     fn state(&self) -> Option<DirectoryHealth>;
     /// How the way to the store does; `None` without one.
-    fn store(&self) -> Option<LinkView>;
+    fn store(&self) -> Option<LinkStatus>;
     /// What is owed to the store; `None` without one.
-    fn debts(&self) -> Option<Debts>;
+    fn debts(&self) -> Option<RemoteWriteStats>;
     /// How the counts of shared limits are exchanged; `None` without a store.
-    fn exchanged(&self) -> Option<Exchanged>;
+    fn exchanged(&self) -> Option<ReplicationStats>;
     /// How ordered certificates do; `None` where none is ordered.
     fn acme(&self) -> Option<AcmeView> {
         None

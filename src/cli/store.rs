@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
-use crate::store::link::check::{self, Grade};
+use crate::store::link::check::{self, Severity};
 
 /// Tries out every server of the store, and says what was found.
 pub(super) fn check(file: &Path) -> u8 {
@@ -38,7 +38,10 @@ pub(super) fn check(file: &Path) -> u8 {
         // Who closes the pipe has read enough.
         let _ = writeln!(out, "{finding}");
     }
-    if findings.iter().any(|finding| finding.grade == Grade::Bad) {
+    if findings
+        .iter()
+        .any(|finding| finding.grade == Severity::Bad)
+    {
         FAILED
     } else {
         SUCCESS

@@ -13,7 +13,7 @@ use crate::process::watch::Reloads;
 #[cfg(feature = "otlp")]
 use crate::record::otlp::Exports;
 use crate::state::Maintenance;
-use crate::store::Syncs;
+use crate::store::SyncService;
 use crate::supervisor::Watchdog;
 
 /// Adds the tasks to `server`. `hangup` says that SIGHUP came.
@@ -38,7 +38,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     server.add_service(background_service("state", keeper));
 
     let store = process.shared.in_force(|snapshot| snapshot.store.clone());
-    server.add_service(background_service("sync", Syncs(store)));
+    server.add_service(background_service("sync", SyncService(store)));
 
     #[cfg(feature = "otlp")]
     server.add_service(background_service(

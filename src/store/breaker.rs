@@ -5,7 +5,7 @@
 //! replica, it loads, it is full) opens it at once: the next call would be told the same.
 //!
 //! Open, nothing passes. No request ever finds out whether the server is back: the keeper of its connection does that in the background,
-//! one probe at a time ([`super::link`]), at moments that [`Backoff`] tells, and closes it.
+//! one probe at a time ([`super::link`]), at moments that [`ReconnectBackoff`] tells, and closes it.
 //!
 //! # Concurrency
 //! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing:
@@ -35,15 +35,15 @@ const STEADY: Duration = Duration::from_secs(10);
 /// Whether a server is asked. Bits 0–19: the latest calls, 1 where one failed, the newest lowest; bit 20: closed; bits 32–63: the
 /// generation, one more with each change.
 #[derive(Debug, Default)]
-pub(super) struct Breaker(AtomicU64);
+pub(super) struct CircuitBreaker(AtomicU64);
 
 /// That a call may be made, in a certain generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Permit(u32);
+pub(super) struct CallPermit(u32);
 
 /// What a failure says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum FailureWeight {
     /// Something went wrong, once.
     Counts,
     /// The next call cannot do better.
@@ -53,32 +53,32 @@ pub(super) enum Weight {
 /// What a failure did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum Effect {
+pub(super) enum BreakerEffect {
     /// Calls go on.
     None,
     /// This one opened the breaker.
     Opened,
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Leave to make a call; `None` while it is open, as it is in the beginning.
-    pub(super) fn permit(&self) -> Option<Permit> {
+    pub(super) fn permit(&self) -> Option<CallPermit> {
         // Relaxed, here and below: the word is all that is shared. Who gets a permit finds the connection by its own way.
         let word = self.0.load(Ordering::Relaxed);
-        (word & CLOSED != 0).then_some(Permit(generation(word)))
+        (word & CLOSED != 0).then_some(CallPermit(generation(word)))
     }
 
     /// A call was answered.
-    pub(super) fn succeeded(&self, permit: Permit) {
+    pub(super) fn succeeded(&self, permit: CallPermit) {
         // While all is well, which is almost always, nothing is written.
         let word = self.0.load(Ordering::Relaxed);
         if word & HISTORY != 0 {
-            let _ = self.remember(permit, 0, Weight::Counts);
+            let _ = self.remember(permit, 0, FailureWeight::Counts);
         }
     }
 
     /// A call failed.
-    pub(super) fn failed(&self, permit: Permit, weight: Weight) -> Effect {
+    pub(super) fn failed(&self, permit: CallPermit, weight: FailureWeight) -> BreakerEffect {
         self.remember(permit, 1, weight)
     }
 
@@ -93,35 +93,40 @@ impl Breaker {
     }
 
     /// Nothing passes until it is closed.
-    pub(super) fn open(&self) -> Effect {
+    pub(super) fn open(&self) -> BreakerEffect {
         let opened = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 (word & CLOSED != 0).then(|| next(word))
             });
         if opened.is_ok() {
-            Effect::Opened
+            BreakerEffect::Opened
         } else {
-            Effect::None
+            BreakerEffect::None
         }
     }
 
-    fn remember(&self, Permit(of): Permit, outcome: u64, weight: Weight) -> Effect {
-        let mut effect = Effect::None;
+    fn remember(
+        &self,
+        CallPermit(of): CallPermit,
+        outcome: u64,
+        weight: FailureWeight,
+    ) -> BreakerEffect {
+        let mut effect = BreakerEffect::None;
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                effect = Effect::None;
+                effect = BreakerEffect::None;
                 if generation(word) != of || word & CLOSED == 0 {
                     return None;
                 }
                 let history = (word << 1 | outcome) & HISTORY;
                 let opens = outcome == 1
-                    && (weight == Weight::Decides
+                    && (weight == FailureWeight::Decides
                         || history.trailing_ones() >= IN_A_ROW
                         || history.count_ones() >= OF_WINDOW);
                 if opens {
-                    effect = Effect::Opened;
+                    effect = BreakerEffect::Opened;
                     return Some(next(word));
                 }
                 Some(word & !HISTORY | history)
@@ -142,11 +147,11 @@ fn next(word: u64) -> u64 {
 /// When a server that is away is tried again: at once, then after 100 ms, each pause twice the one before up to 5 s, all of them half to
 /// one and a half times as long, so that the nodes of a fleet do not come back together.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct ReconnectBackoff {
     tries: u32,
 }
 
-impl Backoff {
+impl ReconnectBackoff {
     /// The pause before the next try; `random` is any number.
     pub(super) fn pause(&mut self, random: u64) -> Duration {
         let tries = self.tries;
@@ -176,8 +181,8 @@ pub(super) fn jittered(middle: Duration, random: u64) -> Duration {
 mod tests {
     use super::*;
 
-    fn closed() -> (Breaker, Permit) {
-        let breaker = Breaker::default();
+    fn closed() -> (CircuitBreaker, CallPermit) {
+        let breaker = CircuitBreaker::default();
         breaker.close();
         let permit = breaker.permit().expect("closed");
         (breaker, permit)
@@ -186,19 +191,19 @@ mod tests {
     /// Goal: nothing is asked before there is a connection. Method: a new one.
     #[test]
     fn it_begins_open() {
-        assert_eq!(Breaker::default().permit(), None);
-        assert_eq!(Breaker::default().open(), Effect::None);
+        assert_eq!(CircuitBreaker::default().permit(), None);
+        assert_eq!(CircuitBreaker::default().open(), BreakerEffect::None);
     }
 
     /// Goal: five in a row open it, four do not, and a success between begins anew. Method: count.
     #[test]
     fn five_failures_in_a_row_open_it() {
         let (breaker, permit) = closed();
-        let fail = || breaker.failed(permit, Weight::Counts);
-        (0..4).for_each(|_| assert_eq!(fail(), Effect::None));
+        let fail = || breaker.failed(permit, FailureWeight::Counts);
+        (0..4).for_each(|_| assert_eq!(fail(), BreakerEffect::None));
         breaker.succeeded(permit);
-        (0..4).for_each(|_| assert_eq!(fail(), Effect::None));
-        assert_eq!(fail(), Effect::Opened);
+        (0..4).for_each(|_| assert_eq!(fail(), BreakerEffect::None));
+        assert_eq!(fail(), BreakerEffect::Opened);
         assert_eq!(breaker.permit(), None);
     }
 
@@ -211,7 +216,7 @@ mod tests {
             for outcome in pattern.chars().cycle().take(60) {
                 match outcome {
                     'F' => {
-                        let _ = breaker.failed(permit, Weight::Counts);
+                        let _ = breaker.failed(permit, FailureWeight::Counts);
                     }
                     _ => breaker.succeeded(permit),
                 }
@@ -224,10 +229,21 @@ mod tests {
     #[test]
     fn reports_of_an_earlier_generation_change_nothing() {
         let (breaker, late) = closed();
-        assert_eq!(breaker.failed(late, Weight::Decides), Effect::Opened);
-        assert_eq!(breaker.failed(late, Weight::Decides), Effect::None);
+        assert_eq!(
+            breaker.failed(late, FailureWeight::Decides),
+            BreakerEffect::Opened
+        );
+        assert_eq!(
+            breaker.failed(late, FailureWeight::Decides),
+            BreakerEffect::None
+        );
         breaker.close();
-        (0..100).for_each(|_| assert_eq!(breaker.failed(late, Weight::Decides), Effect::None));
+        (0..100).for_each(|_| {
+            assert_eq!(
+                breaker.failed(late, FailureWeight::Decides),
+                BreakerEffect::None
+            )
+        });
         breaker.succeeded(late);
         assert!(breaker.permit().is_some());
     }
@@ -240,8 +256,11 @@ mod tests {
             let workers: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        let failed = (0..100).map(|_| breaker.failed(permit, Weight::Counts));
-                        failed.filter(|effect| *effect == Effect::Opened).count()
+                        let failed =
+                            (0..100).map(|_| breaker.failed(permit, FailureWeight::Counts));
+                        failed
+                            .filter(|effect| *effect == BreakerEffect::Opened)
+                            .count()
                     })
                 })
                 .collect();
@@ -256,7 +275,7 @@ mod tests {
     /// Goal: tries are far enough apart, and not for all nodes at once. Method: the pauses at both ends of chance.
     #[test]
     fn pauses_grow_to_five_seconds_and_begin_anew_after_a_steady_time() {
-        let mut backoff = Backoff::default();
+        let mut backoff = ReconnectBackoff::default();
         let mut pauses: Vec<u128> = (0..10).map(|_| backoff.pause(500).as_millis()).collect();
         pauses.truncate(9);
         assert_eq!(pauses, [10, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
@@ -264,7 +283,7 @@ mod tests {
         assert_eq!(backoff.pause(0), LONGEST / 2);
         backoff.lost_after(STEADY);
         assert_eq!(backoff.pause(1_000), FIRST / 10 * 3 / 2);
-        let mut endless = Backoff { tries: u32::MAX };
+        let mut endless = ReconnectBackoff { tries: u32::MAX };
         assert_eq!(endless.pause(500), LONGEST);
     }
 }

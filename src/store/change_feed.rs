@@ -22,7 +22,7 @@ use std::time::Duration;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, KeyName, Reply};
-use super::{Store, Trouble};
+use super::{Store, StoreError};
 use crate::bounds::STORE_CHANGES;
 
 /// How often a gateway reads what others tell.
@@ -69,21 +69,21 @@ pub enum KeyChange {
 
 /// The changes at other gateways whose keys no request of this one has had since.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct ChangeFeed {
     /// How many there are.
     open: AtomicUsize,
-    heard: Mutex<Heard>,
+    heard: Mutex<FeedState>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct FeedState {
     /// The time of the latest change in the store; `None` before the first reading.
     latest: Option<u64>,
-    names: HashMap<String, Told>,
+    names: HashMap<String, RemoteChange>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct RemoteChange {
     change: KeyChange,
     /// By this gateway's clock.
     at: Timestamp,
@@ -103,8 +103,8 @@ impl KeyChange {
     }
 }
 
-impl Changes {
-    fn lock(&self) -> MutexGuard<'_, Heard> {
+impl ChangeFeed {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         // Entries are whole, so a poisoned lock still holds some.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,7 +144,7 @@ impl Changes {
                 continue;
             };
             if teller != me && (heard.names.len() < STORE_CHANGES || heard.drop_oldest()) {
-                let told = Told { change, at: now };
+                let told = RemoteChange { change, at: now };
                 let known = heard.names.entry(name.to_owned()).or_insert(told);
                 // Bans that one change lifts stay lifted.
                 if change == KeyChange::Cleared {
@@ -156,7 +156,7 @@ impl Changes {
     }
 }
 
-impl Heard {
+impl FeedState {
     fn drop_oldest(&mut self) -> bool {
         let oldest = self.names.iter().min_by_key(|(_, told)| told.at);
         let oldest = oldest.map(|(name, _)| name.clone());
@@ -177,7 +177,7 @@ impl Store {
         &self,
         name: &KeyName,
         change: KeyChange,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StoreError> {
         let member = format!("{} {} {}", self.node(), change.as_str(), name.as_str());
         let kept = KEPT.as_millis().to_string();
         let call = self.about_changes([member, kept, STORE_CHANGES.to_string()].to_vec());
@@ -254,7 +254,7 @@ mod tests {
     /// and some that are none.
     #[test]
     fn a_change_elsewhere_is_met_once() {
-        let changes = Changes::default();
+        let changes = ChangeFeed::default();
         let members = [
             member("other", "set", 1),
             member("other", "cleared", 1),
@@ -277,7 +277,7 @@ mod tests {
     /// Goal: names that no request has are bounded in number and time, and the latest stay. Method: one more than there may be; a day.
     #[test]
     fn changes_are_bounded() {
-        let changes = Changes::default();
+        let changes = ChangeFeed::default();
         changes.hear(1, &[member("other", "set", 0)], "me", NOW);
         let later = NOW.saturating_add(Duration::from_secs(1));
         let members: Vec<Reply> = (1..=STORE_CHANGES)

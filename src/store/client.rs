@@ -12,34 +12,34 @@ use std::sync::{Arc, Mutex};
 use sluicegate_limiter::{Settle, Timestamp};
 use tracing::warn;
 
-use super::change_feed::Changes;
-use super::link::{Link, Trouble};
-use super::pending_writes::{Moments, Owed};
-use super::recovery_cache::Memory;
-use super::replay_queue::Unsent;
-use super::replication::{Exchange, Pushed};
-use super::script::{self, Answer, Ask, Call, Charge, Decided, KeyName, Told};
-use super::settle::Settlements;
+use super::change_feed::ChangeFeed;
+use super::link::{Link, StoreError};
+use super::pending_writes::{ClockPair, PendingWrites};
+use super::recovery_cache::RecoveryCache;
+use super::replay_queue::ReplayQueue;
+use super::replication::{PushCounters, SyncSession};
+use super::script::{self, Ask, AskResult, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
+use super::settle::SettlementCounters;
 use crate::clock;
 use crate::config::rules::StoreSeed;
 
 /// Where limits are decided for several nodes, what this node is yet to tell there, and the way there.
 pub struct Store {
     link: Link,
-    pub(super) ahead: Ahead,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) ahead: ClockOffset,
+    pub(super) ledger: Arc<SharedState>,
 }
 
 /// What this node owes a store; it outlives a change of how the store is reached, and goes along to another that names keys alike.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    pub(super) unsent: Unsent,
-    pub(super) memory: Memory,
-    pub(super) changes: Changes,
-    pub(super) settlements: Settlements,
-    pub(super) owed: Owed,
-    pub(super) exchange: tokio::sync::Mutex<Exchange>,
-    pub(super) pushed: Pushed,
+pub(super) struct SharedState {
+    pub(super) unsent: ReplayQueue,
+    pub(super) memory: RecoveryCache,
+    pub(super) changes: ChangeFeed,
+    pub(super) settlements: SettlementCounters,
+    pub(super) owed: PendingWrites,
+    pub(super) exchange: tokio::sync::Mutex<SyncSession>,
+    pub(super) pushed: PushCounters,
     pub(super) foreign: AtomicBool,
     /// What the names in it were made with; `None` until a store has said.
     pub(super) under: Mutex<Option<StoreSeed>>,
@@ -47,7 +47,7 @@ pub(super) struct Ledger {
 
 /// What this node owes one store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Debts {
+pub struct RemoteWriteStats {
     /// Keys whose charges the store is yet to be told of.
     pub unsent_keys: usize,
     /// Charges that it is never told of, since too many keys waited.
@@ -60,18 +60,18 @@ pub struct Debts {
 
 /// How far a store's clock is ahead of this node's, in nanoseconds.
 #[derive(Debug, Default)]
-pub(super) struct Ahead(AtomicI64);
+pub(super) struct ClockOffset(AtomicI64);
 
 /// What a settlement left.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct SettledCharge {
     /// What the key holds now.
-    pub(super) told: Told,
+    pub(super) told: AskResult,
     /// When, by the store's clock.
     pub(super) now: Timestamp,
 }
 
-impl Ahead {
+impl ClockOffset {
     /// The store's time at a moment of this node's.
     pub(super) fn moment(&self, now: Timestamp) -> Timestamp {
         // Relaxed, here and below: a hint that stands for itself.
@@ -101,36 +101,36 @@ impl Store {
         let before = before.filter(|before| before.link.names_alike(&link));
         Self {
             link,
-            ahead: before.map_or_else(Ahead::default, |before| before.ahead.known()),
+            ahead: before.map_or_else(ClockOffset::default, |before| before.ahead.known()),
             ledger: before.map_or_else(Arc::default, |before| Arc::clone(&before.ledger)),
         }
     }
 
     /// What the store is yet to be told of.
     #[must_use]
-    pub fn unsent(&self) -> &Unsent {
+    pub fn unsent(&self) -> &ReplayQueue {
         &self.ledger.unsent
     }
 
     /// The calls that settle charges.
-    pub(super) fn settlements(&self) -> &Settlements {
+    pub(super) fn settlements(&self) -> &SettlementCounters {
         &self.ledger.settlements
     }
 
     /// What this node admitted of limits whose counts are exchanged, and is yet to tell.
-    pub(super) fn owed(&self) -> &Owed {
+    pub(super) fn owed(&self) -> &PendingWrites {
         &self.ledger.owed
     }
 
     /// What is owed, for an operator.
     #[must_use]
-    pub fn debts(&self) -> Debts {
-        let Ledger {
+    pub fn debts(&self) -> RemoteWriteStats {
+        let SharedState {
             unsent,
             settlements,
             ..
         } = &*self.ledger;
-        Debts {
+        RemoteWriteStats {
             unsent_keys: unsent.keys(),
             unsent_lost: unsent.lost(),
             settled: settlements.made(),
@@ -152,8 +152,8 @@ impl Store {
     }
 
     /// One moment by both clocks.
-    pub(super) fn moments(&self, here: Timestamp) -> Moments {
-        Moments {
+    pub(super) fn moments(&self, here: Timestamp) -> ClockPair {
+        ClockPair {
             here,
             store: self.moment(here),
         }
@@ -164,11 +164,11 @@ impl Store {
         &self,
         asks: &[Ask<'_>],
         now: Timestamp,
-    ) -> Result<Decided, Trouble> {
+    ) -> Result<ScriptResult, StoreError> {
         let epoch = match self.link.has_slots() {
             true => None,
             // What was lost may still be told again.
-            false => Some(self.link.epoch().ok_or_else(Trouble::away)?),
+            false => Some(self.link.epoch().ok_or_else(StoreError::unavailable)?),
         };
         let call = |near| {
             let call = script::decide(asks, near);
@@ -186,20 +186,28 @@ impl Store {
     }
 
     /// Returns what [`decide`](Self::decide) would say of one ask; writes nothing.
-    pub(super) async fn peek(&self, ask: &Ask<'_>, now: Timestamp) -> Result<Decided, Trouble> {
+    pub(super) async fn peek(
+        &self,
+        ask: &Ask<'_>,
+        now: Timestamp,
+    ) -> Result<ScriptResult, StoreError> {
         let asks = [*ask];
         let call = |near| script::peek(&asks, near);
         self.run(&asks, call(self.moment(now)), call).await
     }
 
     /// Charges one ask whether it fits or not.
-    pub(super) async fn force(&self, ask: &Ask<'_>, now: Timestamp) -> Result<Decided, Trouble> {
+    pub(super) async fn force(
+        &self,
+        ask: &Ask<'_>,
+        now: Timestamp,
+    ) -> Result<ScriptResult, StoreError> {
         let call = |near| script::force(ask, near);
         self.run(&[*ask], call(self.moment(now)), call).await
     }
 
     /// Deletes what the store keeps under a name.
-    pub(super) async fn forget(&self, name: &KeyName) -> Result<(), Trouble> {
+    pub(super) async fn forget(&self, name: &KeyName) -> Result<(), StoreError> {
         self.forget_debts(name);
         self.link.run(script::forget(name)).await.map(drop)
     }
@@ -210,7 +218,7 @@ impl Store {
         charge: &Charge,
         due: Settle,
         now: Timestamp,
-    ) -> Result<Option<Left>, Trouble> {
+    ) -> Result<Option<SettledCharge>, StoreError> {
         let Some(call) = script::settle(charge, due, self.moment(now)) else {
             return Ok(None);
         };
@@ -226,7 +234,7 @@ impl Store {
             .told
             .into_iter()
             .next()
-            .map(|told| Left { told, now }))
+            .map(|told| SettledCharge { told, now }))
     }
 
     /// Makes a call about `asks`, and once more `again`, near another moment, where the store says that nothing was judged at the first.
@@ -235,38 +243,40 @@ impl Store {
         asks: &[Ask<'_>],
         call: Call,
         again: impl Fn(Timestamp) -> Call,
-    ) -> Result<Decided, Trouble> {
+    ) -> Result<ScriptResult, StoreError> {
         match self.run_once(asks, call).await? {
-            Answer::Decided(decided) => Ok(decided),
-            Answer::Elsewhen(near) => match self.run_once(asks, again(near)).await? {
-                Answer::Decided(decided) => Ok(decided),
-                Answer::Elsewhen(_) => Err(Trouble::unreadable()),
-                Answer::Foreign(name) => Err(self.foreign(&name)),
-                Answer::Emptied => Err(self.emptied()),
+            ScriptAnswer::Decided(decided) => Ok(decided),
+            ScriptAnswer::Elsewhen(near) => match self.run_once(asks, again(near)).await? {
+                ScriptAnswer::Decided(decided) => Ok(decided),
+                ScriptAnswer::Elsewhen(_) => Err(StoreError::unreadable()),
+                ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
+                ScriptAnswer::Emptied => Err(self.emptied()),
             },
-            Answer::Foreign(name) => Err(self.foreign(&name)),
-            Answer::Emptied => Err(self.emptied()),
+            ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
+            ScriptAnswer::Emptied => Err(self.emptied()),
         }
     }
 
-    async fn run_once(&self, asks: &[Ask<'_>], call: Call) -> Result<Answer, Trouble> {
+    async fn run_once(&self, asks: &[Ask<'_>], call: Call) -> Result<ScriptAnswer, StoreError> {
         let sent = clock::now();
         let reply = self.link.run(call).await?;
-        let answer = script::read(asks, reply).map_err(|_| Trouble::unreadable())?;
-        if let Answer::Decided(Decided { now, .. }) | Answer::Elsewhen(now) = &answer {
+        let answer = script::read(asks, reply).map_err(|_| StoreError::unreadable())?;
+        if let ScriptAnswer::Decided(ScriptResult { now, .. }) | ScriptAnswer::Elsewhen(now) =
+            &answer
+        {
             self.ahead.learn(sent, *now);
         }
         Ok(answer)
     }
 
     /// The call was for another epoch and did nothing: until the store was told again what it had counted, it is as good as away.
-    fn emptied(&self) -> Trouble {
+    fn emptied(&self) -> StoreError {
         self.link.was_emptied();
-        Trouble::away()
+        StoreError::unavailable()
     }
 
     /// Says once that somebody else writes under the store's prefix.
-    fn foreign(&self, name: &KeyName) -> Trouble {
+    fn foreign(&self, name: &KeyName) -> StoreError {
         // Relaxed: the flag guards one log line and publishes nothing.
         if !self.ledger.foreign.swap(true, Ordering::Relaxed) {
             warn!(
@@ -274,7 +284,7 @@ impl Store {
                 name.as_str()
             );
         }
-        Trouble::unreadable()
+        StoreError::unreadable()
     }
 }
 

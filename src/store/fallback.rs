@@ -11,8 +11,8 @@ use sluicegate_limiter::{
     reserve,
 };
 
-use super::Trouble;
-use super::settle::Held;
+use super::StoreError;
+use super::settle::ChargeLocation;
 use super::strict::{RemoteCheck, Said};
 use crate::config::rules::OnStoreFailure;
 
@@ -20,7 +20,7 @@ use crate::config::rules::OnStoreFailure;
 type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
 /// Decides over `asks`, all or none; `trouble` is why the store did not.
-pub(super) fn decide(asks: &[&RemoteCheck<'_>], trouble: &Trouble, now: Timestamp) -> Said {
+pub(super) fn decide(asks: &[&RemoteCheck<'_>], trouble: &StoreError, now: Timestamp) -> Said {
     let mut says = asks.iter().map(|ask| ask.shared.on_failure);
     if let Some(ask) = says.position(|says| says == OnStoreFailure::Closed) {
         return Said::Away(ask);
@@ -51,7 +51,7 @@ pub(super) fn decide(asks: &[&RemoteCheck<'_>], trouble: &Trouble, now: Timestam
     }
     let owes = |ask: &RemoteCheck<'_>| match trouble.surely_did_not_arrive() {
         true => ask.owe(),
-        false => Held::Unknown,
+        false => ChargeLocation::Uncertain,
     };
     let parts = asks
         .iter()
@@ -98,11 +98,11 @@ impl RemoteCheck<'_> {
     }
 
     /// Has the store told of the charge as soon as it is back.
-    fn owe(&self) -> Held {
+    fn owe(&self) -> ChargeLocation {
         let Some(abroad) = self.abroad() else {
-            return Held::Unknown;
+            return ChargeLocation::Uncertain;
         };
         self.shared.store.unsent().add(&abroad);
-        Held::Unsent(abroad.name.clone(), abroad.cost)
+        ChargeLocation::Queued(abroad.name.clone(), abroad.cost)
     }
 }

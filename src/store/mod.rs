@@ -27,9 +27,9 @@ mod synced;
 mod tests;
 
 pub use self::change_feed::KeyChange;
-pub use self::client::{Debts, Store};
-pub use self::link::{Link, LinkView, Refusal, Trouble};
-pub use self::replay_queue::{Debt, Unsent};
+pub use self::client::{RemoteWriteStats, Store};
+pub use self::link::{Link, LinkStatus, RefusalReason, StoreError};
+pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;
 pub use self::store_key::StoreKey;
@@ -37,7 +37,7 @@ pub use self::strict::{
     BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Revalidation,
     Ruling, reserve,
 };
-pub use self::sync::{Exchanged, Syncs};
+pub use self::sync::{ReplicationStats, SyncService};
 pub use self::synced::{
     ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
 };

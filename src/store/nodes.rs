@@ -49,42 +49,42 @@ return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), mem
 
 /// What one heartbeat brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Beat {
+pub(super) struct Heartbeat {
     /// The store's time.
     pub(super) time: Timestamp,
     /// Members that the store has heard of lately.
     count: u32,
     /// The latest of them, and how long ago the store heard each.
-    members: Vec<(Member, Duration)>,
+    members: Vec<(MemberId, Duration)>,
     /// The epoch of what it counts: another one than before says that it lost everything.
     pub(super) epoch: String,
 }
 
 /// A node, by the number that its name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Member(u64);
+struct MemberId(u64);
 
 /// How many nodes there are.
 #[derive(Debug)]
-pub(super) struct Nodes {
-    me: Member,
-    heard: Mutex<Heard>,
+pub(super) struct Membership {
+    me: MemberId,
+    heard: Mutex<SeenMembers>,
     count: AtomicU32,
 }
 
 /// Who was heard, and when.
 #[derive(Clone, Debug, Default)]
-struct Heard {
-    members: BTreeMap<Member, Timestamp>,
+struct SeenMembers {
+    members: BTreeMap<MemberId, Timestamp>,
     /// When the store last answered.
     last: Option<Timestamp>,
     /// Nobody is forgotten before.
     patient_until: Option<Timestamp>,
 }
 
-impl Beat {
+impl Heartbeat {
     /// The arguments of a heartbeat of this node.
-    pub(super) fn arguments(nodes: &Nodes) -> Vec<Vec<u8>> {
+    pub(super) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
         let words = [
             nodes.name(),
             GONE.as_millis().to_string(),
@@ -123,25 +123,25 @@ impl Beat {
 }
 
 /// A name and an age in milliseconds.
-fn member(pair: &[Reply]) -> Option<(Member, Duration)> {
+fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
     let [Reply::Bytes(name), Reply::Integer(age)] = pair else {
         return None;
     };
     let number = u64::from_str_radix(str::from_utf8(name).ok()?, 16).ok()?;
     let age = Duration::from_millis(u64::try_from(*age).ok()?);
-    Some((Member(number), age))
+    Some((MemberId(number), age))
 }
 
-impl Nodes {
+impl Membership {
     /// Nobody but this node is known.
     pub(super) fn alone() -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
-        Self::of(Member(random), Heard::default())
+        Self::of(MemberId(random), SeenMembers::default())
     }
 
     /// The same node and whom it knows, before it has heard anybody at another store.
     pub(super) fn known(&self) -> Self {
-        let heard = Heard {
+        let heard = SeenMembers {
             last: None,
             ..self.lock().clone()
         };
@@ -151,7 +151,7 @@ impl Nodes {
         known
     }
 
-    fn of(me: Member, heard: Heard) -> Self {
+    fn of(me: MemberId, heard: SeenMembers) -> Self {
         Self {
             me,
             heard: Mutex::new(heard),
@@ -170,7 +170,7 @@ impl Nodes {
     }
 
     /// A server answered `beat` at `now`.
-    pub(super) fn hear(&self, beat: &Beat, now: Timestamp) {
+    pub(super) fn hear(&self, beat: &Heartbeat, now: Timestamp) {
         let mut heard = self.lock();
         heard.take_in(self.me, beat, now);
         let known = u32::try_from(heard.members.len()).unwrap_or(u32::MAX);
@@ -182,14 +182,14 @@ impl Nodes {
         self.count.store(known.max(told), Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Heard> {
+    fn lock(&self) -> MutexGuard<'_, SeenMembers> {
         // Entries are whole, so a poisoned lock still holds some.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Heard {
-    fn take_in(&mut self, me: Member, beat: &Beat, now: Timestamp) {
+impl SeenMembers {
+    fn take_in(&mut self, me: MemberId, beat: &Heartbeat, now: Timestamp) {
         let was_deaf = |last| now.saturating_since(last) > DEAF;
         if self.last.is_none_or(was_deaf) {
             self.patient_until = Some(now.saturating_add(RETURN));
@@ -205,7 +205,7 @@ impl Heard {
         }
     }
 
-    fn heard_of(&mut self, member: Member, at: Timestamp) {
+    fn heard_of(&mut self, member: MemberId, at: Timestamp) {
         if let Some(heard) = self.members.get_mut(&member) {
             *heard = at.max(*heard);
         } else if self.members.len() < STORE_MEMBERS {
@@ -222,24 +222,24 @@ mod tests {
         Timestamp::from_secs(1_800_000_000 + seconds)
     }
 
-    fn beat(members: &[u64]) -> Beat {
+    fn beat(members: &[u64]) -> Heartbeat {
         let members = members.iter();
-        Beat {
+        Heartbeat {
             time: at(0),
             epoch: String::new(),
             count: u32::try_from(members.len()).unwrap(),
             members: members
-                .map(|name| (Member(*name), Duration::ZERO))
+                .map(|name| (MemberId(*name), Duration::ZERO))
                 .collect(),
         }
     }
 
-    fn first() -> Nodes {
-        Nodes::of(Member(1), Heard::default())
+    fn first() -> Membership {
+        Membership::of(MemberId(1), SeenMembers::default())
     }
 
     /// What the node counts while each second brings this.
-    fn counts(nodes: &Nodes, seconds: std::ops::Range<u64>, members: &[u64]) -> Vec<u32> {
+    fn counts(nodes: &Membership, seconds: std::ops::Range<u64>, members: &[u64]) -> Vec<u32> {
         let mut counts = Vec::new();
         for second in seconds {
             nodes.hear(&beat(members), at(second));
@@ -298,13 +298,13 @@ mod tests {
             ]
             .concat(),
         );
-        let read = Beat::read(&reply).unwrap();
-        assert_eq!(read.members, [(Member(10), Duration::from_millis(5))]);
-        assert_eq!(Beat::read(&Reply::Rows(numbers.to_vec())), None);
-        assert_eq!(Beat::read(&Reply::Nil), None);
+        let read = Heartbeat::read(&reply).unwrap();
+        assert_eq!(read.members, [(MemberId(10), Duration::from_millis(5))]);
+        assert_eq!(Heartbeat::read(&Reply::Rows(numbers.to_vec())), None);
+        assert_eq!(Heartbeat::read(&Reply::Nil), None);
 
         let many: Vec<u64> = (0..STORE_MEMBERS as u64).collect();
-        let larger = Beat {
+        let larger = Heartbeat {
             count: 5_000,
             ..beat(&many)
         };

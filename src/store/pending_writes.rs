@@ -1,14 +1,14 @@
 //! Owns what this node admitted of limits with `store = "shared"` until the store has been told: merged by key, in the order in which keys
 //! began to wait.
 //!
-//! A request that is admitted enters its cost here; [`Exchange`](super::replication::Exchange) takes what is due, and brings back what the
-//! store says. A cost that may still be given back is *open*: it counts here at once and is told only once it is settled, so that
-//! nothing is ever told that has to be taken back. An open cost that turns out to be none leaves a look: the store is asked what the
-//! key counts, since another node may have given back too.
+//! An admitted request adds its cost here; a [`SyncSession`](super::replication::SyncSession) takes what is due and applies the store's
+//! answers. A cost that may still be refunded is *tentative*: this node counts it at once, and the store hears of it only when it is
+//! settled, so that no push ever has to be undone. When a tentative cost is refunded, the key is queued for a read, because another
+//! node may have refunded too.
 //!
 //! # Invariants
-//! 1. A key is in `order` exactly while it is [`Place::Waiting`]; nothing is taken of one that is [`Place::UnderWay`], so the store hears
-//!    of a key in the order of its pushes.
+//! 1. A key is in `order` exactly while it is [`QueueState::Queued`]; nothing is taken of one that is [`QueueState::InFlight`], so the
+//!    store hears of a key in the order of its pushes.
 //! 2. A view that has adopted what the store says also counts what is entered here: the store does not know of it.
 //!
 //! # Concurrency
@@ -39,9 +39,9 @@ const SHARDS: usize = 64;
 
 /// A limit whose counts are exchanged, as requests with one policy meet it.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct ReplicatedLimit {
     /// The limit, for all its policies.
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<RegisteredLimit>,
     /// What the store last said, and what was admitted here since.
     pub(super) view: Limit,
     /// What this node admitted.
@@ -50,7 +50,7 @@ pub(super) struct Account {
 
 /// A limit whose counts are exchanged, and what came of it.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct RegisteredLimit {
     /// Its name.
     pub(super) limit: Name,
     number: u32,
@@ -59,9 +59,9 @@ pub(super) struct Tally {
 
 /// Charges of this node that the store is yet to be told of.
 #[derive(Debug)]
-pub(super) struct Owed {
-    shards: Box<[Shard]>,
-    tallies: Mutex<HashMap<Name, Arc<Tally>>>,
+pub(super) struct PendingWrites {
+    shards: Box<[PendingShard]>,
+    tallies: Mutex<HashMap<Name, Arc<RegisteredLimit>>>,
     lost: AtomicU64,
     crowded: Notify,
 }
@@ -69,64 +69,64 @@ pub(super) struct Owed {
 /// Keeps two shards off one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Shard {
+struct PendingShard {
     /// Even, and two more with each adoption; odd while there is one.
     adoptions: AtomicU64,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<ShardState>,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
-    debts: HashMap<Debtor, Debt>,
+struct ShardState {
+    debts: HashMap<CounterId, PendingDelta>,
     /// The longest waiting first.
-    order: VecDeque<Debtor>,
+    order: VecDeque<CounterId>,
 }
 
 /// A key of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Debtor {
+pub(super) struct CounterId {
     limit: u32,
     key: KeyHash,
 }
 
 #[derive(Debug)]
-struct Debt {
-    account: Arc<Account>,
+struct PendingDelta {
+    account: Arc<ReplicatedLimit>,
     name: KeyHash,
     due: u64,
     open: u64,
     /// When it began to wait, or what came while it was under way.
     since: Timestamp,
-    place: Place,
-    looks: Looks,
+    place: QueueState,
+    looks: PendingRead,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum QueueState {
     /// Nothing is due.
     Idle,
     /// It is to be told.
-    Waiting,
+    Queued,
     /// It was taken, and what came of it is not known yet.
-    UnderWay,
+    InFlight,
 }
 
 /// Whether the store is asked even if nothing is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looks {
-    Not,
-    Once,
+enum PendingRead {
+    No,
+    Yes,
 }
 
 /// How many adoptions a shard had seen at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Adoptions(u64);
+pub(super) struct ShardSequence(u64);
 
 /// A request's share of one limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share<'a> {
+pub(super) struct CounterCharge<'a> {
     /// The limit.
-    pub(super) account: &'a Arc<Account>,
+    pub(super) account: &'a Arc<ReplicatedLimit>,
     /// The key in the tables of this node.
     pub(super) key: KeyHash,
     /// The key in the store.
@@ -137,16 +137,16 @@ pub(super) struct Share<'a> {
 
 /// Whether a cost may still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum ChargeState {
     /// It stays.
     Final,
     /// It may be given back, or cost more.
-    Open,
+    Tentative,
 }
 
 /// One moment by two clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moments {
+pub(super) struct ClockPair {
     /// By this node's.
     pub(super) here: Timestamp,
     /// By the store's, as far as it is known.
@@ -155,7 +155,7 @@ pub(super) struct Moments {
 
 /// Whether there was room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entered {
+pub(super) enum Enqueued {
     /// The store will be told.
     Yes,
     /// This node alone counts it.
@@ -164,11 +164,11 @@ pub(super) enum Entered {
 
 /// What is due of a key, taken to be told.
 #[derive(Debug)]
-pub(super) struct Taken {
-    /// Whose.
-    pub(super) debtor: Debtor,
+pub(super) struct TakenDelta {
+    /// The counter.
+    pub(super) debtor: CounterId,
     /// The limit.
-    pub(super) account: Arc<Account>,
+    pub(super) account: Arc<ReplicatedLimit>,
     /// The key in the store.
     pub(super) name: KeyHash,
     /// How much; zero to ask what it counts.
@@ -179,27 +179,27 @@ pub(super) struct Taken {
 
 /// What waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Backlog {
+pub(super) struct PendingBacklog {
     /// Keys, those that are open or under way too.
     pub(super) keys: usize,
     /// Since when the one waits that has waited longest.
     pub(super) oldest: Option<Timestamp>,
 }
 
-impl Account {
-    fn debtor(&self, key: KeyHash) -> Debtor {
+impl ReplicatedLimit {
+    fn debtor(&self, key: KeyHash) -> CounterId {
         let limit = self.tally.number;
-        Debtor { limit, key }
+        CounterId { limit, key }
     }
 }
 
-impl Share<'_> {
-    fn debtor(&self) -> Debtor {
+impl CounterCharge<'_> {
+    fn debtor(&self) -> CounterId {
         self.account.debtor(self.key)
     }
 }
 
-impl Tally {
+impl RegisteredLimit {
     /// Units that this node's pushes charged beyond what the limit admits, since the start.
     #[must_use]
     pub(super) fn excess(&self) -> u64 {
@@ -212,7 +212,7 @@ impl Tally {
     }
 }
 
-impl Debtor {
+impl CounterId {
     /// The key in the tables of this node.
     #[must_use]
     pub(super) fn key(&self) -> KeyHash {
@@ -220,10 +220,10 @@ impl Debtor {
     }
 }
 
-impl Default for Owed {
+impl Default for PendingWrites {
     fn default() -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| PendingShard::default()).collect(),
             tallies: Mutex::default(),
             lost: AtomicU64::new(0),
             crowded: Notify::new(),
@@ -231,15 +231,15 @@ impl Default for Owed {
     }
 }
 
-impl Owed {
+impl PendingWrites {
     /// The limit of this name, whatever its rules: the same as long as the process lives.
     #[must_use]
-    pub(super) fn tally(&self, limit: &Name) -> Arc<Tally> {
+    pub(super) fn tally(&self, limit: &Name) -> Arc<RegisteredLimit> {
         let mut tallies = lock(&self.tallies);
         // Names in configurations so far: few.
         let number = u32::try_from(tallies.len()).unwrap_or(u32::MAX);
         let tally = tallies.entry(Name::clone(limit)).or_insert_with(|| {
-            Arc::new(Tally {
+            Arc::new(RegisteredLimit {
                 limit: Name::clone(limit),
                 number,
                 excess: AtomicU64::new(0),
@@ -250,26 +250,26 @@ impl Owed {
 
     /// All limits that were ever exchanged.
     #[must_use]
-    pub(super) fn tallies(&self) -> Vec<Arc<Tally>> {
+    pub(super) fn tallies(&self) -> Vec<Arc<RegisteredLimit>> {
         lock(&self.tallies).values().cloned().collect()
     }
 
     /// The adoptions that `key` of the account may have seen: to be read before it is charged.
     #[must_use]
-    pub(super) fn adoptions(&self, account: &Account, key: KeyHash) -> Adoptions {
+    pub(super) fn adoptions(&self, account: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
         let shard = self.shard(account.debtor(key));
         // Acquire: with the number that ends an adoption come its words, so a charge made now is made on top of them.
-        Adoptions(shard.adoptions.load(Ordering::Acquire))
+        ShardSequence(shard.adoptions.load(Ordering::Acquire))
     }
 
     /// Enters what a request was charged, after its charge; `seen` was read before.
     pub(super) fn add(
         &self,
-        share: &Share<'_>,
-        stand: Stand,
-        seen: Adoptions,
-        at: Moments,
-    ) -> Entered {
+        share: &CounterCharge<'_>,
+        stand: ChargeState,
+        seen: ShardSequence,
+        at: ClockPair,
+    ) -> Enqueued {
         let shard = self.shard(share.debtor());
         let mut ledger = lock(&shard.ledger);
         let Some(debt) = ledger.debt(share, at.here) else {
@@ -278,21 +278,27 @@ impl Owed {
         };
         let units = u64::from(share.cost.get());
         match stand {
-            Stand::Final => debt.owe(units, at.here),
-            Stand::Open => debt.open = debt.open.saturating_add(units),
+            ChargeState::Final => debt.owe(units, at.here),
+            ChargeState::Tentative => debt.open = debt.open.saturating_add(units),
         }
         ledger.line_up(share.debtor());
         // Relaxed: the lock was released by whoever adopted last, and it is odd for nobody who holds it.
         if shard.adoptions.load(Ordering::Relaxed) != seen.0 {
             share.account.view.count(share.key, share.cost, at.store);
         }
-        Entered::Yes
+        Enqueued::Yes
     }
 
-    /// An open cost that was [`entered`](Entered) comes to `due` units.
-    pub(super) fn settle(&self, share: &Share<'_>, entered: Entered, due: u64, at: Moments) {
+    /// An open cost that was [`entered`](Enqueued) comes to `due` units.
+    pub(super) fn settle(
+        &self,
+        share: &CounterCharge<'_>,
+        entered: Enqueued,
+        due: u64,
+        at: ClockPair,
+    ) {
         let mut ledger = lock(&self.shard(share.debtor()).ledger);
-        if entered == Entered::No && due == 0 {
+        if entered == Enqueued::No && due == 0 {
             return;
         }
         let Some(debt) = ledger.debt(share, at.here) else {
@@ -300,7 +306,7 @@ impl Owed {
             _ = self.lose(due);
             return;
         };
-        if entered == Entered::Yes {
+        if entered == Enqueued::Yes {
             debt.open = debt.open.saturating_sub(share.cost.get().into());
         }
         match due {
@@ -312,7 +318,7 @@ impl Owed {
 
     /// The store is to be asked what the key counts, at the next sync: another node may have given back what made this one refuse it.
     /// Where there is no room it is asked another time.
-    pub(super) fn look(&self, share: &Share<'_>, now: Timestamp) {
+    pub(super) fn look(&self, share: &CounterCharge<'_>, now: Timestamp) {
         let mut ledger = lock(&self.shard(share.debtor()).ledger);
         if let Some(debt) = ledger.debt(share, now) {
             debt.look(now);
@@ -322,7 +328,7 @@ impl Owed {
 
     /// Takes up to `most` keys that have waited since `until` or longer.
     #[must_use]
-    pub(super) fn take(&self, most: usize, until: Timestamp) -> Vec<Taken> {
+    pub(super) fn take(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
         let mut taken = Vec::new();
         for shard in &self.shards {
             let mut ledger = lock(&shard.ledger);
@@ -336,7 +342,7 @@ impl Owed {
     }
 
     /// The store was told of what was taken of a key, or asked, and holds `state` at its moment `now`.
-    pub(super) fn adopt(&self, debtor: Debtor, state: &RemoteState, now: Timestamp) {
+    pub(super) fn adopt(&self, debtor: CounterId, state: &RemoteState, now: Timestamp) {
         let shard = self.shard(debtor);
         let mut ledger = lock(&shard.ledger);
         let Some(debt) = ledger.debts.get_mut(&debtor) else {
@@ -355,32 +361,32 @@ impl Owed {
     }
 
     /// What was taken of a key did not reach the store: it waits as long as it did, behind those that are there.
-    pub(super) fn put_back(&self, taken: &Taken) {
+    pub(super) fn put_back(&self, taken: &TakenDelta) {
         let mut ledger = lock(&self.shard(taken.debtor).ledger);
         if let Some(debt) = ledger.debts.get_mut(&taken.debtor) {
             debt.due = debt.due.saturating_add(taken.units);
             debt.since = taken.since;
-            debt.place = Place::Waiting;
+            debt.place = QueueState::Queued;
             ledger.order.push_back(taken.debtor);
         }
     }
 
     /// Nobody will know any more what came of what was taken.
-    pub(super) fn let_go(&self, debtor: Debtor) {
+    pub(super) fn let_go(&self, debtor: CounterId) {
         lock(&self.shard(debtor).ledger).come_back(debtor);
     }
 
     /// Forgets what is due of a key, since an operator has changed what it counts; what is open or under way is told when it is settled.
-    pub(super) fn forget_key(&self, account: &Account, key: KeyHash) {
+    pub(super) fn forget_key(&self, account: &ReplicatedLimit, key: KeyHash) {
         let debtor = account.debtor(key);
         let mut ledger = lock(&self.shard(debtor).ledger);
         let Some(debt) = ledger.debts.get_mut(&debtor) else {
             return;
         };
         debt.due = 0;
-        debt.looks = Looks::Not;
-        if debt.place == Place::Waiting {
-            debt.place = Place::Idle;
+        debt.looks = PendingRead::No;
+        if debt.place == QueueState::Queued {
+            debt.place = QueueState::Idle;
             ledger.order.retain(|waiting| *waiting != debtor);
         }
         ledger.line_up(debtor);
@@ -409,15 +415,15 @@ impl Owed {
         let mut forgotten: u64 = 0;
         for shard in &self.shards {
             let mut ledger = lock(&shard.ledger);
-            let Ledger { debts, order } = &mut *ledger;
+            let ShardState { debts, order } = &mut *ledger;
             order.clear();
             debts.retain(|_, debt| {
                 forgotten = forgotten.saturating_add(std::mem::take(&mut debt.due));
-                debt.looks = Looks::Not;
-                if debt.place == Place::Waiting {
-                    debt.place = Place::Idle;
+                debt.looks = PendingRead::No;
+                if debt.place == QueueState::Queued {
+                    debt.place = QueueState::Idle;
                 }
-                debt.open > 0 || debt.place == Place::UnderWay
+                debt.open > 0 || debt.place == QueueState::InFlight
             });
         }
         forgotten
@@ -430,8 +436,8 @@ impl Owed {
 
     /// What waits now.
     #[must_use]
-    pub(super) fn backlog(&self) -> Backlog {
-        let mut backlog = Backlog::default();
+    pub(super) fn backlog(&self) -> PendingBacklog {
+        let mut backlog = PendingBacklog::default();
         for shard in &self.shards {
             let ledger = lock(&shard.ledger);
             backlog.keys += ledger.debts.len();
@@ -449,24 +455,24 @@ impl Owed {
     }
 
     /// Counts units that the store will not be told of.
-    pub(super) fn lose(&self, units: u64) -> Entered {
+    pub(super) fn lose(&self, units: u64) -> Enqueued {
         self.lost.fetch_add(units, Ordering::Relaxed);
         self.crowded.notify_one();
-        Entered::No
+        Enqueued::No
     }
 
     /// Returns the shard of a key. Limits of one request often have one key: each is in another shard, so that the adoption of one does not
     /// make the charge of the next count twice.
-    fn shard(&self, debtor: Debtor) -> &Shard {
+    fn shard(&self, debtor: CounterId) -> &PendingShard {
         // Tables take bits from both ends of the hash; any will do here. Below SHARDS.
         let place = (debtor.key.bits() >> 20).wrapping_add(debtor.limit.into());
         &self.shards[place as usize % SHARDS]
     }
 }
 
-impl Ledger {
+impl ShardState {
     /// The debt of a key, new if need be; `None` where there is no room.
-    fn debt(&mut self, share: &Share<'_>, now: Timestamp) -> Option<&mut Debt> {
+    fn debt(&mut self, share: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
         let full = self.debts.len() >= bounds::SYNC_KEYS / SHARDS;
         match self.debts.entry(share.debtor()) {
             Entry::Occupied(known) => {
@@ -479,28 +485,28 @@ impl Ledger {
                 Some(debt)
             }
             Entry::Vacant(_) if full => None,
-            Entry::Vacant(place) => Some(place.insert(Debt {
+            Entry::Vacant(place) => Some(place.insert(PendingDelta {
                 account: Arc::clone(share.account),
                 name: share.name,
                 due: 0,
                 open: 0,
                 since: now,
-                place: Place::Idle,
-                looks: Looks::Not,
+                place: QueueState::Idle,
+                looks: PendingRead::No,
             })),
         }
     }
 
     /// Puts a key in line if something of it is to be told, and forgets it if nothing is left of it.
-    fn line_up(&mut self, debtor: Debtor) {
+    fn line_up(&mut self, debtor: CounterId) {
         let Some(debt) = self.debts.get_mut(&debtor) else {
             return;
         };
-        if debt.place != Place::Idle {
+        if debt.place != QueueState::Idle {
             return;
         }
         if debt.has_to_be_told() {
-            debt.place = Place::Waiting;
+            debt.place = QueueState::Queued;
             self.order.push_back(debtor);
         } else if debt.open == 0 {
             self.debts.remove(&debtor);
@@ -508,25 +514,25 @@ impl Ledger {
     }
 
     /// A key is under way no more.
-    fn come_back(&mut self, debtor: Debtor) {
+    fn come_back(&mut self, debtor: CounterId) {
         if let Some(debt) = self.debts.get_mut(&debtor)
-            && debt.place == Place::UnderWay
+            && debt.place == QueueState::InFlight
         {
-            debt.place = Place::Idle;
+            debt.place = QueueState::Idle;
             self.line_up(debtor);
         }
     }
 
-    fn next(&mut self, until: Timestamp) -> Option<Taken> {
+    fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
         let debtor = *self.order.front()?;
         let debt = self.debts.get_mut(&debtor)?;
         if debt.since > until {
             return None;
         }
         self.order.pop_front();
-        debt.place = Place::UnderWay;
-        debt.looks = Looks::Not;
-        Some(Taken {
+        debt.place = QueueState::InFlight;
+        debt.looks = PendingRead::No;
+        Some(TakenDelta {
             debtor,
             account: Arc::clone(&debt.account),
             name: debt.name,
@@ -536,9 +542,9 @@ impl Ledger {
     }
 }
 
-impl Debt {
+impl PendingDelta {
     fn has_to_be_told(&self) -> bool {
-        self.due > 0 || self.looks == Looks::Once
+        self.due > 0 || self.looks == PendingRead::Yes
     }
 
     fn owe(&mut self, units: u64, now: Timestamp) {
@@ -552,7 +558,7 @@ impl Debt {
         if !self.has_to_be_told() {
             self.since = now;
         }
-        self.looks = Looks::Once;
+        self.looks = PendingRead::Yes;
     }
 }
 

@@ -10,23 +10,31 @@ use super::*;
 pub(in crate::store) const NOON: Timestamp = Timestamp::from_secs(1_800_014_400);
 
 /// A limit with two tables, of so many a day.
-pub(in crate::store) fn account(owed: &Owed, name: &str, count: u32) -> Arc<Account> {
+pub(in crate::store) fn account(
+    owed: &PendingWrites,
+    name: &str,
+    count: u32,
+) -> Arc<ReplicatedLimit> {
     let rate = Rate::new(count, Period::from_secs(86_400).unwrap()).unwrap();
     let limit = || Limit::new(Rates::new([rate]).unwrap(), Capacity::new(1000).unwrap());
-    Arc::new(Account {
+    Arc::new(ReplicatedLimit {
         tally: owed.tally(&name.into()),
         view: limit(),
         own: limit(),
     })
 }
 
-pub(in crate::store) fn at(millis: u64) -> Moments {
+pub(in crate::store) fn at(millis: u64) -> ClockPair {
     let here = NOON.saturating_add(Duration::from_millis(millis));
-    Moments { here, store: here }
+    ClockPair { here, store: here }
 }
 
-pub(in crate::store) fn share(account: &Arc<Account>, key: u64, units: u32) -> Share<'_> {
-    Share {
+pub(in crate::store) fn share(
+    account: &Arc<ReplicatedLimit>,
+    key: u64,
+    units: u32,
+) -> CounterCharge<'_> {
+    CounterCharge {
         account,
         key: KeyHash::from_bits(key << 20),
         name: KeyHash::from_bits(key),
@@ -36,11 +44,11 @@ pub(in crate::store) fn share(account: &Arc<Account>, key: u64, units: u32) -> S
 
 /// What a request does that is admitted.
 pub(in crate::store) fn charge(
-    owed: &Owed,
-    share: &Share<'_>,
-    stand: Stand,
-    at: Moments,
-) -> Entered {
+    owed: &PendingWrites,
+    share: &CounterCharge<'_>,
+    stand: ChargeState,
+    at: ClockPair,
+) -> Enqueued {
     let seen = owed.adoptions(share.account, share.key);
     share.account.view.count(share.key, share.cost, at.store);
     share.account.own.count(share.key, share.cost, at.here);
@@ -55,7 +63,7 @@ fn state(units: u32) -> RemoteState {
     }])
 }
 
-fn taken(owed: &Owed, until: Moments) -> Vec<(u64, u64)> {
+fn taken(owed: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
     let taken = owed.take(100, until.here).into_iter();
     taken
         .map(|taken| (taken.name.bits(), taken.units))
@@ -65,13 +73,13 @@ fn taken(owed: &Owed, until: Moments) -> Vec<(u64, u64)> {
 /// Goal: a busy key is one push, limits are apart, and nothing is taken twice. Method: two limits with equal keys, taken up to a moment.
 #[test]
 fn charges_of_a_key_are_merged_and_taken_once() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let (one, two) = (account(&owed, "one", 100), account(&owed, "two", 100));
     for (account, key, units, millis) in [(&one, 1, 2, 0), (&one, 1, 3, 5), (&two, 1, 7, 9)] {
         let share = share(account, key, units);
         assert_eq!(
-            charge(&owed, &share, Stand::Final, at(millis)),
-            Entered::Yes
+            charge(&owed, &share, ChargeState::Final, at(millis)),
+            Enqueued::Yes
         );
     }
     assert_eq!(
@@ -87,11 +95,11 @@ fn charges_of_a_key_are_merged_and_taken_once() {
 /// Goal: the store hears of a key in the order of its pushes. Method: a charge while the key is under way waits until it has come back.
 #[test]
 fn a_key_that_is_under_way_is_not_taken() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 1), Stand::Final, at(0));
+    charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
     let first = owed.take(1, at(0).here).pop().unwrap();
-    charge(&owed, &share(&account, 1, 4), Stand::Final, at(1));
+    charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
     assert_eq!(taken(&owed, at(9)), []);
     owed.adopt(first.debtor, &state(1), at(2).store);
     assert_eq!(taken(&owed, at(9)), [(1, 4)]);
@@ -101,15 +109,15 @@ fn a_key_that_is_under_way_is_not_taken() {
 /// nothing; the last leaves a look.
 #[test]
 fn open_costs_are_told_once_they_are_settled() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
     let shares = [1, 2, 3].map(|key| share(&account, key, 2));
     for share in &shares {
-        charge(&owed, share, Stand::Open, at(0));
+        charge(&owed, share, ChargeState::Tentative, at(0));
     }
     assert_eq!(taken(&owed, at(9)), []);
     for (share, due) in shares.iter().zip([2, 5, 0]) {
-        owed.settle(share, Entered::Yes, due, at(1));
+        owed.settle(share, Enqueued::Yes, due, at(1));
     }
     let mut told = taken(&owed, at(9));
     told.sort_unstable();
@@ -120,13 +128,13 @@ fn open_costs_are_told_once_they_are_settled() {
 /// while that is under way, and with a cost that is open; the view afterwards.
 #[test]
 fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 3), Stand::Final, at(0));
-    charge(&owed, &share(&account, 1, 2), Stand::Open, at(0));
+    charge(&owed, &share(&account, 1, 3), ChargeState::Final, at(0));
+    charge(&owed, &share(&account, 1, 2), ChargeState::Tentative, at(0));
     let push = owed.take(1, at(0).here).pop().unwrap();
     assert_eq!(push.units, 3);
-    charge(&owed, &share(&account, 1, 4), Stand::Final, at(1));
+    charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
     // Other nodes have charged ten.
     owed.adopt(push.debtor, &state(13), at(2).store);
     let key = push.debtor.key();
@@ -137,16 +145,16 @@ fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
 /// Goal: a charge that an answer overwrites before it is entered counts. Method: an adoption between the two steps of a request.
 #[test]
 fn a_charge_that_an_answer_overwrote_counts_again() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 1), Stand::Final, at(0));
+    charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
     let push = owed.take(1, at(0).here).pop().unwrap();
     let late = share(&account, 1, 5);
     let seen = owed.adoptions(late.account, late.key);
     account.view.count(late.key, late.cost, at(1).store);
     owed.adopt(push.debtor, &state(1), at(1).store);
     assert_eq!(account.view.used(late.key, at(1).store), 1, "overwritten");
-    owed.add(&late, Stand::Final, seen, at(1));
+    owed.add(&late, ChargeState::Final, seen, at(1));
     assert_eq!(account.view.used(late.key, at(1).store), 6);
 }
 
@@ -154,15 +162,15 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
 /// have the same key.
 #[test]
 fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let (wide, narrow) = (account(&owed, "wide", 100), account(&owed, "narrow", 2));
-    charge(&owed, &share(&wide, 1, 1), Stand::Final, at(0));
+    charge(&owed, &share(&wide, 1, 1), ChargeState::Final, at(0));
     let push = owed.take(1, at(0).here).pop().unwrap();
     let late = share(&narrow, 1, 1);
     let seen = owed.adoptions(late.account, late.key);
     narrow.view.count(late.key, late.cost, at(1).store);
     owed.adopt(push.debtor, &state(1), at(1).store);
-    owed.add(&late, Stand::Final, seen, at(1));
+    owed.add(&late, ChargeState::Final, seen, at(1));
     assert_eq!(narrow.view.used(late.key, at(1).store), 1);
 }
 
@@ -170,29 +178,39 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
 /// key, and one after room was made.
 #[tokio::test]
 async fn keys_are_bounded() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
     let most = bounds::SYNC_KEYS as u64;
     let entered = (0..2 * most).filter(|key| {
-        let entered = owed.add(&share(&account, *key, 1), Stand::Final, Adoptions(0), at(0));
-        entered == Entered::Yes
+        let entered = owed.add(
+            &share(&account, *key, 1),
+            ChargeState::Final,
+            ShardSequence(0),
+            at(0),
+        );
+        entered == Enqueued::Yes
     });
     assert_eq!(entered.count() as u64, most);
     assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
     owed.crowded().await;
-    let again = owed.add(&share(&account, 0, 1), Stand::Final, Adoptions(0), at(0));
-    assert_eq!(again, Entered::Yes);
+    let again = owed.add(
+        &share(&account, 0, 1),
+        ChargeState::Final,
+        ShardSequence(0),
+        at(0),
+    );
+    assert_eq!(again, Enqueued::Yes);
     assert_eq!(owed.lost(), most);
 }
 
 /// Goal: a long outage does not keep keys that no longer count. Method: a key whose window has passed before one whose has not.
 #[test]
 fn keys_of_which_nothing_counts_are_forgotten() {
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
     let days = |days: u64| at(days * 86_400_000);
-    charge(&owed, &share(&account, 1, 1), Stand::Final, days(0));
-    charge(&owed, &share(&account, 2, 1), Stand::Final, days(3));
+    charge(&owed, &share(&account, 1, 1), ChargeState::Final, days(0));
+    charge(&owed, &share(&account, 2, 1), ChargeState::Final, days(3));
     owed.forget_past(days(3).here);
     assert_eq!(taken(&owed, days(3)), [(2, 1)]);
     assert_eq!(owed.backlog().oldest, None);
@@ -203,7 +221,7 @@ fn keys_of_which_nothing_counts_are_forgotten() {
 #[test]
 fn nothing_is_lost_between_threads() {
     const TURNS: u32 = 5_000;
-    let owed = Owed::default();
+    let owed = PendingWrites::default();
     let account = account(&owed, "one", 1_000_000);
     let unit = share(&account, 1, 1);
     let store = std::thread::scope(|scope| {
@@ -211,7 +229,7 @@ fn nothing_is_lost_between_threads() {
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..TURNS {
-                        charge(&owed, &unit, Stand::Final, at(0));
+                        charge(&owed, &unit, ChargeState::Final, at(0));
                     }
                 })
             })

@@ -22,24 +22,24 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// What the store said last.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Keys>);
+pub(super) struct RecoveryCache(Mutex<RememberedKeys>);
 
 #[derive(Debug, Default)]
-struct Keys {
-    known: HashMap<KeyName, Known>,
+struct RememberedKeys {
+    known: HashMap<KeyName, RememberedState>,
     swept: Timestamp,
 }
 
 /// What it said of one key, and when by its clock.
 #[derive(Debug)]
-struct Known {
+struct RememberedState {
     policy: Policy,
     state: RemoteState,
     at: Timestamp,
     until: Timestamp,
 }
 
-impl Memory {
+impl RecoveryCache {
     /// The store said this of a key; of answers that overtake each other the later one holds.
     pub(super) fn learn(
         &self,
@@ -52,7 +52,7 @@ impl Memory {
         let until = owes_until(policy, state);
         if let Some(known) = keys.known.get_mut(name) {
             if known.at <= at {
-                *known = Known {
+                *known = RememberedState {
                     policy: policy.clone(),
                     state: state.clone(),
                     at,
@@ -64,7 +64,7 @@ impl Memory {
         if keys.known.len() >= STORE_REMEMBERED && !keys.sweep(at) {
             return;
         }
-        let known = Known {
+        let known = RememberedState {
             policy: policy.clone(),
             state: state.clone(),
             at,
@@ -90,13 +90,13 @@ impl Memory {
             .collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Keys> {
+    fn lock(&self) -> MutexGuard<'_, RememberedKeys> {
         // Entries are whole, so a poisoned lock still holds some.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Keys {
+impl RememberedKeys {
     /// Forgets what owes nothing any more; whether there is room then.
     fn sweep(&mut self, now: Timestamp) -> bool {
         if now.saturating_since(self.swept) < SWEEP {
@@ -158,14 +158,14 @@ mod tests {
         }])
     }
 
-    fn learn(memory: &Memory, bits: usize, count: u32, at: Timestamp) {
+    fn learn(memory: &RecoveryCache, bits: usize, count: u32, at: Timestamp) {
         memory.learn(&name(bits), &policy(), &used(count, at.as_secs()), at);
     }
 
     /// Goal: the later of two answers holds, and what owes nothing any more is not told. Method: answers out of order; two windows later.
     #[test]
     fn what_is_told_is_what_the_store_said_last() {
-        let memory = Memory::default();
+        let memory = RecoveryCache::default();
         let later = NOW.saturating_add(Duration::from_secs(1));
         learn(&memory, 1, 3, later);
         learn(&memory, 1, 2, NOW);
@@ -190,7 +190,7 @@ mod tests {
     /// after the first ones owe nothing any more.
     #[test]
     fn keys_are_bounded() {
-        let memory = Memory::default();
+        let memory = RecoveryCache::default();
         for bits in 0..STORE_REMEMBERED + 3 {
             learn(&memory, bits, 1, NOW);
         }

@@ -22,22 +22,22 @@ use crate::bounds;
 
 /// Charges that the store is yet to be told of.
 #[derive(Debug, Default)]
-pub struct Unsent {
-    debts: Mutex<HashMap<KeyName, Debt>>,
+pub struct ReplayQueue {
+    debts: Mutex<HashMap<KeyName, ReplayDelta>>,
     /// Charges of keys that found no room here.
     lost: AtomicU64,
 }
 
 /// What the store is to charge one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Debt {
+pub struct ReplayDelta {
     /// How the key is judged.
     pub policy: Policy,
     /// Units of cost.
     pub units: u64,
 }
 
-impl Unsent {
+impl ReplayQueue {
     /// Adds what was asked of the store.
     pub fn add(&self, ask: &Ask<'_>) {
         let units = ask.cost.get().into();
@@ -55,7 +55,7 @@ impl Unsent {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
             Entry::Vacant(place) => {
-                place.insert(Debt {
+                place.insert(ReplayDelta {
                     policy: ask.policy.clone(),
                     units,
                 });
@@ -95,7 +95,7 @@ impl Unsent {
 
     /// Takes up to `most` keys with what they owe, to tell the store; who cannot puts them back by [`add`](Self::add).
     #[must_use]
-    pub fn take(&self, most: usize) -> Vec<(KeyName, Debt)> {
+    pub fn take(&self, most: usize) -> Vec<(KeyName, ReplayDelta)> {
         let mut debts = self.lock();
         let names: Vec<KeyName> = debts.keys().take(most).cloned().collect();
         let taken = names
@@ -129,7 +129,7 @@ impl Unsent {
         self.lost.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<KeyName, Debt>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyName, ReplayDelta>> {
         // Each entry is whole whatever panicked elsewhere.
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,7 +154,7 @@ mod tests {
         Cost::new(units).unwrap()
     }
 
-    fn add(unsent: &Unsent, name: &KeyName, units: u32) {
+    fn add(unsent: &ReplayQueue, name: &KeyName, units: u32) {
         let (policy, cost) = (&policy(), cost(units));
         unsent.add(&Ask { policy, name, cost });
     }
@@ -163,7 +163,7 @@ mod tests {
     /// and beyond.
     #[test]
     fn charges_of_a_key_are_one_debt() {
-        let unsent = Unsent::default();
+        let unsent = ReplayQueue::default();
         for (limit, bits, units) in [("a", 1, 2), ("a", 1, 3), ("a", 2, 1), ("b", 1, 7)] {
             add(&unsent, &name(limit, bits), units);
         }
@@ -190,7 +190,7 @@ mod tests {
             (Settle::Keep, Some(3)),
             (Settle::Adjust(cost(5)), Some(5)),
         ] {
-            let unsent = Unsent::default();
+            let unsent = ReplayQueue::default();
             let (policy, name) = (&policy(), &name("a", 1));
             let ask = Ask {
                 policy,
@@ -208,7 +208,7 @@ mod tests {
     /// grow; taking makes room.
     #[test]
     fn keys_are_bounded() {
-        let unsent = Unsent::default();
+        let unsent = ReplayQueue::default();
         for bits in 0..bounds::UNSENT_KEYS + 3 {
             add(&unsent, &name("a", bits), 1);
         }

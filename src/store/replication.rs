@@ -19,72 +19,74 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, Policy, Timestamp};
 
 use super::link::random;
-use super::pending_writes::{Moments, Owed, Taken, cost_of};
-use super::replay_queue::{Debt, Unsent};
-use super::script::{self, Answer, Ask, Call, Came, KeyName, Node, Number, PUSH_MEMORY};
+use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
+use super::replay_queue::{ReplayDelta, ReplayQueue};
+use super::script::{
+    self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, ScriptAnswer,
+};
 
 /// What the transport says of one call.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum Delivery {
     /// It was answered.
     Answered(script::Reply),
     /// It surely did nothing: it was not sent, or was refused.
-    NotDone,
+    NotExecuted,
     /// Nobody knows.
     Unknown,
 }
 
 /// What a node exchanges with the store, and how far it is.
 #[derive(Debug)]
-pub(super) struct Exchange {
-    node: Node,
+pub(super) struct SyncSession {
+    node: NodeId,
     last: u64,
     /// The oldest first. Bounded by the keys that may be owed.
-    unanswered: VecDeque<Push>,
+    unanswered: VecDeque<PendingPush>,
 }
 
 /// Where a node keeps what is to be told, and what came of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Books<'a> {
+pub(super) struct SyncQueues<'a> {
     /// Of limits whose counts are exchanged.
-    pub(super) owed: &'a Owed,
+    pub(super) owed: &'a PendingWrites,
     /// Of limits that the store decides, while it was away.
-    pub(super) unsent: &'a Unsent,
+    pub(super) unsent: &'a ReplayQueue,
     /// What came of it.
-    pub(super) pushed: &'a Pushed,
+    pub(super) pushed: &'a PushCounters,
 }
 
 /// One call that tells, or asks.
 #[derive(Debug)]
-pub(super) struct Push {
-    whose: Whose,
+pub(super) struct PendingPush {
+    whose: PushSource,
     name: KeyName,
     /// `None` if nothing is told.
-    told: Option<(Cost, Number)>,
+    told: Option<(Cost, PushNumber)>,
     /// When it was first sent.
     first: Timestamp,
     /// Whether it may have arrived before.
-    sent: Sent,
+    sent: SendState,
     /// A moment of the store's, where it has said that it lives in other windows than it was thought to.
     near: Option<Timestamp>,
 }
 
 /// In which book it stood.
 #[derive(Debug)]
-enum Whose {
-    Owed(Taken),
-    Unsent(Debt),
+enum PushSource {
+    Pending(TakenDelta),
+    Replay(ReplayDelta),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    Not,
-    Maybe,
+enum SendState {
+    NotSent,
+    MaybeSent,
 }
 
 /// What came of pushes since the start.
 #[derive(Debug, Default)]
-pub(super) struct Pushed {
+pub(super) struct PushCounters {
     /// Units that the store charged, or had charged already.
     units: AtomicU64,
     /// Pushes sent again.
@@ -100,11 +102,11 @@ pub(super) struct Pushed {
 
 /// How far a sync came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Went {
+pub(super) enum SyncResult {
     /// All was told.
-    Through,
+    Complete,
     /// The store went away.
-    NotThrough,
+    Partial,
 }
 
 /// How long a push is repeated, with a margin for the way.
@@ -112,17 +114,17 @@ const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
 /// What has waited for longer is told as far as it still counts.
 const LATE: Duration = Duration::from_secs(2);
 
-impl Default for Exchange {
+impl Default for SyncSession {
     /// That of a node with a name of its own, random for a process.
     fn default() -> Self {
-        Self::new(Node(random()))
+        Self::new(NodeId(random()))
     }
 }
 
-impl Exchange {
+impl SyncSession {
     /// What `node` exchanges.
     #[must_use]
-    pub(super) fn new(node: Node) -> Self {
+    pub(super) fn new(node: NodeId) -> Self {
         Self {
             node,
             last: 0,
@@ -136,10 +138,10 @@ impl Exchange {
         &mut self,
         prefix: &str,
         most: usize,
-        books: Books<'_>,
+        books: SyncQueues<'_>,
         until: Timestamp,
         now: Timestamp,
-    ) -> Vec<Push> {
+    ) -> Vec<PendingPush> {
         let mut batch = Vec::new();
         while batch.len() < most
             && let Some(push) = self.unanswered.pop_front()
@@ -167,20 +169,25 @@ impl Exchange {
     }
 
     /// Takes in what came of `push`, which was sent; the store's time, if it told that.
-    pub(super) fn heard(&mut self, push: Push, fate: Fate, books: Books<'_>) -> Option<Timestamp> {
+    pub(super) fn heard(
+        &mut self,
+        push: PendingPush,
+        fate: Delivery,
+        books: SyncQueues<'_>,
+    ) -> Option<Timestamp> {
         let answer = match fate {
-            Fate::Answered(reply) => script::read(&[push.ask()], reply).ok(),
-            Fate::NotDone if push.sent == Sent::Not => {
+            Delivery::Answered(reply) => script::read(&[push.ask()], reply).ok(),
+            Delivery::NotExecuted if push.sent == SendState::NotSent => {
                 push.put_back(books);
                 return None;
             }
-            Fate::NotDone | Fate::Unknown => None,
+            Delivery::NotExecuted | Delivery::Unknown => None,
         };
         match answer {
-            Some(Answer::Decided(decided)) => {
+            Some(ScriptAnswer::Decided(decided)) => {
                 for told in &decided.told {
-                    if let Whose::Owed(taken) = &push.whose {
-                        if decided.came == Came::Charged {
+                    if let PushSource::Pending(taken) = &push.whose {
+                        if decided.came == ChargeResult::Charged {
                             let excess = told.state.excess(push.policy(), decided.now);
                             taken.account.tally.exceed(excess.min(push.units()));
                         }
@@ -194,14 +201,14 @@ impl Exchange {
                     .fetch_add(push.units(), Ordering::Relaxed);
                 Some(decided.now)
             }
-            Some(Answer::Elsewhen(now)) => {
+            Some(ScriptAnswer::Elsewhen(now)) => {
                 // Nothing was written, so the number may be used again.
                 let near = Some(now);
-                self.unanswered.push_back(Push { near, ..push });
+                self.unanswered.push_back(PendingPush { near, ..push });
                 Some(now)
             }
             // Pushes are for any epoch.
-            Some(Answer::Foreign(_) | Answer::Emptied) => {
+            Some(ScriptAnswer::Foreign(_) | ScriptAnswer::Emptied) => {
                 books.pushed.foreign.fetch_add(1, Ordering::Relaxed);
                 push.give_up(books);
                 None
@@ -211,15 +218,15 @@ impl Exchange {
                 None
             }
             None => {
-                let sent = Sent::Maybe;
-                self.unanswered.push_back(Push { sent, ..push });
+                let sent = SendState::MaybeSent;
+                self.unanswered.push_back(PendingPush { sent, ..push });
                 None
             }
         }
     }
 
     /// Gives up all pushes without an answer.
-    pub(super) fn give_up(&mut self, books: Books<'_>) {
+    pub(super) fn give_up(&mut self, books: SyncQueues<'_>) {
         for push in self.unanswered.drain(..) {
             push.give_up(books);
         }
@@ -229,45 +236,51 @@ impl Exchange {
     #[must_use]
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
         let since = self.unanswered.iter().map(|push| match &push.whose {
-            Whose::Owed(taken) => taken.since,
-            Whose::Unsent(_) => push.first,
+            PushSource::Pending(taken) => taken.since,
+            PushSource::Replay(_) => push.first,
         });
         since.min()
     }
 
-    fn tell(&mut self, prefix: &str, mut taken: Taken, now: Timestamp) -> Push {
+    fn tell(&mut self, prefix: &str, mut taken: TakenDelta, now: Timestamp) -> PendingPush {
         if now.saturating_since(taken.since) > LATE {
             let counted = taken.account.own.used(taken.debtor.key(), now);
             taken.units = taken.units.min(counted);
         }
         let name = KeyName::new(prefix, taken.name, &taken.account.tally.limit);
-        self.push(name, taken.units, Whose::Owed(taken), now)
+        self.push(name, taken.units, PushSource::Pending(taken), now)
     }
 
     /// Of what was admitted while the store was away nobody knows how much still counts: at most what fills the limit.
-    fn tell_late(&mut self, name: KeyName, debt: Debt, now: Timestamp) -> Push {
+    fn tell_late(&mut self, name: KeyName, debt: ReplayDelta, now: Timestamp) -> PendingPush {
         let units = debt.units.min(debt.policy.most().into());
-        self.push(name, units, Whose::Unsent(debt), now)
+        self.push(name, units, PushSource::Replay(debt), now)
     }
 
-    fn push(&mut self, name: KeyName, units: u64, whose: Whose, now: Timestamp) -> Push {
+    fn push(
+        &mut self,
+        name: KeyName,
+        units: u64,
+        whose: PushSource,
+        now: Timestamp,
+    ) -> PendingPush {
         let told = cost_of(units).map(|cost| {
             self.last += 1;
-            (cost, Number(self.last))
+            (cost, PushNumber(self.last))
         });
-        Push {
+        PendingPush {
             whose,
             name,
             told,
             first: now,
-            sent: Sent::Not,
+            sent: SendState::NotSent,
             near: None,
         }
     }
 
     /// The call that makes `push`.
     #[must_use]
-    pub(super) fn call(&self, push: &Push, at: Moments) -> Call {
+    pub(super) fn call(&self, push: &PendingPush, at: ClockPair) -> Call {
         let near = push.near.unwrap_or(at.store);
         match push.told {
             Some((_, number)) => script::push(&push.ask(), self.node, number, near),
@@ -276,11 +289,11 @@ impl Exchange {
     }
 }
 
-impl Push {
+impl PendingPush {
     fn policy(&self) -> &Policy {
         match &self.whose {
-            Whose::Owed(taken) => taken.account.view.policy(),
-            Whose::Unsent(debt) => &debt.policy,
+            PushSource::Pending(taken) => taken.account.view.policy(),
+            PushSource::Replay(debt) => &debt.policy,
         }
     }
 
@@ -297,30 +310,30 @@ impl Push {
     }
 
     /// It was not told.
-    fn put_back(&self, books: Books<'_>) {
+    fn put_back(&self, books: SyncQueues<'_>) {
         match &self.whose {
-            Whose::Owed(taken) => books.owed.put_back(taken),
-            Whose::Unsent(debt) => put_back(books, &self.name, debt),
+            PushSource::Pending(taken) => books.owed.put_back(taken),
+            PushSource::Replay(debt) => put_back(books, &self.name, debt),
         }
     }
 
     /// Nobody will know what came of it.
-    fn give_up(&self, books: Books<'_>) {
+    fn give_up(&self, books: SyncQueues<'_>) {
         _ = books.owed.lose(self.units());
-        if let Whose::Owed(taken) = &self.whose {
+        if let PushSource::Pending(taken) = &self.whose {
             books.owed.let_go(taken.debtor);
         }
     }
 }
 
-fn put_back(books: Books<'_>, name: &KeyName, debt: &Debt) {
+fn put_back(books: SyncQueues<'_>, name: &KeyName, debt: &ReplayDelta) {
     if let Some(cost) = cost_of(debt.units) {
         let policy = &debt.policy;
         books.unsent.add(&Ask { policy, name, cost });
     }
 }
 
-impl Pushed {
+impl PushCounters {
     /// Units that the store was told of.
     #[must_use]
     pub(super) fn units(&self) -> u64 {
@@ -347,8 +360,8 @@ impl Pushed {
     }
 
     /// A sync has ended.
-    pub(super) fn ended(&self, exchange: &Exchange, went: Went) {
-        if went == Went::Through {
+    pub(super) fn ended(&self, exchange: &SyncSession, went: SyncResult) {
+        if went == SyncResult::Complete {
             self.syncs.fetch_add(1, Ordering::Relaxed);
         }
         let oldest = exchange.oldest_unanswered();

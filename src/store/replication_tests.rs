@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::pending_writes::tests::{account, at, charge, share};
-use super::super::pending_writes::{Account, Stand};
+use super::super::pending_writes::{ChargeState, ReplicatedLimit};
 use super::script::Reply;
 use super::*;
 
@@ -45,11 +45,11 @@ impl Store {
 }
 
 struct Gateway {
-    owed: Owed,
-    unsent: Unsent,
-    pushed: Pushed,
-    exchange: Exchange,
-    account: Arc<Account>,
+    owed: PendingWrites,
+    unsent: ReplayQueue,
+    pushed: PushCounters,
+    exchange: SyncSession,
+    account: Arc<ReplicatedLimit>,
 }
 
 /// What happens to one call.
@@ -63,12 +63,12 @@ enum Line {
 
 impl Gateway {
     fn new(node: u64) -> Self {
-        let owed = Owed::default();
+        let owed = PendingWrites::default();
         Self {
             account: account(&owed, "otp", 100),
-            exchange: Exchange::new(Node(node)),
-            pushed: Pushed::default(),
-            unsent: Unsent::default(),
+            exchange: SyncSession::new(NodeId(node)),
+            pushed: PushCounters::default(),
+            unsent: ReplayQueue::default(),
             owed,
         }
     }
@@ -77,7 +77,7 @@ impl Gateway {
         charge(
             &self.owed,
             &share(&self.account, key, units),
-            Stand::Final,
+            ChargeState::Final,
             at(millis),
         );
     }
@@ -85,7 +85,7 @@ impl Gateway {
     /// One batch over this line.
     fn sync(&mut self, store: &mut Store, line: Line, millis: u64) -> usize {
         let at = at(millis);
-        let books = Books {
+        let books = SyncQueues {
             owed: &self.owed,
             unsent: &self.unsent,
             pushed: &self.pushed,
@@ -95,13 +95,13 @@ impl Gateway {
         for push in batch {
             let call = self.exchange.call(&push, at);
             let fate = match line {
-                Line::Passes => Fate::Answered(store.run(&call, at.store)),
-                Line::LosesTheCall => Fate::Unknown,
+                Line::Passes => Delivery::Answered(store.run(&call, at.store)),
+                Line::LosesTheCall => Delivery::Unknown,
                 Line::LosesTheAnswer => {
                     store.run(&call, at.store);
-                    Fate::Unknown
+                    Delivery::Unknown
                 }
-                Line::Refuses => Fate::NotDone,
+                Line::Refuses => Delivery::NotExecuted,
             };
             _ = self.exchange.heard(push, fate, books);
         }
@@ -242,7 +242,7 @@ fn a_foreign_key_is_let_go() {
     let foreign = Reply::Rows(vec![rows(&[4, 1, 0, 0]), rows(&[0])]);
     for (reply, left, lost) in [(Reply::Nil, 1, 0), (foreign, 0, 5)] {
         let now = at(0).here;
-        let books = Books {
+        let books = SyncQueues {
             owed: &node.owed,
             unsent: &node.unsent,
             pushed: &node.pushed,
@@ -252,7 +252,7 @@ fn a_foreign_key_is_let_go() {
             .batch("test", 1, books, now, now)
             .pop()
             .unwrap();
-        _ = node.exchange.heard(push, Fate::Answered(reply), books);
+        _ = node.exchange.heard(push, Delivery::Answered(reply), books);
         assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
     }
     assert_eq!(node.pushed.foreign(), 1);

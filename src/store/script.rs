@@ -8,8 +8,8 @@
 //! # Calls
 //! - [`decide`] charges all asks, or none.
 //! - [`peek`] says what `decide` would. It writes nothing, so a replica that may only be read answers it too.
-//! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`Number`] of
-//!   each [`Node`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
+//! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`PushNumber`] of
+//!   each [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
 //! - [`restore`] makes a key count at least what it had counted before the store lost it. It too may be repeated.
 //! - [`settle`] makes a charge cost what it came to: gives back, or takes more.
 //! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
 
-pub use answer::{Answer, Came, Decided, Told, Unreadable, read};
+pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
 pub use call::{decide, force, forget, peek, push, restore, settle};
 
 /// The script, for Redis 5 and later and for Valkey.
@@ -90,7 +90,7 @@ impl KeyName {
 pub struct Ask<'a> {
     /// How the limit judges this key.
     pub policy: &'a Policy,
-    /// Whose counter. Asks of one name are one ask for all that they cost, by the policy of the first.
+    /// The counter. Asks of one name are one ask for all that they cost, by the policy of the first.
     pub name: &'a KeyName,
     /// How much.
     pub cost: Cost,
@@ -98,11 +98,11 @@ pub struct Ask<'a> {
 
 /// A gateway as a key remembers it: a random number of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Node(pub u64);
+pub struct NodeId(pub u64);
 
 /// The number of a push: greater with every push of a node to a key, below 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Number(pub u64);
+pub struct PushNumber(pub u64);
 
 /// A charge in the store that may still be settled.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
 
 use super::script::{Ask, Charge, KeyName};
 use super::strict::RemoteBackend;
-use super::{Store, Trouble};
+use super::{Store, StoreError};
 use crate::bounds;
 use crate::clock;
 
@@ -41,30 +41,30 @@ pub(super) struct Part {
     /// What was charged for this node.
     pub(super) own: Reservation,
     /// Where it is counted for all.
-    pub(super) held: Held,
+    pub(super) held: ChargeLocation,
 }
 
 /// Where a charge is counted for all nodes.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum ChargeLocation {
     /// In the store.
     InStore(Box<Charge>),
     /// It waits to be sent, for this key.
-    Unsent(KeyName, Cost),
+    Queued(KeyName, Cost),
     /// It may have reached the store, or not; or there is no name for the key.
-    Unknown,
+    Uncertain,
 }
 
 /// Calls that settle, and what came of them.
 #[derive(Debug, Default)]
-pub(super) struct Settlements {
+pub(super) struct SettlementCounters {
     under_way: AtomicUsize,
     made: AtomicU64,
     failed: AtomicU64,
 }
 
 /// What a charge in the store comes to, to be told there.
-struct Settled {
+struct PendingSettlement {
     shared: Arc<RemoteBackend>,
     view: Limit,
     key: KeyHash,
@@ -73,7 +73,7 @@ struct Settled {
 }
 
 /// One call that is under way.
-struct UnderWay(Arc<Store>);
+struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {
     /// Makes each ask, by its index among those that were reserved together, cost what is due.
@@ -123,17 +123,17 @@ impl Part {
         }
         own.settle_each(now, |_| due);
         match held {
-            Held::Unknown => {}
-            Held::Unsent(name, cost) => {
+            ChargeLocation::Uncertain => {}
+            ChargeLocation::Queued(name, cost) => {
                 let (policy, name) = (view.policy(), &name);
                 shared
                     .store
                     .unsent()
                     .correct(&Ask { policy, name, cost }, due);
             }
-            Held::InStore(charge) => {
+            ChargeLocation::InStore(charge) => {
                 view.reset(key, shared.moment(now));
-                let settled = Settled {
+                let settled = PendingSettlement {
                     shared,
                     view,
                     key,
@@ -146,10 +146,10 @@ impl Part {
     }
 }
 
-impl Settled {
+impl PendingSettlement {
     /// Tells the store in the background.
     fn tell(self) {
-        let Some(call) = UnderWay::begin(&self.shared.store) else {
+        let Some(call) = SettlementPermit::begin(&self.shared.store) else {
             return;
         };
         // Without a runtime the process is about to end.
@@ -164,7 +164,7 @@ impl Settled {
         });
     }
 
-    async fn call(&self) -> Result<(), Trouble> {
+    async fn call(&self) -> Result<(), StoreError> {
         let store = &self.shared.store;
         if let Some(left) = store.settle(&self.charge, self.due, clock::now()).await? {
             self.view.adopt(self.key, &left.told.state, left.now);
@@ -173,7 +173,7 @@ impl Settled {
     }
 }
 
-impl UnderWay {
+impl SettlementPermit {
     /// `None` where there are too many.
     fn begin(store: &Arc<Store>) -> Option<Self> {
         // Relaxed, here and below: the number bounds memory and is shown; it publishes nothing.
@@ -198,7 +198,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for SettlementPermit {
     fn drop(&mut self) {
         self.0
             .settlements()
@@ -207,7 +207,7 @@ impl Drop for UnderWay {
     }
 }
 
-impl Settlements {
+impl SettlementCounters {
     /// Those that the store was told of, since the start.
     pub(super) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)

@@ -17,8 +17,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::Store;
-use super::client::Ledger;
-use super::replication::{Books, Exchange};
+use super::client::SharedState;
+use super::replication::{SyncQueues, SyncSession};
 use super::sync::HURRY;
 use crate::clock;
 use crate::config::rules::StoreSeed;
@@ -55,7 +55,7 @@ impl Store {
 
     /// Whether it is known that names of keys mean here what they were made for. Where they do not, since the store hashes keys under
     /// another seed, what is owed under them is forgotten, and counted as lost: this gateway goes on counting it.
-    pub(super) fn knows_names(&self, exchange: &mut Exchange, books: Books<'_>) -> bool {
+    pub(super) fn knows_names(&self, exchange: &mut SyncSession, books: SyncQueues<'_>) -> bool {
         let Some(seed) = self.seed_bytes() else {
             return false;
         };
@@ -77,7 +77,7 @@ impl Store {
     }
 }
 
-impl Ledger {
+impl SharedState {
     /// What names were made with until now; from now on this is it.
     fn named_under(&self, seed: StoreSeed) -> Option<StoreSeed> {
         // It is replaced whole, so a poisoned lock still holds one.

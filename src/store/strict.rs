@@ -25,9 +25,9 @@ use sluicegate_limiter::{
 };
 
 use super::fallback;
-use super::script::{self, Came, KeyName};
-use super::settle::{Held, Part, RemoteCharge, Undecided};
-use super::{Store, Trouble};
+use super::script::{self, ChargeResult, KeyName};
+use super::settle::{ChargeLocation, Part, RemoteCharge, Undecided};
+use super::{Store, StoreError};
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// What a limit that is shared needs beside what every limit has.
@@ -103,7 +103,7 @@ impl DecisionSource {
 pub struct BackendDecision {
     /// Its decision.
     pub decision: Decision,
-    /// Whose that is; `None` where another limit refused before this one was asked, and only a memory is told.
+    /// The source of that decision; `None` where another limit refused before this one was asked, and only a memory is told.
     pub by: Option<DecisionSource>,
 }
 
@@ -259,7 +259,7 @@ impl RemoteCheck<'_> {
     }
 
     /// The charge of this ask: `own` for this node, and `held` for all.
-    pub(super) fn part(&self, own: Reservation, held: Held) -> Part {
+    pub(super) fn part(&self, own: Reservation, held: ChargeLocation) -> Part {
         Part {
             shared: Arc::clone(self.shared),
             view: self.view.clone(),
@@ -344,11 +344,11 @@ fn slot<'a>(ask: &RemoteCheck<'a>) -> Option<&'a str> {
 }
 
 /// Asks the store about limits of one slot.
-async fn in_store(asks: &[&RemoteCheck<'_>], now: Timestamp) -> Result<Said, Trouble> {
+async fn in_store(asks: &[&RemoteCheck<'_>], now: Timestamp) -> Result<Said, StoreError> {
     let abroad: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
         asks.iter().map(|ask| ask.abroad()).collect();
     let (Some(abroad), Some(first)) = (abroad, asks.first()) else {
-        return Err(Trouble::away());
+        return Err(StoreError::unavailable());
     };
     let decided = first.shared.store.decide(&abroad, now).await?;
     let mut decisions = ArrayVec::new();
@@ -358,11 +358,11 @@ async fn in_store(asks: &[&RemoteCheck<'_>], now: Timestamp) -> Result<Said, Tro
         decisions.push(told.decision);
         parts.extend(
             told.charge
-                .map(|charge| ask.part(ask.spend(now), Held::InStore(Box::new(charge)))),
+                .map(|charge| ask.part(ask.spend(now), ChargeLocation::InStore(Box::new(charge)))),
         );
     }
     Ok(match decided.came {
-        Came::Charged => Said::Admitted(decisions, parts),
-        Came::NotCharged | Came::Done => Said::Refused(decisions),
+        ChargeResult::Charged => Said::Admitted(decisions, parts),
+        ChargeResult::NotCharged | ChargeResult::Done => Said::Refused(decisions),
     })
 }

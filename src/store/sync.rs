@@ -24,8 +24,8 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::link::{NewEpoch, Recovery, Stage, random};
-use super::replication::{Books, Fate, Went};
+use super::link::{NewEpoch, RecoveryBarrier, RecoveryStage, random};
+use super::replication::{Delivery, SyncQueues, SyncResult};
 use super::store_switch::leave;
 use crate::bounds;
 use crate::clock;
@@ -42,11 +42,11 @@ const RECOVER_AGAIN: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The background service, for the store in force.
-pub struct Syncs(pub InForce<Option<Arc<Store>>>);
+pub struct SyncService(pub InForce<Option<Arc<Store>>>);
 
 /// How the exchange with a store goes, for an operator.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Exchanged {
+pub struct ReplicationStats {
     /// Keys of which the store is to be told something, or of which something is still open.
     pub keys: usize,
     /// How long the one has waited that has waited longest.
@@ -64,13 +64,13 @@ pub struct Exchanged {
 }
 
 #[async_trait]
-impl BackgroundService for Syncs {
+impl BackgroundService for SyncService {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         tokio::join!(self.exchange(&mut shutdown), self.read_changes());
     }
 }
 
-impl Syncs {
+impl SyncService {
     /// Exchanges counts with the store in force.
     async fn exchange(&self, shutdown: &mut ShutdownWatch) {
         let mut draining = false;
@@ -146,7 +146,7 @@ impl Store {
         if !self.restored(&lost).await {
             return self.recover_later().await;
         }
-        let books = Books {
+        let books = SyncQueues {
             owed: &ledger.owed,
             unsent: &ledger.unsent,
             pushed: &ledger.pushed,
@@ -157,7 +157,7 @@ impl Store {
             }
             return;
         }
-        let mut went = Went::Through;
+        let mut went = SyncResult::Complete;
         // What comes back since its server is away waits behind the others: each key has its turn.
         let keys = ledger.owed.backlog().keys + ledger.unsent.keys();
         for _ in 0..keys / bounds::STORE_BATCH + 2 {
@@ -173,12 +173,12 @@ impl Store {
             let mut time: Option<Timestamp> = None;
             for (push, result) in batch.into_iter().zip(results) {
                 let fate = match result {
-                    Ok(reply) => Fate::Answered(reply),
+                    Ok(reply) => Delivery::Answered(reply),
                     Err(trouble) => {
-                        went = Went::NotThrough;
+                        went = SyncResult::Partial;
                         match trouble.surely_did_not_arrive() {
-                            true => Fate::NotDone,
-                            false => Fate::Unknown,
+                            true => Delivery::NotExecuted,
+                            false => Delivery::Unknown,
                         }
                     }
                 };
@@ -197,9 +197,9 @@ impl Store {
         }
         ledger.pushed.ended(&exchange, went);
         match went {
-            Went::Through => self.recover(&lost).await,
-            Went::NotThrough if lost.is_empty() => {}
-            Went::NotThrough => self.recover_later().await,
+            SyncResult::Complete => self.recover(&lost).await,
+            SyncResult::Partial if lost.is_empty() => {}
+            SyncResult::Partial => self.recover_later().await,
         }
     }
 
@@ -210,7 +210,8 @@ impl Store {
             if !self.has_told(new) && self.restore(new).await {
                 self.told(new);
             }
-            all &= self.has_told(new) && self.reach(new, Stage::Restored).await == Recovery::Goes;
+            all &= self.has_told(new)
+                && self.reach(new, RecoveryStage::Restored).await == RecoveryBarrier::Passed;
         }
         all
     }
@@ -230,7 +231,7 @@ impl Store {
     /// What was admitted without the emptied store is told too: once all gateways are as far, calls pass again.
     async fn recover(&self, lost: &[NewEpoch]) {
         for new in lost {
-            if self.reach(new, Stage::Added).await == Recovery::Waits {
+            if self.reach(new, RecoveryStage::Added).await == RecoveryBarrier::Waiting {
                 return self.recover_later().await;
             }
             self.recovered(new);
@@ -247,7 +248,7 @@ impl Store {
 
     /// How the exchange goes.
     #[must_use]
-    pub fn exchanged(&self, now: Timestamp) -> Exchanged {
+    pub fn exchanged(&self, now: Timestamp) -> ReplicationStats {
         let (owed, pushed) = (&self.ledger.owed, &self.ledger.pushed);
         let backlog = owed.backlog();
         let oldest = backlog
@@ -261,7 +262,7 @@ impl Store {
             .map(|tally| (Name::clone(&tally.limit), tally.excess()))
             .collect();
         excess.sort();
-        Exchanged {
+        ReplicationStats {
             keys: backlog.keys,
             lag: oldest.map_or(Duration::ZERO, |oldest| now.saturating_since(oldest)),
             syncs: pushed.syncs(),

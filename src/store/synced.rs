@@ -8,7 +8,8 @@
 //! While the store is away, `on_store_failure` holds: this node's own judged by its share, everybody, or nobody. The view is charged all
 //! the same, so that nobody finds it empty when the store is back.
 //!
-//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled ([`super::pending_writes`]).
+//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled
+//! ([`super::pending_writes`]).
 
 use std::sync::Arc;
 
@@ -19,7 +20,9 @@ use sluicegate_limiter::{
 };
 
 use super::Store;
-use super::pending_writes::{Account, Adoptions, Entered, Moments, Share, Stand};
+use super::pending_writes::{
+    ChargeState, ClockPair, CounterCharge, Enqueued, ReplicatedLimit, ShardSequence,
+};
 use super::script::KeyName;
 use super::strict::{BackendDecision, BackendDecisions, DecisionSource, Revalidation};
 use crate::clock;
@@ -29,7 +32,7 @@ use crate::config::rules::{Name, OnStoreFailure};
 #[derive(Debug)]
 pub struct ReplicatedBackend {
     store: Arc<Store>,
-    account: Arc<Account>,
+    account: Arc<ReplicatedLimit>,
     on_failure: OnStoreFailure,
     revalidation: Revalidation,
 }
@@ -70,23 +73,23 @@ pub struct ReplicatedCharge(Vec<Part>);
 #[derive(Debug)]
 struct Part {
     synced: Arc<ReplicatedBackend>,
-    account: Arc<Account>,
+    account: Arc<ReplicatedLimit>,
     key: KeyHash,
     name: Option<KeyHash>,
     cost: Cost,
     /// Its charges in this node's own table and in the view, until they are settled.
     tables: Option<(Reservation, Reservation)>,
     /// Read before the charge.
-    seen: Adoptions,
-    made: Moments,
+    seen: ShardSequence,
+    made: ClockPair,
     /// `None` until the charge is entered as one that may change.
-    open: Option<Entered>,
+    open: Option<Enqueued>,
 }
 
 /// One ask with the tables that judge it.
 struct Judge<'a> {
     ask: ReplicatedCheck<'a>,
-    account: Arc<Account>,
+    account: Arc<ReplicatedLimit>,
     way: Way,
 }
 
@@ -116,7 +119,7 @@ impl ReplicatedBackend {
         let tally = store.owed().tally(limit);
         Self {
             store: Arc::clone(store),
-            account: Arc::new(Account { tally, view, own }),
+            account: Arc::new(ReplicatedLimit { tally, view, own }),
             on_failure,
             revalidation,
         }
@@ -168,7 +171,7 @@ impl ReplicatedBackend {
         Some(answer)
     }
 
-    fn moments(&self, now: Timestamp) -> Moments {
+    fn moments(&self, now: Timestamp) -> ClockPair {
         self.store.moments(now)
     }
 }
@@ -186,13 +189,13 @@ impl<'a> ReplicatedCheck<'a> {
     }
 
     /// The tables that judge, those of the limit itself or with the policy of the key.
-    fn account(&self) -> Arc<Account> {
+    fn account(&self) -> Arc<ReplicatedLimit> {
         let account = &self.synced.account;
         if self.view.policy() == account.view.policy() {
             return Arc::clone(account);
         }
         let own = account.own.judged_by(self.view.policy().clone());
-        Arc::new(Account {
+        Arc::new(ReplicatedLimit {
             tally: Arc::clone(&account.tally),
             view: self.view.clone(),
             // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
@@ -214,7 +217,7 @@ impl<'a> ReplicatedCheck<'a> {
         Ok(Judge { ask, account, way })
     }
 
-    fn fallback(&self, account: &Account) -> Result<Way, Closed> {
+    fn fallback(&self, account: &ReplicatedLimit) -> Result<Way, Closed> {
         match self.synced.on_failure {
             OnStoreFailure::Closed => Err(Closed),
             OnStoreFailure::Open => Ok(Way::Open),
@@ -238,7 +241,7 @@ impl<'a> ReplicatedCheck<'a> {
 
 impl Judge<'_> {
     /// What it would say.
-    fn look(&self, at: Moments) -> BackendDecision {
+    fn look(&self, at: ClockPair) -> BackendDecision {
         let ReplicatedCheck {
             key, cost, view, ..
         } = self.ask;
@@ -257,7 +260,7 @@ impl Judge<'_> {
     }
 
     /// Charges it, if it has room.
-    fn charge(&self, at: Moments) -> (BackendDecision, Option<Part>) {
+    fn charge(&self, at: ClockPair) -> (BackendDecision, Option<Part>) {
         let ReplicatedCheck {
             synced,
             key,
@@ -307,7 +310,7 @@ impl Judge<'_> {
     }
 
     /// What is said of a key of which only this request is known.
-    fn alone(&self, at: Moments) -> Decision {
+    fn alone(&self, at: ClockPair) -> Decision {
         let none = RemoteState::default();
         Decision::remote(self.ask.view.policy(), &none, Told::Nothing, at.store)
     }
@@ -321,7 +324,7 @@ impl Judge<'_> {
     }
 
     /// Has the store asked about a key that it refuses, if somebody else may have given back what made it do so.
-    fn look_again(&self, answer: &BackendDecision, at: Moments) {
+    fn look_again(&self, answer: &BackendDecision, at: ClockPair) {
         let ReplicatedCheck {
             synced,
             key,
@@ -334,7 +337,7 @@ impl Judge<'_> {
             && let Some(name) = name
         {
             let account = &self.account;
-            let share = Share {
+            let share = CounterCharge {
                 account,
                 key,
                 name,
@@ -408,7 +411,7 @@ impl ReplicatedCharge {
         for part in &mut self.0 {
             if let (None, Some(share)) = (part.open, part.share(part.cost)) {
                 let owed = part.synced.store.owed();
-                part.open = Some(owed.add(&share, Stand::Open, part.seen, part.made));
+                part.open = Some(owed.add(&share, ChargeState::Tentative, part.seen, part.made));
             }
         }
     }
@@ -434,8 +437,8 @@ impl Drop for ReplicatedCharge {
 }
 
 impl Part {
-    fn share(&self, cost: Cost) -> Option<Share<'_>> {
-        Some(Share {
+    fn share(&self, cost: Cost) -> Option<CounterCharge<'_>> {
+        Some(CounterCharge {
             account: &self.account,
             key: self.key,
             name: self.name?,
@@ -455,7 +458,7 @@ impl Part {
     }
 
     /// Enters what it came to.
-    fn tell(&self, due: Settle, at: Moments) {
+    fn tell(&self, due: Settle, at: ClockPair) {
         let owed = self.synced.store.owed();
         let actual = match due {
             Settle::Keep => Some(self.cost),
@@ -466,7 +469,12 @@ impl Part {
         match (self.share(self.cost), self.open, actual) {
             (Some(share), Some(entered), _) => owed.settle(&share, entered, units, at),
             (Some(share), None, Some(cost)) => {
-                _ = owed.add(&Share { cost, ..share }, Stand::Final, self.seen, at);
+                _ = owed.add(
+                    &CounterCharge { cost, ..share },
+                    ChargeState::Final,
+                    self.seen,
+                    at,
+                );
             }
             (None, _, Some(_)) => _ = owed.lose(units),
             (_, None, None) | (None, Some(_), None) => {}

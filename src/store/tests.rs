@@ -119,9 +119,9 @@ async fn what_may_have_arrived_is_not_told_again() {
     let store = away();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     for (trouble, owed) in [
-        (Trouble::TimedOut, 0),
-        (Trouble::Lost, 0),
-        (Trouble::Away, 1),
+        (StoreError::TimedOut, 0),
+        (StoreError::ConnectionLost, 0),
+        (StoreError::Unavailable, 1),
     ] {
         let said = fallback::decide(&[&limit.ask()], &trouble, NOW);
         assert!(matches!(said, Said::Admitted(..)), "{trouble:?}");

@@ -8,27 +8,27 @@ use std::fmt;
 use redis::{RedisError, ServerError, Value};
 
 use crate::config::rules::HostPort;
-use crate::store::breaker::Weight;
+use crate::store::breaker::FailureWeight;
 use crate::store::script::Reply;
 
 /// Why there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum StoreError {
     /// Nothing was sent: there is no connection, or the breaker is open.
-    Away,
+    Unavailable,
     /// No reply came in time. It may have been carried out.
     TimedOut,
     /// The connection broke. It may have been carried out.
-    Lost,
-    /// The server did not carry it out, and said why; of [`Refusal::Script`] a part may have been.
-    Refused(Refusal),
+    ConnectionLost,
+    /// The server did not carry it out, and said why; of [`RefusalReason::Script`] a part may have been.
+    Refused(RefusalReason),
     /// It was answered, and nobody knows what that means.
     Unreadable,
 }
 
 /// Why a server carries out no call, or not this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RefusalReason {
     /// It is a replica: the master is another one now.
     ReadOnly,
     /// It loads its data.
@@ -57,9 +57,9 @@ pub enum Refusal {
 
 /// What a server said in place of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ErrorReply {
     /// Nothing can be done about it.
-    Trouble(Trouble),
+    StoreError(StoreError),
     /// It does not know the script; nothing ran.
     NoScript,
     /// The slot is there; nothing ran.
@@ -70,23 +70,23 @@ pub(super) enum Fault {
     TryAgain,
 }
 
-impl Fault {
+impl ErrorReply {
     /// What it is for who follows nothing.
-    pub(super) fn into_trouble(self) -> Trouble {
+    pub(super) fn into_trouble(self) -> StoreError {
         match self {
-            Self::Trouble(trouble) => trouble,
-            Self::NoScript => Trouble::Unreadable,
-            Self::Moved(_) | Self::Ask(_) => Trouble::Refused(Refusal::Moved),
-            Self::TryAgain => Trouble::Refused(Refusal::TryAgain),
+            Self::StoreError(trouble) => trouble,
+            Self::NoScript => StoreError::Unreadable,
+            Self::Moved(_) | Self::Ask(_) => StoreError::Refused(RefusalReason::Moved),
+            Self::TryAgain => StoreError::Refused(RefusalReason::TryAgain),
         }
     }
 }
 
-impl Trouble {
+impl StoreError {
     /// Nothing was sent.
     #[must_use]
-    pub fn away() -> Self {
-        Self::Away
+    pub fn unavailable() -> Self {
+        Self::Unavailable
     }
 
     /// The answer makes no sense.
@@ -99,34 +99,35 @@ impl Trouble {
     #[must_use]
     pub fn surely_did_not_arrive(&self) -> bool {
         match self {
-            Self::Away => true,
-            Self::TimedOut | Self::Lost | Self::Unreadable => false,
-            Self::Refused(refusal) => !matches!(refusal, Refusal::Script(_)),
+            Self::Unavailable => true,
+            Self::TimedOut | Self::ConnectionLost | Self::Unreadable => false,
+            Self::Refused(refusal) => !matches!(refusal, RefusalReason::Script(_)),
         }
     }
 
     /// What it says of the server; `None`: nothing.
-    pub(super) fn weight(&self) -> Option<Weight> {
+    pub(super) fn weight(&self) -> Option<FailureWeight> {
         match self {
             // A server that answers what nobody reads is no better than one that fails.
-            Self::Unreadable => Some(Weight::Counts),
-            Self::Away => None,
-            Self::TimedOut => Some(Weight::Counts),
-            Self::Lost => Some(Weight::Decides),
+            Self::Unreadable => Some(FailureWeight::Counts),
+            Self::Unavailable => None,
+            Self::TimedOut => Some(FailureWeight::Counts),
+            Self::ConnectionLost => Some(FailureWeight::Decides),
             Self::Refused(refusal) => match refusal {
                 // What a server says of its own state holds for the next call too.
-                Refusal::ReadOnly
-                | Refusal::Loading
-                | Refusal::Full
-                | Refusal::Denied
-                | Refusal::MasterDown
-                | Refusal::ClusterDown
-                | Refusal::NotSaving
-                | Refusal::Busy => Some(Weight::Decides),
+                RefusalReason::ReadOnly
+                | RefusalReason::Loading
+                | RefusalReason::Full
+                | RefusalReason::Denied
+                | RefusalReason::MasterDown
+                | RefusalReason::ClusterDown
+                | RefusalReason::NotSaving
+                | RefusalReason::Busy => Some(FailureWeight::Decides),
                 // These are about the call.
-                Refusal::Moved | Refusal::TryAgain | Refusal::CrossSlot | Refusal::Script(_) => {
-                    None
-                }
+                RefusalReason::Moved
+                | RefusalReason::TryAgain
+                | RefusalReason::CrossSlot
+                | RefusalReason::Script(_) => None,
             },
         }
     }
@@ -146,49 +147,49 @@ fn reply(value: Value) -> Reply {
 }
 
 /// What a raw answer comes to.
-pub(super) fn read(answer: Result<Value, RedisError>) -> Result<Reply, Fault> {
+pub(super) fn read(answer: Result<Value, RedisError>) -> Result<Reply, ErrorReply> {
     match answer {
         Ok(Value::ServerError(error)) => Err(fault(&error)),
         Ok(value) => Ok(reply(value)),
         // Errors of servers are values: what is left is about the connection.
-        Err(_) => Err(Fault::Trouble(Trouble::Lost)),
+        Err(_) => Err(ErrorReply::StoreError(StoreError::ConnectionLost)),
     }
 }
 
-fn fault(error: &ServerError) -> Fault {
+fn fault(error: &ServerError) -> ErrorReply {
     let details = error.details().unwrap_or_default();
     let refusal = match error.code() {
-        "NOSCRIPT" => return Fault::NoScript,
-        "MOVED" => return Fault::Moved(place(details)),
-        "ASK" => return Fault::Ask(place(details)),
-        "TRYAGAIN" => return Fault::TryAgain,
+        "NOSCRIPT" => return ErrorReply::NoScript,
+        "MOVED" => return ErrorReply::Moved(place(details)),
+        "ASK" => return ErrorReply::Ask(place(details)),
+        "TRYAGAIN" => return ErrorReply::TryAgain,
         code => refusal(code, details),
     };
-    Fault::Trouble(Trouble::Refused(refusal))
+    ErrorReply::StoreError(StoreError::Refused(refusal))
 }
 
 /// What an error of a server means.
-pub(super) fn refusal(code: &str, details: &str) -> Refusal {
+pub(super) fn refusal(code: &str, details: &str) -> RefusalReason {
     match code {
-        "READONLY" => Refusal::ReadOnly,
-        "LOADING" => Refusal::Loading,
-        "OOM" => Refusal::Full,
-        "NOAUTH" | "NOPERM" | "WRONGPASS" => Refusal::Denied,
-        "MASTERDOWN" => Refusal::MasterDown,
-        "CLUSTERDOWN" => Refusal::ClusterDown,
-        "MISCONF" | "NOREPLICAS" => Refusal::NotSaving,
-        "BUSY" => Refusal::Busy,
-        "MOVED" => Refusal::Moved,
-        "TRYAGAIN" => Refusal::TryAgain,
-        "CROSSSLOT" => Refusal::CrossSlot,
+        "READONLY" => RefusalReason::ReadOnly,
+        "LOADING" => RefusalReason::Loading,
+        "OOM" => RefusalReason::Full,
+        "NOAUTH" | "NOPERM" | "WRONGPASS" => RefusalReason::Denied,
+        "MASTERDOWN" => RefusalReason::MasterDown,
+        "CLUSTERDOWN" => RefusalReason::ClusterDown,
+        "MISCONF" | "NOREPLICAS" => RefusalReason::NotSaving,
+        "BUSY" => RefusalReason::Busy,
+        "MOVED" => RefusalReason::Moved,
+        "TRYAGAIN" => RefusalReason::TryAgain,
+        "CROSSSLOT" => RefusalReason::CrossSlot,
         // A script that calls what fails answers with that error's text behind ERR, before Redis 7.
-        _ if details.contains("-READONLY") => Refusal::ReadOnly,
-        _ if details.contains("-OOM") => Refusal::Full,
-        _ if details.contains("-MISCONF") => Refusal::NotSaving,
+        _ if details.contains("-READONLY") => RefusalReason::ReadOnly,
+        _ if details.contains("-OOM") => RefusalReason::Full,
+        _ if details.contains("-MISCONF") => RefusalReason::NotSaving,
         _ if details.contains("-NOPERM") || details.contains("can't run this command") => {
-            Refusal::Denied
+            RefusalReason::Denied
         }
-        _ => Refusal::Script(format!("{code} {details}")),
+        _ => RefusalReason::Script(format!("{code} {details}")),
     }
 }
 
@@ -202,30 +203,30 @@ fn place(details: &str) -> Option<HostPort> {
     })
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for StoreError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Away => into.write_str("there is no connection"),
+            Self::Unavailable => into.write_str("there is no connection"),
             Self::TimedOut => into.write_str("it did not answer in time"),
-            Self::Lost => into.write_str("the connection broke"),
+            Self::ConnectionLost => into.write_str("the connection broke"),
             Self::Unreadable => into.write_str("its answer cannot be read"),
             Self::Refused(refusal) => refusal.fmt(into),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ErrorReply {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trouble(trouble) => trouble.fmt(into),
+            Self::StoreError(trouble) => trouble.fmt(into),
             Self::NoScript => into.write_str("it does not know the script (NOSCRIPT)"),
-            Self::Moved(_) | Self::Ask(_) => Refusal::Moved.fmt(into),
-            Self::TryAgain => Refusal::TryAgain.fmt(into),
+            Self::Moved(_) | Self::Ask(_) => RefusalReason::Moved.fmt(into),
+            Self::TryAgain => RefusalReason::TryAgain.fmt(into),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str(match self {
             Self::ReadOnly => "it is a replica (READONLY)",
@@ -257,81 +258,86 @@ mod tests {
             (
                 "READONLY",
                 "You can't write against a read only replica.",
-                Refusal::ReadOnly,
+                RefusalReason::ReadOnly,
                 true,
             ),
             (
                 "LOADING",
                 "Redis is loading the dataset in memory",
-                Refusal::Loading,
+                RefusalReason::Loading,
                 true,
             ),
             (
                 "OOM",
                 "command not allowed when used memory > 'maxmemory'.",
-                Refusal::Full,
+                RefusalReason::Full,
                 true,
             ),
-            ("NOAUTH", "Authentication required.", Refusal::Denied, true),
+            (
+                "NOAUTH",
+                "Authentication required.",
+                RefusalReason::Denied,
+                true,
+            ),
             (
                 "WRONGPASS",
                 "invalid username-password pair",
-                Refusal::Denied,
+                RefusalReason::Denied,
                 true,
             ),
             (
                 "NOPERM",
                 "this user has no permissions",
-                Refusal::Denied,
+                RefusalReason::Denied,
                 true,
             ),
             (
                 "MASTERDOWN",
                 "Link with MASTER is down",
-                Refusal::MasterDown,
+                RefusalReason::MasterDown,
                 true,
             ),
             (
                 "CLUSTERDOWN",
                 "Hash slot not served",
-                Refusal::ClusterDown,
+                RefusalReason::ClusterDown,
                 true,
             ),
             (
                 "MISCONF",
                 "Errors writing to the AOF file",
-                Refusal::NotSaving,
+                RefusalReason::NotSaving,
                 true,
             ),
             (
                 "BUSY",
                 "Redis is busy running a script",
-                Refusal::Busy,
+                RefusalReason::Busy,
                 true,
             ),
             (
                 "CROSSSLOT",
                 "Keys in request don't hash to the same slot",
-                Refusal::CrossSlot,
+                RefusalReason::CrossSlot,
                 false,
             ),
             (
                 "ERR",
                 "Error running script: -OOM command not allowed",
-                Refusal::Full,
+                RefusalReason::Full,
                 true,
             ),
             (
                 "ERR",
                 "user_script:1: x",
-                Refusal::Script("ERR user_script:1: x".to_owned()),
+                RefusalReason::Script("ERR user_script:1: x".to_owned()),
                 false,
             ),
         ] {
             let refusal = refusal(code, details);
             assert_eq!(refusal, expected);
             assert_eq!(
-                Trouble::Refused(refusal).weight().is_some(),
+                StoreError::Refused(refusal).weight().is_some(),
                 weighs,
                 "{code}"
             );

@@ -11,15 +11,15 @@ use redis::aio::MultiplexedConnection;
 use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates, Timestamp};
 use tokio::task::JoinHandle;
 
-use super::answer::{Fault, Refusal, Trouble, read};
-use super::connect::{Greeting, Unreached, connect};
+use super::answer::{ErrorReply, RefusalReason, StoreError, read};
+use super::connect::{DialError, Handshake, connect};
 use super::line::command;
-use super::sentinel::Unknown;
+use super::sentinel::SentinelError;
 use super::slots::number_in;
 use super::{sentinel, survey};
 use crate::clock;
 use crate::config::rules::{StorePlace, StoreRules, Topology};
-use crate::store::script::{self, Answer, Ask, Call, KeyName, Reply};
+use crate::store::script::{self, Ask, Call, KeyName, Reply, ScriptAnswer};
 
 /// Round trips that are timed.
 const PINGS: usize = 20;
@@ -31,9 +31,9 @@ const WRITE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 1000)";
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckResult {
     /// How it is.
-    pub grade: Grade,
+    pub grade: Severity,
     /// What.
     pub text: String,
     /// What to do about it; empty where nothing is.
@@ -42,7 +42,7 @@ pub struct Finding {
 
 /// How a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
+pub enum Severity {
     /// As it should be.
     Good,
     /// It works, and could hurt.
@@ -52,14 +52,14 @@ pub enum Grade {
 }
 
 /// Everything that is found out about the store of `rules`, server by server.
-pub async fn check(rules: &StoreRules) -> Vec<Finding> {
+pub async fn check(rules: &StoreRules) -> Vec<CheckResult> {
     let mut findings = Vec::new();
     let located = match located(rules).await {
         Ok(located) => located,
         Err(finding) => return vec![finding],
     };
     for server in located {
-        findings.push(Finding::good(format!("server {}", server.place)));
+        findings.push(CheckResult::good(format!("server {}", server.place)));
         if let Err(finding) = examine(&server, rules, &mut findings).await {
             findings.push(finding);
         }
@@ -68,16 +68,16 @@ pub async fn check(rules: &StoreRules) -> Vec<Finding> {
 }
 
 /// Where a server is, and how a key begins that it has.
-struct Located {
+struct ServerLocation {
     place: StorePlace,
     database: u16,
     prefix: String,
 }
 
 /// The servers that have keys.
-async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
+async fn located(rules: &StoreRules) -> Result<Vec<ServerLocation>, CheckResult> {
     let alone = |place, database| {
-        vec![Located {
+        vec![ServerLocation {
             place,
             database,
             prefix: rules.prefix.clone(),
@@ -93,7 +93,7 @@ async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
             Ok(place) => Ok(alone(StorePlace::Tcp(place), 0)),
             Err(unknown) => {
                 let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-                let advice = if unknown.iter().any(Unknown::is_denied) {
+                let advice = if unknown.iter().any(SentinelError::is_denied) {
                     "write user and password_file or password_env inside `sentinel`, as the Sentinels' requirepass or ACL has them"
                             .to_owned()
                 } else {
@@ -101,7 +101,7 @@ async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
                         "compare `nodes` with where Sentinels listen, and {master:?} with their `sentinel monitor`"
                     )
                 };
-                Err(Finding::bad(reasons.join("; "), advice))
+                Err(CheckResult::bad(reasons.join("; "), advice))
             }
         },
         Topology::Cluster { nodes } => match survey::learn(nodes, rules).await {
@@ -109,14 +109,14 @@ async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
                 .into_iter()
                 .filter_map(|shard| {
                     let number = number_in(&shard.ranges)?;
-                    Some(Located {
+                    Some(ServerLocation {
                         place: StorePlace::Tcp(shard.place),
                         database: 0,
                         prefix: format!("{}{{{number}}}", rules.prefix),
                     })
                 })
                 .collect()),
-            Err(why) => Err(Finding::bad(
+            Err(why) => Err(CheckResult::bad(
                 format!("no node says which has which keys: {why}"),
                 "write nodes of a Cluster, or url = \"…\" where the server is none",
             )),
@@ -126,17 +126,17 @@ async fn located(rules: &StoreRules) -> Result<Vec<Located>, Finding> {
 
 /// One server.
 async fn examine(
-    located: &Located,
+    located: &ServerLocation,
     rules: &StoreRules,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Finding> {
-    let greeting = Greeting::Keys {
+    findings: &mut Vec<CheckResult>,
+) -> Result<(), CheckResult> {
+    let greeting = Handshake::Keys {
         database: located.database,
     };
     let connected = connect(&located.place, greeting, rules)
         .await
         .map_err(unreached)?;
-    let mut server = Server {
+    let mut server = CheckedServer {
         pipe: connected.pipe,
         driver: tokio::spawn(connected.driver),
     };
@@ -144,50 +144,53 @@ async fn examine(
     findings.push(server.latency(rules).await?);
     findings.push(server.clock().await?);
     server.script(&located.prefix).await?;
-    findings.push(Finding::good("script loads and runs"));
+    findings.push(CheckResult::good("script loads and runs"));
     server.write(&format!("{}:check", located.prefix)).await?;
-    findings.push(Finding::good("takes writes"));
+    findings.push(CheckResult::good("takes writes"));
     findings.push(server.memory().await?);
     findings.push(server.persistence().await?);
     Ok(())
 }
 
 /// A server that was connected to.
-struct Server {
+struct CheckedServer {
     pipe: MultiplexedConnection,
     driver: JoinHandle<()>,
 }
 
-impl Drop for Server {
+impl Drop for CheckedServer {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
-impl Server {
-    async fn ask(&mut self, command: &Cmd) -> Result<Reply, Finding> {
+impl CheckedServer {
+    async fn ask(&mut self, command: &Cmd) -> Result<Reply, CheckResult> {
         let deadline = clock::deadline(PATIENCE);
         let answer =
             tokio::time::timeout_at(deadline, self.pipe.send_packed_command(command)).await;
         answer
-            .map_or(Err(Fault::Trouble(Trouble::TimedOut)), read)
+            .map_or(Err(ErrorReply::StoreError(StoreError::TimedOut)), read)
             .map_err(|fault| faulty(&fault))
     }
 
     /// A section of INFO.
-    async fn info(&mut self, section: &str) -> Result<String, Finding> {
+    async fn info(&mut self, section: &str) -> Result<String, CheckResult> {
         match self.ask(&words(&["INFO", section])).await? {
             Reply::Bytes(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
             _ => Ok(String::new()),
         }
     }
 
-    async fn identity(&mut self, rules: &StoreRules) -> Result<Finding, Finding> {
+    async fn identity(&mut self, rules: &StoreRules) -> Result<CheckResult, CheckResult> {
         let about = self.info("server").await?;
         if field(&about, "redis_mode") == Some("cluster")
             && !matches!(rules.topology, Topology::Cluster { .. })
         {
-            return Err(Finding::bad("it has a part of the keys only", IS_CLUSTER));
+            return Err(CheckResult::bad(
+                "it has a part of the keys only",
+                IS_CLUSTER,
+            ));
         }
         let name = match field(&about, "valkey_version") {
             Some(version) => format!("Valkey {version}"),
@@ -200,18 +203,18 @@ impl Server {
         match field(&replication, "role") {
             Some("master") => {
                 let replicas = field(&replication, "connected_slaves").unwrap_or("0");
-                Ok(Finding::good(format!(
+                Ok(CheckResult::good(format!(
                     "{name}, master, {replicas} replicas"
                 )))
             }
-            role => Err(Finding::bad(
+            role => Err(CheckResult::bad(
                 format!("{name}, {}", role.unwrap_or("of no role")),
                 "write the address of the master, or `sentinel` so that it is found",
             )),
         }
     }
 
-    async fn latency(&mut self, rules: &StoreRules) -> Result<Finding, Finding> {
+    async fn latency(&mut self, rules: &StoreRules) -> Result<CheckResult, CheckResult> {
         let mut took = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
             let sent = clock::now();
@@ -224,27 +227,27 @@ impl Server {
         let text = format!("round trip {median:.1?}, at most {longest:.1?} of {PINGS}");
         let timeout = rules.timeout;
         Ok(if median >= timeout {
-            Finding::bad(
+            CheckResult::bad(
                 format!("{text}, and a call may take {timeout:?}"),
                 "put the store nearer, or write a longer timeout",
             )
         } else if longest * 2 > timeout {
-            Finding {
-                grade: Grade::Doubtful,
+            CheckResult {
+                grade: Severity::Doubtful,
                 text: format!("{text}, and a call may take {timeout:?}"),
                 advice: "a timeout of several times the longest round trip leaves room for a busy moment".to_owned(),
             }
         } else {
-            Finding::good(text)
+            CheckResult::good(text)
         })
     }
 
-    async fn clock(&mut self) -> Result<Finding, Finding> {
+    async fn clock(&mut self) -> Result<CheckResult, CheckResult> {
         let (sent, wall) = (clock::now(), clock::wall());
         let reply = self.ask(&words(&["TIME"])).await?;
         let then = wall.saturating_add(clock::since(sent) / 2);
         let Some(there) = time_of(&reply) else {
-            return Err(faulty(&Fault::Trouble(Trouble::Unreadable)));
+            return Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable)));
         };
         let (apart, which) = if there > then {
             (clock::between(then, there), "ahead")
@@ -253,21 +256,21 @@ impl Server {
         };
         let text = format!("clock {apart:.1?} {which}");
         Ok(if apart > Duration::from_secs(1) {
-            Finding {
-                grade: Grade::Doubtful,
+            CheckResult {
+                grade: Severity::Doubtful,
                 text,
                 advice: "the store's clock decides, so nothing breaks; set both by NTP so that logs agree".to_owned(),
             }
         } else {
-            Finding::good(text)
+            CheckResult::good(text)
         })
     }
 
     /// Loads the script, and lets it judge what nobody asked, without writing.
-    async fn script(&mut self, prefix: &str) -> Result<(), Finding> {
+    async fn script(&mut self, prefix: &str) -> Result<(), CheckResult> {
         let hash = match self.ask(&words(&["SCRIPT", "LOAD", script::TEXT])).await? {
             Reply::Bytes(hash) => String::from_utf8_lossy(&hash).into_owned(),
-            _ => return Err(faulty(&Fault::Trouble(Trouble::Unreadable))),
+            _ => return Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable))),
         };
         let Some(policy) = one_an_hour() else {
             return Ok(());
@@ -282,16 +285,18 @@ impl Server {
         let call = script::peek(&asks, clock::wall());
         let reply = self.ask(&command(&call, "EVALSHA", &hash)).await?;
         match script::read(&asks, reply) {
-            Ok(Answer::Decided(_) | Answer::Elsewhen(_) | Answer::Emptied) => Ok(()),
-            Ok(Answer::Foreign(_)) => Err(Finding::bad(
+            Ok(ScriptAnswer::Decided(_) | ScriptAnswer::Elsewhen(_) | ScriptAnswer::Emptied) => {
+                Ok(())
+            }
+            Ok(ScriptAnswer::Foreign(_)) => Err(CheckResult::bad(
                 format!("a key of another kind stands at {}", name.as_str()),
                 "give the fleet a prefix of its own",
             )),
-            Err(_) => Err(faulty(&Fault::Trouble(Trouble::Unreadable))),
+            Err(_) => Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable))),
         }
     }
 
-    async fn write(&mut self, key: &str) -> Result<(), Finding> {
+    async fn write(&mut self, key: &str) -> Result<(), CheckResult> {
         let call = Call {
             keys: vec![key.as_bytes().to_vec()],
             args: vec![b"1".to_vec()],
@@ -299,12 +304,12 @@ impl Server {
         self.ask(&command(&call, "EVAL", WRITE)).await.map(drop)
     }
 
-    async fn persistence(&mut self) -> Result<Finding, Finding> {
+    async fn persistence(&mut self) -> Result<CheckResult, CheckResult> {
         let about = self.info("persistence").await?;
         Ok(match field(&about, "aof_enabled") {
-            Some("1") => Finding::good("keeps a log of what is written"),
-            _ => Finding {
-                grade: Grade::Doubtful,
+            Some("1") => CheckResult::good("keeps a log of what is written"),
+            _ => CheckResult {
+                grade: Severity::Doubtful,
                 text: "keeps no log of what is written (appendonly no)".to_owned(),
                 advice: "a restart forgets what it counted, and gateways tell it again what they remember: set appendonly yes, with \
                          appendfsync everysec, so that both may restart"
@@ -313,7 +318,7 @@ impl Server {
         })
     }
 
-    async fn memory(&mut self) -> Result<Finding, Finding> {
+    async fn memory(&mut self) -> Result<CheckResult, CheckResult> {
         let about = self.info("memory").await?;
         let used = field(&about, "used_memory_human").unwrap_or("?");
         let most = field(&about, "maxmemory").unwrap_or("0");
@@ -324,24 +329,24 @@ impl Server {
             if most == "0" { "no limit" } else { shown }
         );
         Ok(match policy {
-            _ if most == "0" => Finding {
-                grade: Grade::Doubtful,
+            _ if most == "0" => CheckResult {
+                grade: Severity::Doubtful,
                 text,
                 advice: "without maxmemory a flood of keys ends with the machine's memory: set it, with maxmemory-policy volatile-ttl"
                     .to_owned(),
             },
-            "noeviction" => Finding {
-                grade: Grade::Good,
+            "noeviction" => CheckResult {
+                grade: Severity::Good,
                 text: format!("{text}: when it is full, every call fails, and limits go on as their on_store_failure says"),
                 advice: String::new(),
             },
-            "volatile-ttl" => Finding {
-                grade: Grade::Good,
+            "volatile-ttl" => CheckResult {
+                grade: Severity::Good,
                 text: format!("{text}: when it is full, the counters that end soonest are forgotten first"),
                 advice: String::new(),
             },
-            _ => Finding {
-                grade: Grade::Doubtful,
+            _ => CheckResult {
+                grade: Severity::Doubtful,
                 text,
                 advice: "when it is full, counters of busy clients may be forgotten, and they may ask again: set maxmemory-policy \
                          volatile-ttl, or noeviction"
@@ -351,10 +356,10 @@ impl Server {
     }
 }
 
-impl Finding {
+impl CheckResult {
     fn good(text: impl Into<String>) -> Self {
         Self {
-            grade: Grade::Good,
+            grade: Severity::Good,
             text: text.into(),
             advice: String::new(),
         }
@@ -362,19 +367,19 @@ impl Finding {
 
     fn bad(text: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            grade: Grade::Bad,
+            grade: Severity::Bad,
             text: text.into(),
             advice: advice.into(),
         }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for CheckResult {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.grade {
-            Grade::Good => "ok    ",
-            Grade::Doubtful => "doubt ",
-            Grade::Bad => "FAIL  ",
+            Severity::Good => "ok    ",
+            Severity::Doubtful => "doubt ",
+            Severity::Bad => "FAIL  ",
         };
         write!(into, "{mark}{}", self.text)?;
         if self.advice.is_empty() {
@@ -386,54 +391,56 @@ impl fmt::Display for Finding {
 }
 
 /// What to do about a server that cannot be reached.
-fn unreached(why: Unreached) -> Finding {
+fn unreached(why: DialError) -> CheckResult {
     let advice = match &why {
         _ if why.is_denied() => PASSWORD,
-        Unreached::Slow(_) => {
+        DialError::Slow(_) => {
             "is it there, and does a firewall let this machine through? else write a longer connect_timeout"
         }
-        Unreached::Socket(_) => {
+        DialError::Socket(_) => {
             "is it running, and does it listen at this address for others than its own machine?"
         }
-        Unreached::Tls(_) => {
+        DialError::Tls(_) => {
             "compare ca_file and server_name with the server's certificate, and whether it speaks TLS at this port"
         }
-        Unreached::Greeting(_) => {
+        DialError::Greeting(_) => {
             "is this a Redis or Valkey server, without TLS if the URL is redis://?"
         }
     };
-    Finding::bad(why.to_string(), advice)
+    CheckResult::bad(why.to_string(), advice)
 }
 
 const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations.md, \
                         \"The store\", names the rights that the user needs";
 
 /// What to do about a server that answers so.
-fn faulty(fault: &Fault) -> Finding {
+fn faulty(fault: &ErrorReply) -> CheckResult {
     let advice = match fault {
-        Fault::Trouble(Trouble::Refused(refusal)) => match refusal {
-            Refusal::Denied => PASSWORD,
-            Refusal::ReadOnly => {
+        ErrorReply::StoreError(StoreError::Refused(refusal)) => match refusal {
+            RefusalReason::Denied => PASSWORD,
+            RefusalReason::ReadOnly => {
                 "write the address of the master, or `sentinel` so that it is found"
             }
-            Refusal::Full => "give it more memory, or set maxmemory-policy volatile-ttl",
-            Refusal::Loading => "wait until it has loaded",
-            Refusal::NotSaving => "make room on its disk, or set stop-writes-on-bgsave-error no",
-            Refusal::MasterDown => "bring its master back, or promote it",
-            Refusal::ClusterDown => "bring the masters of the missing slots back",
-            Refusal::Busy => "end the script that runs there: SCRIPT KILL",
-            Refusal::Moved | Refusal::TryAgain | Refusal::CrossSlot => IS_CLUSTER,
-            Refusal::Script(_) => "is it Redis 6.2 or later, or Valkey?",
+            RefusalReason::Full => "give it more memory, or set maxmemory-policy volatile-ttl",
+            RefusalReason::Loading => "wait until it has loaded",
+            RefusalReason::NotSaving => {
+                "make room on its disk, or set stop-writes-on-bgsave-error no"
+            }
+            RefusalReason::MasterDown => "bring its master back, or promote it",
+            RefusalReason::ClusterDown => "bring the masters of the missing slots back",
+            RefusalReason::Busy => "end the script that runs there: SCRIPT KILL",
+            RefusalReason::Moved | RefusalReason::TryAgain | RefusalReason::CrossSlot => IS_CLUSTER,
+            RefusalReason::Script(_) => "is it Redis 6.2 or later, or Valkey?",
         },
-        Fault::Moved(_) | Fault::Ask(_) | Fault::TryAgain => IS_CLUSTER,
-        Fault::Trouble(Trouble::TimedOut) => {
+        ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain => IS_CLUSTER,
+        ErrorReply::StoreError(StoreError::TimedOut) => {
             "it is too slow to be of use: look at its SLOWLOG and its machine"
         }
-        Fault::Trouble(_) | Fault::NoScript => {
+        ErrorReply::StoreError(_) | ErrorReply::NoScript => {
             "is this a Redis or Valkey server, reached without a proxy that changes answers?"
         }
     };
-    Finding::bad(fault.to_string(), advice)
+    CheckResult::bad(fault.to_string(), advice)
 }
 
 const IS_CLUSTER: &str =

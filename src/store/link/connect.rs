@@ -14,13 +14,13 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisEr
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::answer::{Refusal, refusal};
+use super::answer::{RefusalReason, refusal};
 use crate::bounds::STORE_QUEUE;
 use crate::clock;
 use crate::config::rules::{Login, StorePlace, StoreRules};
 
 /// A connection that was greeted.
-pub(super) struct Connected {
+pub(super) struct OpenConnection {
     /// Takes calls, and gives each its own answer: they are paired by order, a call that was given up before it was written is
     /// never written, and the place of one given up later stays in the row.
     pub(super) pipe: MultiplexedConnection,
@@ -30,7 +30,7 @@ pub(super) struct Connected {
 
 /// Who is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Greeting<'a> {
+pub(super) enum Handshake<'a> {
     /// A server with keys, as who the rules say, in this database.
     Keys {
         /// Its number.
@@ -42,7 +42,7 @@ pub(super) enum Greeting<'a> {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Unreached {
+pub(super) enum DialError {
     /// It did not stand within this.
     Slow(Duration),
     /// The socket.
@@ -56,36 +56,36 @@ pub(super) enum Unreached {
 /// Connects within the rules' `connect_timeout`.
 pub(super) async fn connect(
     place: &StorePlace,
-    greeting: Greeting<'_>,
+    greeting: Handshake<'_>,
     rules: &StoreRules,
-) -> Result<Connected, Unreached> {
+) -> Result<OpenConnection, DialError> {
     let deadline = clock::deadline(rules.connect_timeout);
     tokio::time::timeout_at(deadline, at_leisure(place, greeting, rules))
         .await
-        .unwrap_or(Err(Unreached::Slow(rules.connect_timeout)))
+        .unwrap_or(Err(DialError::Slow(rules.connect_timeout)))
 }
 
 async fn at_leisure(
     place: &StorePlace,
-    greeting: Greeting<'_>,
+    greeting: Handshake<'_>,
     rules: &StoreRules,
-) -> Result<Connected, Unreached> {
+) -> Result<OpenConnection, DialError> {
     match place {
         StorePlace::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(Unreached::Socket)?;
+            let stream = UnixStream::connect(path).await.map_err(DialError::Socket)?;
             greet(stream, greeting, rules).await
         }
         StorePlace::Tcp(place) => {
             let stream = TcpStream::connect((&*place.host, place.port))
                 .await
-                .map_err(Unreached::Socket)?;
+                .map_err(DialError::Socket)?;
             // A call is one small packet that should leave at once.
-            stream.set_nodelay(true).map_err(Unreached::Socket)?;
+            stream.set_nodelay(true).map_err(DialError::Socket)?;
             match &rules.tls {
                 None => greet(stream, greeting, rules).await,
                 Some(tls) => {
                     let wrapped = tls.wrap(&place.host, stream).await;
-                    greet(wrapped.map_err(Unreached::Tls)?, greeting, rules).await
+                    greet(wrapped.map_err(DialError::Tls)?, greeting, rules).await
                 }
             }
         }
@@ -94,9 +94,9 @@ async fn at_leisure(
 
 async fn greet<S>(
     stream: S,
-    greeting: Greeting<'_>,
+    greeting: Handshake<'_>,
     rules: &StoreRules,
-) -> Result<Connected, Unreached>
+) -> Result<OpenConnection, DialError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -104,11 +104,11 @@ where
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
     let Login { user, password } = match greeting {
-        Greeting::Keys { database } => {
+        Handshake::Keys { database } => {
             who = who.set_db(i64::from(database));
             &rules.login
         }
-        Greeting::Sentinel(login) => login,
+        Handshake::Sentinel(login) => login,
     };
     if let Some(user) = user {
         who = who.set_username(user);
@@ -122,26 +122,26 @@ where
         .set_pipeline_buffer_size(STORE_QUEUE);
     let (pipe, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
-        .map_err(Unreached::Greeting)?;
-    Ok(Connected {
+        .map_err(DialError::Greeting)?;
+    Ok(OpenConnection {
         pipe,
         driver: Box::pin(driver),
     })
 }
 
-impl Unreached {
+impl DialError {
     /// Whether the server refused who the gateway says it is.
     pub(super) fn is_denied(&self) -> bool {
         matches!(self, Self::Greeting(error) if {
             let code = error.code().unwrap_or_default();
             let details = error.detail().unwrap_or_default();
-            refusal(code, details) == Refusal::Denied
+            refusal(code, details) == RefusalReason::Denied
                 || error.kind() == redis::ErrorKind::AuthenticationFailed
         })
     }
 }
 
-impl fmt::Display for Unreached {
+impl fmt::Display for DialError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slow(patience) => write!(into, "no connection within {patience:?}"),

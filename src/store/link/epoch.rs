@@ -39,7 +39,7 @@ return { there, math.max(now - (tonumber(string.match(epoch, ' (%d+)$')) or 0), 
 
 /// What a gateway has done to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Stage {
+pub(in crate::store) enum RecoveryStage {
     /// Told what the store had counted.
     Restored,
     /// Told what was admitted meanwhile.
@@ -48,23 +48,23 @@ pub(in crate::store) enum Stage {
 
 /// Whether it may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Recovery {
+pub(in crate::store) enum RecoveryBarrier {
     /// All are as far.
-    Goes,
+    Passed,
     /// Others are not, and may still come.
-    Waits,
+    Waiting,
 }
 
 /// The epochs of a store, by the part of the keys that a server has.
 #[derive(Debug, Default)]
-pub(super) struct Epochs {
-    parts: Mutex<BTreeMap<String, Part>>,
+pub(super) struct StoreEpochs {
+    parts: Mutex<BTreeMap<String, PartEpoch>>,
     /// Wakes who recovers.
     pub(super) changed: Notify,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct PartEpoch {
     seen: String,
     /// What this gateway knew was told.
     told: Option<String>,
@@ -80,7 +80,7 @@ pub(in crate::store) struct NewEpoch {
     pub(in crate::store) is_loss: bool,
 }
 
-impl Epochs {
+impl StoreEpochs {
     /// A heartbeat found this epoch.
     pub(super) fn see(&self, part: &str, epoch: &str) {
         let mut parts = self.lock();
@@ -131,7 +131,7 @@ impl Epochs {
         self.lock().get("")?.recovered.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Part>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PartEpoch>> {
         // Entries are whole, so a poisoned lock still holds some.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,13 +176,17 @@ impl Link {
     }
 
     /// Says how far this gateway is with `new`, and finds out whether all others are, or were given the time to.
-    pub(in crate::store) async fn reach(&self, new: &NewEpoch, stage: Stage) -> Recovery {
+    pub(in crate::store) async fn reach(
+        &self,
+        new: &NewEpoch,
+        stage: RecoveryStage,
+    ) -> RecoveryBarrier {
         if self.has_slots() {
-            return Recovery::Goes;
+            return RecoveryBarrier::Passed;
         }
         let stage = match stage {
-            Stage::Restored => "1",
-            Stage::Added => "2",
+            RecoveryStage::Restored => "1",
+            RecoveryStage::Added => "2",
         };
         let keys = [
             self.epoch_key(),
@@ -199,16 +203,16 @@ impl Link {
         };
         let reply = follow(&self.map, &self.rules, &self.shared, &call, Some(STAGES)).await;
         let Ok(Reply::Rows(fields)) = reply else {
-            return Recovery::Waits;
+            return RecoveryBarrier::Waiting;
         };
         let [Reply::Integer(there), Reply::Integer(age)] = fields[..] else {
-            return Recovery::Waits;
+            return RecoveryBarrier::Waiting;
         };
         let patience = i64::try_from(RETURN.as_millis()).unwrap_or(i64::MAX);
         let all = there >= i64::from(self.shared.nodes.count());
         match all || there > 0 && age >= patience {
-            true => Recovery::Goes,
-            false => Recovery::Waits,
+            true => RecoveryBarrier::Passed,
+            false => RecoveryBarrier::Waiting,
         }
     }
 }

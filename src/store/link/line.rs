@@ -22,15 +22,17 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tracing::{info, warn};
 
-use super::Shared;
-use super::answer::{Fault, Trouble, read};
-use super::connect::{Connected, Greeting, Unreached, connect};
-use super::sentinel::{self, Unknown};
+use super::LinkState;
+use super::answer::{ErrorReply, StoreError, read};
+use super::connect::{DialError, Handshake, OpenConnection, connect};
+use super::sentinel::{self, SentinelError};
 use crate::clock;
 use crate::config::rules::{HostPort, Login, StorePlace, StoreRules, Topology};
 use crate::record::LinkEvent;
-use crate::store::breaker::{Backoff, Breaker, Effect, Permit, jittered};
-use crate::store::nodes::{self, BEAT, Beat};
+use crate::store::breaker::{
+    BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff, jittered,
+};
+use crate::store::nodes::{self, BEAT, Heartbeat};
 use crate::store::script::{Call, Reply};
 
 /// Beats between two questions to Sentinels whether the master is still the same: ten seconds.
@@ -38,7 +40,7 @@ const ASK_AGAIN: u32 = 10;
 
 /// How the server of a line is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum ServerLocator {
     /// There.
     Fixed { place: StorePlace, database: u16 },
     /// Where Sentinels say that the master is.
@@ -51,37 +53,37 @@ pub(super) enum Target {
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum ScriptForm {
     /// By its hash: the server knows it.
-    Known,
+    Hash,
     /// As a whole.
-    Whole(&'static str),
+    Text(&'static str),
     /// As a whole, to a server that does not have the slot yet.
-    Asking(&'static str),
+    TextAfterAsking(&'static str),
 }
 
 /// A server of the store.
-pub(super) struct Line {
-    target: Target,
+pub(super) struct Connection {
+    target: ServerLocator,
     rules: Arc<StoreRules>,
-    shared: Arc<Shared>,
-    live: ArcSwapOption<Live>,
-    breaker: Breaker,
+    shared: Arc<LinkState>,
+    live: ArcSwapOption<LiveConnection>,
+    breaker: CircuitBreaker,
     tripped: Notify,
-    condition: Mutex<Condition>,
+    condition: Mutex<ServerStatus>,
     /// What names of its own keys end with, so that they lie in a slot that it has; empty where it has all.
     part: Mutex<String>,
     turn: AtomicUsize,
 }
 
 /// A line with its keeper, which ends with it.
-pub(super) struct Kept {
-    pub(super) line: Arc<Line>,
+pub(super) struct SupervisedConnection {
+    pub(super) line: Arc<Connection>,
     keeper: AbortHandle,
 }
 
 /// A connection that stands.
-struct Live {
+struct LiveConnection {
     pipe: MultiplexedConnection,
     /// The name of the script there.
     hash: String,
@@ -89,11 +91,11 @@ struct Live {
 
 /// How a line does.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
+pub struct ServerStatus {
     /// Where it leads, without user and password.
     pub address: String,
     /// Whether calls pass.
-    pub state: LineState,
+    pub state: ConnectionState,
     /// Since when.
     pub since: Timestamp,
     /// What went wrong last, and when.
@@ -104,16 +106,16 @@ pub struct Condition {
 
 /// Whether calls pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineState {
+pub enum ConnectionState {
     /// Not yet: the first connection is being made.
-    Starting,
+    Connecting,
     /// They do.
     Connected,
     /// They do not, and the server is tried in the background.
-    Away,
+    Unavailable,
 }
 
-impl Target {
+impl ServerLocator {
     /// What it is called until it is known where it leads.
     fn name(&self) -> String {
         match self {
@@ -123,17 +125,17 @@ impl Target {
     }
 }
 
-impl Line {
+impl Connection {
     /// A line without a connection yet.
     pub(super) fn new(
-        target: Target,
+        target: ServerLocator,
         part: String,
         rules: Arc<StoreRules>,
-        shared: Arc<Shared>,
+        shared: Arc<LinkState>,
     ) -> Self {
-        let condition = Condition {
+        let condition = ServerStatus {
             address: target.name(),
-            state: LineState::Starting,
+            state: ConnectionState::Connecting,
             since: clock::now(),
             error: None,
             ahead_micros: None,
@@ -143,7 +145,7 @@ impl Line {
             rules,
             shared,
             live: ArcSwapOption::empty(),
-            breaker: Breaker::default(),
+            breaker: CircuitBreaker::default(),
             tripped: Notify::new(),
             condition: Mutex::new(condition),
             part: Mutex::new(part),
@@ -153,7 +155,7 @@ impl Line {
 
     /// Whether it is the line to this server.
     pub(super) fn leads_to(&self, host: &HostPort) -> bool {
-        matches!(&self.target, Target::Fixed { place: StorePlace::Tcp(place), .. } if place == host)
+        matches!(&self.target, ServerLocator::Fixed { place: StorePlace::Tcp(place), .. } if place == host)
     }
 
     /// Names of its own keys end with this from now on.
@@ -167,27 +169,27 @@ impl Line {
     }
 
     /// How it does.
-    pub(super) fn condition(&self) -> Condition {
+    pub(super) fn condition(&self) -> ServerStatus {
         self.lock().clone()
     }
 
     /// Leave to make a call.
-    pub(super) fn permit(&self) -> Option<Permit> {
+    pub(super) fn permit(&self) -> Option<CallPermit> {
         self.breaker.permit()
     }
 
     /// A call was answered, be it by an error that is about the call alone.
-    pub(super) fn succeeded(&self, permit: Permit) {
+    pub(super) fn succeeded(&self, permit: CallPermit) {
         self.breaker.succeeded(permit);
     }
 
     /// A call came to this.
-    pub(super) fn failed(&self, permit: Permit, trouble: &Trouble) {
+    pub(super) fn failed(&self, permit: CallPermit, trouble: &StoreError) {
         match trouble.weight() {
-            None if *trouble == Trouble::Away => {}
+            None if *trouble == StoreError::Unavailable => {}
             None => self.breaker.succeeded(permit),
             Some(weight) => {
-                if self.breaker.failed(permit, weight) == Effect::Opened {
+                if self.breaker.failed(permit, weight) == BreakerEffect::Opened {
                     self.gone(&trouble.to_string());
                 }
             }
@@ -195,21 +197,21 @@ impl Line {
     }
 
     /// Sends a call once, and waits for its answer as long as it takes.
-    pub(super) async fn ask(&self, call: &Call, manner: Manner) -> Result<Reply, Fault> {
+    pub(super) async fn ask(&self, call: &Call, manner: ScriptForm) -> Result<Reply, ErrorReply> {
         let Some(live) = self.live.load_full() else {
-            return Err(Fault::Trouble(Trouble::Away));
+            return Err(ErrorReply::StoreError(StoreError::Unavailable));
         };
         let mut pipe = live.pipe.clone();
         match manner {
-            Manner::Known => {
+            ScriptForm::Hash => {
                 let command = command(call, "EVALSHA", &live.hash);
                 read(pipe.send_packed_command(&command).await)
             }
-            Manner::Whole(script) => {
+            ScriptForm::Text(script) => {
                 let command = command(call, "EVAL", script);
                 read(pipe.send_packed_command(&command).await)
             }
-            Manner::Asking(script) => {
+            ScriptForm::TextAfterAsking(script) => {
                 let mut both = redis::pipe();
                 both.cmd("ASKING").ignore();
                 both.add_command(command(call, "EVAL", script));
@@ -223,9 +225,9 @@ impl Line {
     pub(super) async fn ask_all(
         &self,
         calls: &[&Call],
-    ) -> Result<Vec<Result<Reply, Fault>>, Trouble> {
+    ) -> Result<Vec<Result<Reply, ErrorReply>>, StoreError> {
         let Some(live) = self.live.load_full() else {
-            return Err(Trouble::Away);
+            return Err(StoreError::Unavailable);
         };
         let mut pipe = live.pipe.clone();
         let mut all = redis::Pipeline::with_capacity(calls.len());
@@ -237,13 +239,13 @@ impl Line {
             Ok(answers) if answers.len() == calls.len() => {
                 Ok(answers.into_iter().map(|answer| read(Ok(answer))).collect())
             }
-            _ => Err(Trouble::Lost),
+            _ => Err(StoreError::ConnectionLost),
         }
     }
 
     /// Looks after the line for as long as it is there.
     async fn keep(self: Arc<Self>) {
-        let mut backoff = Backoff::default();
+        let mut backoff = ReconnectBackoff::default();
         loop {
             match self.connected().await {
                 Err(why) => {
@@ -266,34 +268,34 @@ impl Line {
     }
 
     /// Finds the server, connects, gives it the script, and lets a heartbeat through.
-    async fn connected(&self) -> Result<(Live, Driver), Unready> {
+    async fn connected(&self) -> Result<(LiveConnection, IoTask), ConnectError> {
         let (place, database) = self.locate().await?;
         self.lock().address = place.to_string();
-        let greeting = Greeting::Keys { database };
-        let Connected { mut pipe, driver } = connect(&place, greeting, &self.rules)
+        let greeting = Handshake::Keys { database };
+        let OpenConnection { mut pipe, driver } = connect(&place, greeting, &self.rules)
             .await
-            .map_err(Unready::Unreached)?;
-        let driver = Driver(tokio::spawn(driver));
+            .map_err(ConnectError::Unreached)?;
+        let driver = IoTask(tokio::spawn(driver));
         let deadline = clock::deadline(self.rules.connect_timeout);
         let mut loading = redis::cmd("SCRIPT");
         loading.arg("LOAD").arg(self.shared.script);
         let loaded = tokio::time::timeout_at(deadline, pipe.send_packed_command(&loading)).await;
-        let loaded = loaded.map_err(|_| Unready::Trouble(Trouble::TimedOut))?;
+        let loaded = loaded.map_err(|_| ConnectError::StoreError(StoreError::TimedOut))?;
         let hash = match read(loaded) {
             Ok(Reply::Bytes(hash)) => String::from_utf8_lossy(&hash).into_owned(),
-            Ok(_) => return Err(Unready::Trouble(Trouble::Lost)),
-            Err(fault) => return Err(Unready::Trouble(fault.into_trouble())),
+            Ok(_) => return Err(ConnectError::StoreError(StoreError::ConnectionLost)),
+            Err(fault) => return Err(ConnectError::StoreError(fault.into_trouble())),
         };
         self.shared.tallies.happened(LinkEvent::ScriptLoaded);
-        let live = Live { pipe, hash };
+        let live = LiveConnection { pipe, hash };
         match self.beat(&live).await {
             Ok(()) => Ok((live, driver)),
-            Err(trouble) => Err(Unready::Trouble(trouble)),
+            Err(trouble) => Err(ConnectError::StoreError(trouble)),
         }
     }
 
     /// One heartbeat, within the timeout of a call.
-    async fn beat(&self, live: &Live) -> Result<(), Trouble> {
+    async fn beat(&self, live: &LiveConnection) -> Result<(), StoreError> {
         let part = {
             let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
             part.clone()
@@ -302,7 +304,7 @@ impl Line {
         let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{part}").into_bytes());
         let call = Call {
             keys: keys.to_vec(),
-            args: Beat::arguments(&self.shared.nodes),
+            args: Heartbeat::arguments(&self.shared.nodes),
         };
         let (sent, wall) = (clock::now(), clock::wall());
         let deadline = clock::deadline(self.rules.timeout);
@@ -310,17 +312,19 @@ impl Line {
         let mut pipe = live.pipe.clone();
         let answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&command)).await;
         let reply = match answer.map(read) {
-            Err(_) => return Err(Trouble::TimedOut),
+            Err(_) => return Err(StoreError::TimedOut),
             // The slot has gone elsewhere, so the server lives: the next look at the Cluster brings another key.
-            Ok(Err(Fault::Moved(_) | Fault::Ask(_) | Fault::TryAgain)) if self.is_of_cluster() => {
+            Ok(Err(ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain))
+                if self.is_of_cluster() =>
+            {
                 self.shared.look_again();
                 return Ok(());
             }
             Ok(Err(fault)) => return Err(fault.into_trouble()),
             Ok(Ok(reply)) => reply,
         };
-        let Some(beat) = Beat::read(&reply) else {
-            return Err(Trouble::Unreadable);
+        let Some(beat) = Heartbeat::read(&reply) else {
+            return Err(StoreError::Unreadable);
         };
         let now = clock::now();
         // Half of the way there and back is the best guess at when the store read its clock.
@@ -333,14 +337,14 @@ impl Line {
     }
 
     /// Stays while the connection is good: beats, and watches for its end.
-    async fn serve(&self, driver: &mut Driver) {
+    async fn serve(&self, driver: &mut IoTask) {
         let mut pause = jittered(BEAT, random());
         let mut beats = 0_u32;
         loop {
             tokio::select! {
                 _ = &mut driver.0 => {
-                    if self.breaker.open() == Effect::Opened {
-                        self.gone(&Trouble::Lost.to_string());
+                    if self.breaker.open() == BreakerEffect::Opened {
+                        self.gone(&StoreError::ConnectionLost.to_string());
                     }
                     return;
                 }
@@ -366,7 +370,7 @@ impl Line {
             }
             beats = beats.wrapping_add(1);
             if beats.is_multiple_of(ASK_AGAIN) && self.is_elsewhere().await {
-                if self.breaker.open() == Effect::Opened {
+                if self.breaker.open() == BreakerEffect::Opened {
                     self.gone("the Sentinels name another master");
                 }
                 return;
@@ -381,7 +385,7 @@ impl Line {
 
     /// Whether Sentinels know another master by now.
     async fn is_elsewhere(&self) -> bool {
-        let Target::Sentinels { .. } = self.target else {
+        let ServerLocator::Sentinels { .. } = self.target else {
             return false;
         };
         match self.locate().await {
@@ -391,10 +395,10 @@ impl Line {
         }
     }
 
-    async fn locate(&self) -> Result<(StorePlace, u16), Unready> {
+    async fn locate(&self) -> Result<(StorePlace, u16), ConnectError> {
         match &self.target {
-            Target::Fixed { place, database } => Ok((place.clone(), *database)),
-            Target::Sentinels {
+            ServerLocator::Fixed { place, database } => Ok((place.clone(), *database)),
+            ServerLocator::Sentinels {
                 master,
                 nodes,
                 login,
@@ -402,7 +406,7 @@ impl Line {
                 // Relaxed: whoever is asked first.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
                 let place = sentinel::master(master, nodes, login, turn, &self.rules).await;
-                let place = place.map_err(Unready::Unlocated)?;
+                let place = place.map_err(ConnectError::Unlocated)?;
                 Ok((StorePlace::Tcp(place), 0))
             }
         }
@@ -414,7 +418,7 @@ impl Line {
         let now = clock::now();
         let address = {
             let mut condition = self.lock();
-            condition.state = LineState::Away;
+            condition.state = ConnectionState::Unavailable;
             condition.since = now;
             condition.error = Some((now, why.to_owned()));
             condition.address.clone()
@@ -429,13 +433,13 @@ impl Line {
         let now = clock::now();
         let (address, was, since) = {
             let mut condition = self.lock();
-            let was = std::mem::replace(&mut condition.state, LineState::Connected);
+            let was = std::mem::replace(&mut condition.state, ConnectionState::Connected);
             let since = std::mem::replace(&mut condition.since, now);
             (condition.address.clone(), was, since)
         };
         self.shared.connected();
         match was {
-            LineState::Away => info!(
+            ConnectionState::Unavailable => info!(
                 "store: {address} is back after {:.1?}",
                 clock::between(since, now)
             ),
@@ -444,18 +448,18 @@ impl Line {
     }
 
     /// A try to connect failed; of a row of them the first is told.
-    fn unreached(&self, why: &Unready) {
+    fn unreached(&self, why: &ConnectError) {
         let (now, why) = (clock::now(), why.to_string());
         let (address, was) = {
             let mut condition = self.lock();
             condition.error = Some((now, why.clone()));
-            let was = std::mem::replace(&mut condition.state, LineState::Away);
-            if was == LineState::Starting {
+            let was = std::mem::replace(&mut condition.state, ConnectionState::Unavailable);
+            if was == ConnectionState::Connecting {
                 condition.since = now;
             }
             (condition.address.clone(), was)
         };
-        if was == LineState::Starting {
+        if was == ConnectionState::Connecting {
             warn!(
                 "store: {address} is not reached: {why}; limits go on as their on_store_failure says"
             );
@@ -463,7 +467,7 @@ impl Line {
         self.shared.look_again();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Condition> {
+    fn lock(&self) -> MutexGuard<'_, ServerStatus> {
         // Its fields are true one by one, so a poisoned lock still holds a condition.
         self.condition
             .lock()
@@ -471,9 +475,9 @@ impl Line {
     }
 }
 
-impl Kept {
+impl SupervisedConnection {
     /// Begins to look after a line. Needs a runtime.
-    pub(super) fn keep(line: Line) -> Self {
+    pub(super) fn keep(line: Connection) -> Self {
         let line = Arc::new(line);
         let keeper = tokio::spawn(Arc::clone(&line).keep());
         Self {
@@ -483,16 +487,16 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for SupervisedConnection {
     fn drop(&mut self) {
         self.keeper.abort();
     }
 }
 
 /// The task that moves a connection's bytes; it ends with this.
-struct Driver(JoinHandle<()>);
+struct IoTask(JoinHandle<()>);
 
-impl Drop for Driver {
+impl Drop for IoTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -500,16 +504,16 @@ impl Drop for Driver {
 
 /// Why a server takes no calls yet.
 #[derive(Debug)]
-enum Unready {
+enum ConnectError {
     /// Nobody says where it is.
-    Unlocated(Vec<Unknown>),
+    Unlocated(Vec<SentinelError>),
     /// There is no connection.
-    Unreached(Unreached),
+    Unreached(DialError),
     /// It did not take the script, or the probe.
-    Trouble(Trouble),
+    StoreError(StoreError),
 }
 
-impl fmt::Display for Unready {
+impl fmt::Display for ConnectError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlocated(reasons) => {
@@ -517,7 +521,7 @@ impl fmt::Display for Unready {
                 into.write_str(&reasons.join("; "))
             }
             Self::Unreached(why) => why.fmt(into),
-            Self::Trouble(trouble) => trouble.fmt(into),
+            Self::StoreError(trouble) => trouble.fmt(into),
         }
     }
 }

@@ -37,21 +37,21 @@ use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use tracing::error;
 
-use self::answer::Fault;
-use self::epoch::Epochs;
-use self::line::{Kept, Line, Manner, Target};
-use self::survey::Map;
-use super::nodes::Nodes;
+use self::answer::ErrorReply;
+use self::epoch::StoreEpochs;
+use self::line::{Connection, ScriptForm, ServerLocator, SupervisedConnection};
+use self::survey::ServerMap;
+use super::nodes::Membership;
 use super::script::{Call, Reply};
 use crate::bounds::{STORE_BATCH, STORE_WAYS};
 use crate::clock;
 use crate::config::rules::{HostPort, StoreRules, StoreSeed, Topology};
 use crate::record::{CallResult, LinkEvent, StoreTallies};
 
-pub use self::answer::{Refusal, Trouble};
-pub(in crate::store) use self::epoch::{NewEpoch, Recovery, Stage};
+pub use self::answer::{RefusalReason, StoreError};
+pub(in crate::store) use self::epoch::{NewEpoch, RecoveryBarrier, RecoveryStage};
 pub(in crate::store) use self::line::random;
-pub use self::line::{Condition, LineState};
+pub use self::line::{ConnectionState, ServerStatus};
 
 /// How long a slot that is being moved is left alone.
 const MOVING: Duration = Duration::from_millis(1);
@@ -59,17 +59,17 @@ const MOVING: Duration = Duration::from_millis(1);
 /// The way to the store.
 pub struct Link {
     rules: Arc<StoreRules>,
-    shared: Arc<Shared>,
-    map: Arc<ArcSwap<Map>>,
+    shared: Arc<LinkState>,
+    map: Arc<ArcSwap<ServerMap>>,
     runtime: Mutex<Option<Runtime>>,
 }
 
 /// What all lines of a link share.
-pub(super) struct Shared {
+pub(super) struct LinkState {
     /// The script that calls are for.
     script: &'static str,
-    nodes: Nodes,
-    epochs: Epochs,
+    nodes: Membership,
+    epochs: StoreEpochs,
     tallies: Arc<StoreTallies>,
     seed: ArcSwapOption<[u8; 16]>,
     /// What keys were hashed under at the store before, to be kept where none is yet.
@@ -83,18 +83,18 @@ pub(super) struct Shared {
 
 /// How a link does.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LinkView {
+pub struct LinkStatus {
     /// `single`, `sentinel` or `cluster`.
     pub topology: &'static str,
     /// Its servers.
-    pub servers: Vec<Condition>,
+    pub servers: Vec<ServerStatus>,
     /// Gateways that share the store, this one included.
     pub nodes: NonZeroU32,
     /// Whether it is known under what keys are hashed.
     pub has_seed: bool,
 }
 
-impl Shared {
+impl LinkState {
     fn look_again(&self) {
         self.changed.notify_one();
     }
@@ -119,11 +119,11 @@ impl Link {
         let known = rules.secret.map(|seed| Arc::new(seed.0));
         // One that somebody wrote into a file is brought to nobody.
         let brought = before.filter(|before| before.rules.secret.is_none());
-        let shared = Shared {
+        let shared = LinkState {
             brought: brought.and_then(|before| before.seed_bytes().or(before.shared.brought)),
             script,
-            nodes: before.map_or_else(Nodes::alone, |before| before.shared.nodes.known()),
-            epochs: Epochs::default(),
+            nodes: before.map_or_else(Membership::alone, |before| before.shared.nodes.known()),
+            epochs: StoreEpochs::default(),
             tallies,
             seed: ArcSwapOption::from(known),
             changed: Notify::new(),
@@ -133,7 +133,7 @@ impl Link {
         Self {
             rules: Arc::new(rules),
             shared: Arc::new(shared),
-            map: Arc::new(ArcSwap::from_pointee(Map::default())),
+            map: Arc::new(ArcSwap::from_pointee(ServerMap::default())),
             runtime: Mutex::new(None),
         }
     }
@@ -170,7 +170,7 @@ impl Link {
     fn begin(&self) {
         let (rules, shared) = (Arc::clone(&self.rules), Arc::clone(&self.shared));
         let target = match &self.rules.topology {
-            Topology::Single { place, database } => Target::Fixed {
+            Topology::Single { place, database } => ServerLocator::Fixed {
                 place: place.clone(),
                 database: *database,
             },
@@ -178,7 +178,7 @@ impl Link {
                 master,
                 nodes,
                 login,
-            } => Target::Sentinels {
+            } => ServerLocator::Sentinels {
                 master: master.clone(),
                 nodes: nodes.clone(),
                 login: login.clone(),
@@ -194,8 +194,9 @@ impl Link {
                 return;
             }
         };
-        let line = Kept::keep(Line::new(target, String::new(), rules, shared));
-        self.map.store(Arc::new(Map::of_one(line)));
+        let line =
+            SupervisedConnection::keep(Connection::new(target, String::new(), rules, shared));
+        self.map.store(Arc::new(ServerMap::of_one(line)));
         tokio::spawn(seed::agree(
             Arc::downgrade(&self.map),
             Arc::clone(&self.rules),
@@ -207,7 +208,7 @@ impl Link {
     ///
     /// # Errors
     /// Why there is no reply; it says whether the call may have been carried out.
-    pub async fn run(&self, call: Call) -> Result<Reply, Trouble> {
+    pub async fn run(&self, call: Call) -> Result<Reply, StoreError> {
         let started = clock::now();
         let result = follow(&self.map, &self.rules, &self.shared, &call, None).await;
         self.tally(&result, clock::since(started));
@@ -222,7 +223,7 @@ impl Link {
         &self,
         call: &Call,
         script: &'static str,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, StoreError> {
         follow(&self.map, &self.rules, &self.shared, call, Some(script)).await
     }
 
@@ -236,7 +237,7 @@ impl Link {
     ///
     /// # Errors
     /// For each call, as in [`Self::run`].
-    pub async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply, Trouble>> {
+    pub async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply, StoreError>> {
         let map = self.map.load_full();
         let mut by_line: Vec<Vec<usize>> = vec![Vec::new(); map.lines.len()];
         for (at, call) in calls.iter().enumerate() {
@@ -246,7 +247,7 @@ impl Link {
                 of_line.push(at);
             }
         }
-        let mut results: Vec<_> = calls.iter().map(|_| Err(Trouble::Away)).collect();
+        let mut results: Vec<_> = calls.iter().map(|_| Err(StoreError::Unavailable)).collect();
         let lines = map.lines.iter().zip(&by_line);
         let told = lines.map(|(kept, indexes)| self.run_pieces(&kept.line, calls, indexes));
         for (at, result) in join_all(told).await.into_iter().flatten() {
@@ -260,10 +261,10 @@ impl Link {
     /// Results of the calls at `indexes` up to the end of the piece that failed.
     async fn run_pieces(
         &self,
-        line: &Line,
+        line: &Connection,
         calls: &[Call],
         indexes: &[usize],
-    ) -> Vec<(usize, Result<Reply, Trouble>)> {
+    ) -> Vec<(usize, Result<Reply, StoreError>)> {
         let mut told = Vec::with_capacity(indexes.len());
         for piece in indexes.chunks(STORE_BATCH) {
             let Some(permit) = line.permit() else { break };
@@ -271,7 +272,7 @@ impl Link {
             let deadline = clock::deadline(self.rules.timeout);
             let asked: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
             let answers = timeout_at(deadline, line.ask_all(&asked)).await;
-            let answers = match answers.unwrap_or(Err(Trouble::TimedOut)) {
+            let answers = match answers.unwrap_or(Err(StoreError::TimedOut)) {
                 Ok(answers) => answers,
                 Err(trouble) => {
                     line.failed(permit, &trouble);
@@ -287,7 +288,7 @@ impl Link {
             for ((at, call), answer) in piece.iter().zip(asked).zip(answers) {
                 let result = match answer {
                     Ok(reply) => Ok(reply),
-                    Err(Fault::Trouble(trouble)) => {
+                    Err(ErrorReply::StoreError(trouble)) => {
                         line.failed(permit, &trouble);
                         Err(trouble)
                     }
@@ -387,9 +388,9 @@ impl Link {
 
     /// How it does.
     #[must_use]
-    pub fn view(&self) -> LinkView {
+    pub fn view(&self) -> LinkStatus {
         let map = self.map.load();
-        LinkView {
+        LinkStatus {
             topology: self.rules.topology.name(),
             servers: map.lines.iter().map(|kept| kept.line.condition()).collect(),
             nodes: self.nodes(),
@@ -397,13 +398,13 @@ impl Link {
         }
     }
 
-    fn tally(&self, result: &Result<Reply, Trouble>, took: Duration) {
+    fn tally(&self, result: &Result<Reply, StoreError>, took: Duration) {
         let result = match result {
             Ok(_) => CallResult::Ok,
-            Err(Trouble::Away) => CallResult::Away,
-            Err(Trouble::TimedOut) => CallResult::TimedOut,
-            Err(Trouble::Lost) => CallResult::Lost,
-            Err(Trouble::Refused(_) | Trouble::Unreadable) => CallResult::Refused,
+            Err(StoreError::Unavailable) => CallResult::Away,
+            Err(StoreError::TimedOut) => CallResult::TimedOut,
+            Err(StoreError::ConnectionLost) => CallResult::Lost,
+            Err(StoreError::Refused(_) | StoreError::Unreadable) => CallResult::Refused,
         };
         self.shared.tallies.called(result, took);
     }
@@ -432,57 +433,57 @@ impl fmt::Debug for Link {
 
 /// One call, of the link's script or of `other`, within the timeout.
 async fn follow(
-    map: &ArcSwap<Map>,
+    map: &ArcSwap<ServerMap>,
     rules: &StoreRules,
-    shared: &Shared,
+    shared: &LinkState,
     call: &Call,
     other: Option<&'static str>,
-) -> Result<Reply, Trouble> {
+) -> Result<Reply, StoreError> {
     let map = map.load_full();
     let deadline = clock::deadline(rules.timeout);
     let whole = other.unwrap_or(shared.script);
-    let mut manner = other.map_or(Manner::Known, Manner::Whole);
-    let mut line = map.line_of(call).ok_or(Trouble::Away)?;
+    let mut manner = other.map_or(ScriptForm::Hash, ScriptForm::Text);
+    let mut line = map.line_of(call).ok_or(StoreError::Unavailable)?;
     for _ in 0..STORE_WAYS {
-        let permit = line.permit().ok_or(Trouble::Away)?;
+        let permit = line.permit().ok_or(StoreError::Unavailable)?;
         let asked = timeout_at(deadline, line.ask(call, manner)).await;
         let fault = match asked {
-            Err(_) => Fault::Trouble(Trouble::TimedOut),
+            Err(_) => ErrorReply::StoreError(StoreError::TimedOut),
             Ok(Err(fault)) => fault,
             Ok(Ok(reply)) => {
                 line.succeeded(permit);
                 return Ok(reply);
             }
         };
-        if let Fault::Trouble(trouble) = fault {
+        if let ErrorReply::StoreError(trouble) = fault {
             line.failed(permit, &trouble);
             return Err(trouble);
         }
         line.succeeded(permit);
         match fault {
-            Fault::NoScript => {
+            ErrorReply::NoScript => {
                 shared.tallies.happened(LinkEvent::ScriptLoaded);
-                manner = Manner::Whole(whole);
+                manner = ScriptForm::Text(whole);
             }
-            Fault::Moved(place) => {
+            ErrorReply::Moved(place) => {
                 shared.look_again();
-                line = elsewhere(&map, place).ok_or(Trouble::Refused(Refusal::Moved))?;
+                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
             }
-            Fault::Ask(place) => {
-                line = elsewhere(&map, place).ok_or(Trouble::Refused(Refusal::Moved))?;
-                manner = Manner::Asking(whole);
+            ErrorReply::Ask(place) => {
+                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
+                manner = ScriptForm::TextAfterAsking(whole);
             }
-            Fault::TryAgain | Fault::Trouble(_) => {
+            ErrorReply::TryAgain | ErrorReply::StoreError(_) => {
                 let pause = tokio::time::sleep(MOVING);
                 if timeout_at(deadline, pause).await.is_err() {
-                    return Err(Trouble::Refused(Refusal::TryAgain));
+                    return Err(StoreError::Refused(RefusalReason::TryAgain));
                 }
             }
         }
     }
-    Err(Trouble::Refused(Refusal::TryAgain))
+    Err(StoreError::Refused(RefusalReason::TryAgain))
 }
 
-fn elsewhere(map: &Map, place: Option<HostPort>) -> Option<&Line> {
+fn elsewhere(map: &ServerMap, place: Option<HostPort>) -> Option<&Connection> {
     map.line_to(&place?)
 }

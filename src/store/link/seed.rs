@@ -15,8 +15,8 @@ use sluicegate_limiter::Timestamp;
 use tracing::{info, warn};
 
 use super::line::random;
-use super::survey::Map;
-use super::{Shared, follow};
+use super::survey::ServerMap;
+use super::{LinkState, follow};
 use crate::clock;
 use crate::config::rules::StoreRules;
 use crate::store::breaker::jittered;
@@ -30,13 +30,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const SCRIPT: &str = include_str!("seed.lua");
 
-type Seed = [u8; 16];
+type SeedBytes = [u8; 16];
 
 /// What the store says of the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum SeedAnswer {
     /// This one is in force.
-    Agreed(Seed),
+    Agreed(SeedBytes),
     /// The one that this gateway holds was written back.
     Restored,
     /// Others hold one that is not there.
@@ -44,20 +44,24 @@ enum Answer {
 }
 
 /// What this gateway holds or offers.
-struct Voice {
+struct SeedProposal {
     /// Offered where nobody holds one.
-    fresh: Seed,
-    held: Option<(Seed, Timestamp)>,
+    fresh: SeedBytes,
+    held: Option<(SeedBytes, Timestamp)>,
     /// Since when more gateways hold another.
     outvoted: Option<Timestamp>,
 }
 
 /// Fetches the seed, or brings it, and looks after it.
-pub(super) async fn agree(map: Weak<ArcSwap<Map>>, rules: Arc<StoreRules>, shared: Arc<Shared>) {
+pub(super) async fn agree(
+    map: Weak<ArcSwap<ServerMap>>,
+    rules: Arc<StoreRules>,
+    shared: Arc<LinkState>,
+) {
     if rules.secret.is_some() {
         return;
     }
-    let Some(mut voice) = Voice::new(&shared) else {
+    let Some(mut voice) = SeedProposal::new(&shared) else {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
         warn!("store: the system has no random numbers to make a seed of");
         return;
@@ -67,7 +71,7 @@ pub(super) async fn agree(map: Weak<ArcSwap<Map>>, rules: Arc<StoreRules>, share
         let call = voice.call(&rules.prefix, shared.nodes.name(), clock::now());
         let reply = follow(&map, &rules, &shared, &call, Some(SCRIPT)).await;
         drop(map);
-        if let Some(answer) = reply.ok().as_ref().and_then(Answer::read) {
+        if let Some(answer) = reply.ok().as_ref().and_then(SeedAnswer::read) {
             voice.hear(answer, &shared, clock::now());
         }
         let pause = if voice.held.is_some() { BEAT } else { SOON };
@@ -78,8 +82,8 @@ pub(super) async fn agree(map: Weak<ArcSwap<Map>>, rules: Arc<StoreRules>, share
     }
 }
 
-impl Voice {
-    fn new(shared: &Shared) -> Option<Self> {
+impl SeedProposal {
+    fn new(shared: &LinkState) -> Option<Self> {
         let mut fresh = [0; 16];
         match shared.brought {
             Some(brought) => fresh = brought.0,
@@ -109,11 +113,11 @@ impl Voice {
         }
     }
 
-    fn hear(&mut self, answer: Answer, shared: &Shared, now: Timestamp) {
+    fn hear(&mut self, answer: SeedAnswer, shared: &LinkState, now: Timestamp) {
         let seed = match answer {
-            Answer::Agreed(seed) => seed,
-            Answer::Undecided => return,
-            Answer::Restored => {
+            SeedAnswer::Agreed(seed) => seed,
+            SeedAnswer::Undecided => return,
+            SeedAnswer::Restored => {
                 self.outvoted = None;
                 info!("store: its seed was gone or another; it has the one of this fleet again");
                 return;
@@ -141,14 +145,14 @@ impl Voice {
     }
 }
 
-impl Answer {
+impl SeedAnswer {
     fn read(reply: &Reply) -> Option<Self> {
         let Reply::Rows(fields) = reply else {
             return None;
         };
         match &fields[..] {
             [Reply::Integer(0), Reply::Bytes(seed)] => {
-                Some(Self::Agreed(<Seed>::try_from(&seed[..]).ok()?))
+                Some(Self::Agreed(<SeedBytes>::try_from(&seed[..]).ok()?))
             }
             [Reply::Integer(1), _] => Some(Self::Restored),
             [Reply::Integer(2), _] => Some(Self::Undecided),

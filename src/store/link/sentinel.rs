@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use super::answer::{Fault, Refusal, Trouble, read};
-use super::connect::{Greeting, Unreached, connect};
+use super::answer::{ErrorReply, RefusalReason, StoreError, read};
+use super::connect::{DialError, Handshake, connect};
 use crate::clock;
 use crate::config::rules::{HostPort, Login, StorePlace, StoreRules};
 use crate::store::script::Reply;
 
 /// Why nobody says where the master is.
 #[derive(Debug)]
-pub(super) enum Unknown {
+pub(super) enum SentinelError {
     /// A Sentinel cannot be asked.
-    Unreached(HostPort, Unreached),
+    Unreached(HostPort, DialError),
     /// It answers, and not where the master is.
-    Refused(HostPort, Fault),
+    Refused(HostPort, ErrorReply),
     /// It does not know a master of that name, or does not say in time.
     Unnamed(HostPort),
 }
@@ -26,7 +26,7 @@ pub(super) async fn master(
     login: &Login,
     turn: usize,
     rules: &StoreRules,
-) -> Result<HostPort, Vec<Unknown>> {
+) -> Result<HostPort, Vec<SentinelError>> {
     let mut unknown = Vec::new();
     let begin = turn % nodes.len().max(1);
     for node in nodes.iter().skip(begin).chain(nodes.iter().take(begin)) {
@@ -43,11 +43,11 @@ async fn ask(
     node: &HostPort,
     login: &Login,
     rules: &StoreRules,
-) -> Result<HostPort, Unknown> {
+) -> Result<HostPort, SentinelError> {
     let place = StorePlace::Tcp(node.clone());
-    let connected = connect(&place, Greeting::Sentinel(login), rules)
+    let connected = connect(&place, Handshake::Sentinel(login), rules)
         .await
-        .map_err(|why| Unknown::Unreached(node.clone(), why))?;
+        .map_err(|why| SentinelError::Unreached(node.clone(), why))?;
     let mut pipe = connected.pipe;
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
@@ -57,9 +57,9 @@ async fn ask(
         () = connected.driver => None,
     };
     let reply = answer.map(read).transpose();
-    let reply = reply.map_err(|fault| Unknown::Refused(node.clone(), fault))?;
+    let reply = reply.map_err(|fault| SentinelError::Refused(node.clone(), fault))?;
     let said = reply.as_ref().and_then(place_of);
-    said.ok_or_else(|| Unknown::Unnamed(node.clone()))
+    said.ok_or_else(|| SentinelError::Unnamed(node.clone()))
 }
 
 /// `["10.0.0.1", "6379"]`
@@ -76,18 +76,20 @@ fn place_of(reply: &Reply) -> Option<HostPort> {
     })
 }
 
-impl Unknown {
+impl SentinelError {
     /// Whether the Sentinel refused who the gateway says it is.
     pub(super) fn is_denied(&self) -> bool {
         match self {
             Self::Unreached(_, why) => why.is_denied(),
-            Self::Refused(_, fault) => *fault == Fault::Trouble(Trouble::Refused(Refusal::Denied)),
+            Self::Refused(_, fault) => {
+                *fault == ErrorReply::StoreError(StoreError::Refused(RefusalReason::Denied))
+            }
             Self::Unnamed(_) => false,
         }
     }
 }
 
-impl fmt::Display for Unknown {
+impl fmt::Display for SentinelError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreached(node, why) => write!(into, "the Sentinel {node}: {why}"),

@@ -8,7 +8,7 @@ pub(super) const SLOTS: u16 = 16_384;
 
 /// A master and the slots that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shard {
+pub(super) struct ClusterShard {
     /// Where it listens.
     pub(super) place: HostPort,
     /// The first and the last of each range.
@@ -52,11 +52,11 @@ pub(super) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
 }
 
 /// Reads the answer of `CLUSTER SLOTS` that the server at `asked` gave. Ranges without a master that has an address are left out.
-pub(super) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<Shard>> {
+pub(super) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard>> {
     let Reply::Rows(ranges) = reply else {
         return None;
     };
-    let mut shards: Vec<Shard> = Vec::new();
+    let mut shards: Vec<ClusterShard> = Vec::new();
     for range in ranges {
         let Reply::Rows(fields) = range else {
             return None;
@@ -83,7 +83,7 @@ pub(super) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<Shard>> {
         let place = HostPort { host, port };
         match shards.iter_mut().find(|shard| shard.place == place) {
             Some(shard) => shard.ranges.push(range),
-            None => shards.push(Shard {
+            None => shards.push(ClusterShard {
                 place,
                 ranges: vec![range],
             }),
@@ -142,7 +142,7 @@ mod tests {
             range(10, 10, own("h")),
             range(11, 12, Reply::Nil),
         ]);
-        let shard = |host: &str, ranges: &[(u16, u16)]| Shard {
+        let shard = |host: &str, ranges: &[(u16, u16)]| ClusterShard {
             place: HostPort {
                 host: host.into(),
                 port: 7,

@@ -9,14 +9,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tracing::warn;
 
-use super::Shared;
+use super::LinkState;
 use super::answer::read;
-use super::connect::{Greeting, connect};
-use super::line::{Kept, Line, Target, random};
-use super::slots::{SLOTS, Shard, number_in, shards, slot};
+use super::connect::{Handshake, connect};
+use super::line::{Connection, ServerLocator, SupervisedConnection, random};
+use super::slots::{ClusterShard, SLOTS, number_in, shards, slot};
 use crate::clock;
 use crate::config::rules::{HostPort, StorePlace, StoreRules};
-use crate::store::breaker::{Backoff, jittered};
+use crate::store::breaker::{ReconnectBackoff, jittered};
 use crate::store::script::Call;
 
 /// How often the map is asked for when nothing has happened.
@@ -25,15 +25,15 @@ const OFTEN: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(100);
 /// Which server has which keys.
 #[derive(Default)]
-pub(super) struct Map {
-    pub(super) lines: Vec<Arc<Kept>>,
+pub(super) struct ServerMap {
+    pub(super) lines: Vec<Arc<SupervisedConnection>>,
     /// The line of each slot; none: the first has all keys.
     slots: Option<Box<[Option<u16>]>>,
 }
 
-impl Map {
+impl ServerMap {
     /// One server has all keys.
-    pub(super) fn of_one(line: Kept) -> Self {
+    pub(super) fn of_one(line: SupervisedConnection) -> Self {
         Self {
             lines: vec![Arc::new(line)],
             slots: None,
@@ -52,18 +52,23 @@ impl Map {
     }
 
     /// The line that has the keys of a call.
-    pub(super) fn line_of(&self, call: &Call) -> Option<&Line> {
+    pub(super) fn line_of(&self, call: &Call) -> Option<&Connection> {
         Some(&self.lines.get(self.index_of(call)?)?.line)
     }
 
     /// The line to a server.
-    pub(super) fn line_to(&self, place: &HostPort) -> Option<&Line> {
+    pub(super) fn line_to(&self, place: &HostPort) -> Option<&Connection> {
         let kept = self.lines.iter().find(|kept| kept.line.leads_to(place))?;
         Some(&kept.line)
     }
 
     /// The map that `shards` make, with the lines of this one where their servers stay.
-    fn redrawn(&self, shards: &[Shard], rules: &Arc<StoreRules>, shared: &Arc<Shared>) -> Self {
+    fn redrawn(
+        &self,
+        shards: &[ClusterShard],
+        rules: &Arc<StoreRules>,
+        shared: &Arc<LinkState>,
+    ) -> Self {
         let mut slots = vec![None; usize::from(SLOTS)].into_boxed_slice();
         let mut lines = Vec::with_capacity(shards.len());
         for shard in shards {
@@ -86,12 +91,12 @@ impl Map {
                     Arc::clone(kept)
                 }
                 None => {
-                    let target = Target::Fixed {
+                    let target = ServerLocator::Fixed {
                         place: StorePlace::Tcp(shard.place.clone()),
                         database: 0,
                     };
-                    let line = Line::new(target, part, Arc::clone(rules), Arc::clone(shared));
-                    Arc::new(Kept::keep(line))
+                    let line = Connection::new(target, part, Arc::clone(rules), Arc::clone(shared));
+                    Arc::new(SupervisedConnection::keep(line))
                 }
             });
         }
@@ -105,11 +110,11 @@ impl Map {
 /// Keeps the map of a Cluster up to date.
 pub(super) async fn keep(
     named: Vec<HostPort>,
-    map: Arc<ArcSwap<Map>>,
+    map: Arc<ArcSwap<ServerMap>>,
     rules: Arc<StoreRules>,
-    shared: Arc<Shared>,
+    shared: Arc<LinkState>,
 ) {
-    let mut backoff = Backoff::default();
+    let mut backoff = ReconnectBackoff::default();
     let mut answered: Option<HostPort> = None;
     let mut told = false;
     loop {
@@ -119,7 +124,7 @@ pub(super) async fn keep(
                 let next = map.load().redrawn(&shards, &rules, &shared);
                 map.store(Arc::new(next));
                 answered = Some(who);
-                backoff = Backoff::default();
+                backoff = ReconnectBackoff::default();
                 told = false;
                 OFTEN
             }
@@ -143,7 +148,7 @@ pub(super) async fn keep(
 pub(super) async fn learn(
     known: &[HostPort],
     rules: &StoreRules,
-) -> Result<(HostPort, Vec<Shard>), String> {
+) -> Result<(HostPort, Vec<ClusterShard>), String> {
     let mut reasons = Vec::new();
     for node in known {
         match learn_from(node, rules).await {
@@ -154,9 +159,9 @@ pub(super) async fn learn(
     Err(reasons.join("; "))
 }
 
-async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<Shard>, String> {
+async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<ClusterShard>, String> {
     let place = StorePlace::Tcp(node.clone());
-    let greeting = Greeting::Keys { database: 0 };
+    let greeting = Handshake::Keys { database: 0 };
     let connected = connect(&place, greeting, rules).await;
     let connected = connected.map_err(|why| why.to_string())?;
     let mut pipe = connected.pipe;

@@ -9,9 +9,9 @@ use super::{Ask, Charge, KeyName, Reply};
 
 /// What the script said.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum ScriptAnswer {
     /// It judged.
-    Decided(Decided),
+    Decided(ScriptResult),
     /// The store's clock, which says this, is in none of the calendar's windows that were sent. Nothing was written: ask
     /// again near that moment.
     Elsewhen(Timestamp),
@@ -23,20 +23,20 @@ pub enum Answer {
 
 /// What the script judged.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct ScriptResult {
     /// The store's clock.
     pub now: Timestamp,
     /// What came of it.
-    pub came: Came,
+    pub came: ChargeResult,
     /// One for each ask, in their order.
-    pub told: Vec<Told>,
+    pub told: Vec<AskResult>,
     /// Fields that could not be read, and count as unused: what wrote them was no gateway of this kind.
     pub unreadable: u32,
 }
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ChargeResult {
     /// Everything that was asked was charged.
     Charged,
     /// Nothing was: some rate refuses, or nothing but a look was asked for.
@@ -47,7 +47,7 @@ pub enum Came {
 
 /// What the script told of one ask.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct AskResult {
     /// The answer of this limit.
     pub decision: Decision,
     /// What the key holds now, for a view to adopt.
@@ -56,7 +56,7 @@ pub struct Told {
     pub charge: Option<Charge>,
 }
 
-impl Decided {
+impl ScriptResult {
     /// The verdict over all asks.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -66,9 +66,9 @@ impl Decided {
 
 /// What came back is no answer of the script's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable(Reply);
+pub struct UnreadableAnswer(Reply);
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableAnswer {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match &self.0 {
             Reply::Nil => "nothing",
@@ -80,7 +80,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl std::error::Error for Unreadable {}
+impl std::error::Error for UnreadableAnswer {}
 
 const NOT_CHARGED: u64 = 0;
 const CHARGED: u64 = 1;
@@ -94,11 +94,11 @@ const EMPTIED: u64 = 5;
 ///
 /// # Errors
 /// When it is no answer of the script's to these asks.
-pub fn read(asks: &[Ask<'_>], reply: Reply) -> Result<Answer, Unreadable> {
-    parse(asks, &reply).ok_or(Unreadable(reply))
+pub fn read(asks: &[Ask<'_>], reply: Reply) -> Result<ScriptAnswer, UnreadableAnswer> {
+    parse(asks, &reply).ok_or(UnreadableAnswer(reply))
 }
 
-fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
+fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
     let Reply::Rows(rows) = reply else {
         return None;
     };
@@ -113,15 +113,15 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
         .checked_mul(1_000)?;
     let now = Timestamp::from_nanos(nanos);
     let came = match code {
-        NOT_CHARGED => Came::NotCharged,
-        CHARGED => Came::Charged,
-        DONE => Came::Done,
-        EMPTIED => return Some(Answer::Emptied),
-        ELSEWHEN => return Some(Answer::Elsewhen(now)),
+        NOT_CHARGED => ChargeResult::NotCharged,
+        CHARGED => ChargeResult::Charged,
+        DONE => ChargeResult::Done,
+        EMPTIED => return Some(ScriptAnswer::Emptied),
+        ELSEWHEN => return Some(ScriptAnswer::Elsewhen(now)),
         FOREIGN => {
             let foreign = usize::try_from(*numbers(rows.first()?)?.first()?).ok()?;
             let ask = asks.iter().find(|ask| place_of(asks, ask) == foreign)?;
-            return Some(Answer::Foreign(ask.name.clone()));
+            return Some(ScriptAnswer::Foreign(ask.name.clone()));
         }
         _ => return None,
     };
@@ -129,7 +129,7 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
         let row = numbers(rows.get(place_of(asks, ask))?)?;
         told(asks, ask, came, &row, now)
     });
-    Some(Answer::Decided(Decided {
+    Some(ScriptAnswer::Decided(ScriptResult {
         now,
         came,
         told: told.collect::<Option<_>>()?,
@@ -138,7 +138,13 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<Answer> {
 }
 
 /// What one row says: which rates refuse, and the numbers of each.
-fn told(asks: &[Ask<'_>], ask: &Ask<'_>, came: Came, row: &[u64], now: Timestamp) -> Option<Told> {
+fn told(
+    asks: &[Ask<'_>],
+    ask: &Ask<'_>,
+    came: ChargeResult,
+    row: &[u64],
+    now: Timestamp,
+) -> Option<AskResult> {
     let (refusing, mut fields) = row.split_first()?;
     let mut states = Vec::with_capacity(ask.policy.rates().len());
     for terms in ask.policy.terms(ask.cost, now).iter() {
@@ -148,21 +154,21 @@ fn told(asks: &[Ask<'_>], ask: &Ask<'_>, came: Came, row: &[u64], now: Timestamp
     }
     let state = RemoteState::new(states);
     let outcome = match came {
-        Came::Charged => Outcome::Taken(ask.cost),
-        Came::NotCharged => Outcome::Wanted {
+        ChargeResult::Charged => Outcome::Taken(ask.cost),
+        ChargeResult::NotCharged => Outcome::Wanted {
             cost: joint_cost(asks, ask),
             refusing: u8::try_from(*refusing).ok()?,
         },
-        Came::Done => Outcome::Nothing,
+        ChargeResult::Done => Outcome::Nothing,
     };
-    let charge = (came == Came::Charged).then(|| Charge {
+    let charge = (came == ChargeResult::Charged).then(|| Charge {
         policy: ask.policy.clone(),
         name: ask.name.clone(),
         cost: ask.cost,
         left: state.clone(),
         made: now,
     });
-    Some(Told {
+    Some(AskResult {
         decision: Decision::remote(ask.policy, &state, outcome, now),
         state,
         charge,

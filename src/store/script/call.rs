@@ -10,7 +10,7 @@ use sluicegate_limiter::{
     Begins, Cost, Debt, Entry, RateState, RateTerms, RemoteState, Settle, Span, Timestamp,
 };
 
-use super::{Ask, Call, Charge, KeyName, Node, Number};
+use super::{Ask, Call, Charge, KeyName, NodeId, PushNumber};
 
 /// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
 #[must_use]
@@ -26,7 +26,7 @@ pub fn peek(asks: &[Ask<'_>], near: Timestamp) -> Call {
 
 /// Charges `ask` whether it fits or not, unless the key has seen this push, or a later one, of the node.
 #[must_use]
-pub fn push(ask: &Ask<'_>, node: Node, number: Number, near: Timestamp) -> Call {
+pub fn push(ask: &Ask<'_>, node: NodeId, number: PushNumber, near: Timestamp) -> Call {
     let mut call = Call::of("push");
     call.ask(ask);
     call.text(&format!("{:016x}", node.0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 use sluicegate::record::{CallResult, LinkEvent};
-use sluicegate::store::{Refusal, Trouble};
+use sluicegate::store::{RefusalReason, StoreError};
 
 use super::{SLACK, Way as Link, call, counted};
 use crate::harness::{Mishap, Redis, Way, eventually};
@@ -23,7 +23,7 @@ async fn an_answer_that_comes_too_late_is_taken_for_no_other() {
     mishap.set(Way::Hold);
     // Two at a time: with heartbeats in between, four failures in a row at most, which the breaker bears.
     let late = join_all([link.count("late", "one"), link.count("late", "other")]).await;
-    assert_eq!(late, [Err(Trouble::TimedOut), Err(Trouble::TimedOut)]);
+    assert_eq!(late, [Err(StoreError::TimedOut), Err(StoreError::TimedOut)]);
     mishap.set(Way::Pass);
     for round in 0..100 {
         let words: Vec<String> = (0..20).map(|at| format!("{round} {at}")).collect();
@@ -49,7 +49,10 @@ async fn a_store_that_hangs_is_left_alone_until_it_answers() {
     let crowd = join_all((0..50).map(|_| link.timed("k"))).await;
     for (result, took) in crowd {
         assert!(
-            matches!(result, Err(Trouble::TimedOut | Trouble::Lost)),
+            matches!(
+                result,
+                Err(StoreError::TimedOut | StoreError::ConnectionLost)
+            ),
             "{result:?}"
         );
         assert!(took < TIMEOUT + SLACK, "{took:?}");
@@ -84,7 +87,10 @@ async fn a_call_whose_answer_is_cut_ran_once_at_most() {
     for _ in 0..8 {
         let before = counted();
         mishap.set(Way::CutAfter(6));
-        assert_eq!(link.count("once", "word").await, Err(Trouble::Lost));
+        assert_eq!(
+            link.count("once", "word").await,
+            Err(StoreError::ConnectionLost)
+        );
         link.is_connected().await;
         assert!(counted() - before <= 1);
     }
@@ -148,32 +154,37 @@ async fn servers_that_take_no_writes_are_away_until_they_do() {
         (
             &["REPLICAOF", "127.0.0.1", &nobody][..],
             &["REPLICAOF", "NO", "ONE"][..],
-            &[Refusal::ReadOnly, Refusal::MasterDown][..],
+            &[RefusalReason::ReadOnly, RefusalReason::MasterDown][..],
         ),
         (
             &["CONFIG", "SET", "maxmemory", "1"],
             &["CONFIG", "SET", "maxmemory", "0"],
-            &[Refusal::Full],
+            &[RefusalReason::Full],
         ),
         (
             &["ACL", "SETUSER", "gateway", "-@all"],
             &["ACL", "SETUSER", "gateway", "+@all"],
-            &[Refusal::Denied],
+            &[RefusalReason::Denied],
         ),
     ] {
         let opened = link.tallies.events(LinkEvent::Opened);
         redis.command(cause);
         // A heartbeat may be told first.
         match link.count("k", "word").await {
-            Err(Trouble::Refused(refusal)) => assert!(expected.contains(&refusal), "{refusal:?}"),
+            Err(StoreError::Refused(refusal)) => {
+                assert!(expected.contains(&refusal), "{refusal:?}")
+            }
             result => assert!(
-                matches!(result, Err(Trouble::Away | Trouble::Lost)),
+                matches!(
+                    result,
+                    Err(StoreError::Unavailable | StoreError::ConnectionLost)
+                ),
                 "{result:?}"
             ),
         }
         assert_eq!(
             link.count("k", "word").await,
-            Err(Trouble::Away),
+            Err(StoreError::Unavailable),
             "{cause:?}"
         );
         assert_eq!(
@@ -218,7 +229,7 @@ async fn tries_to_connect_are_spaced_out() {
     mishap.cut();
     link.is_away().await;
     eventually("several tries have failed", async || {
-        assert_eq!(link.count("k", "word").await, Err(Trouble::Away));
+        assert_eq!(link.count("k", "word").await, Err(StoreError::Unavailable));
         (mishap.seen().connections >= 4).then_some(())
     })
     .await;

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use sluicegate::config::rules::StoreRules;
 use sluicegate::record::StoreTallies;
-use sluicegate::store::link::LineState;
+use sluicegate::store::link::ConnectionState;
 use sluicegate::store::script::{Call, Reply};
-use sluicegate::store::{Link, Trouble};
+use sluicegate::store::{Link, StoreError};
 
 use crate::harness::eventually;
 
@@ -56,7 +56,7 @@ impl Way {
             let servers = self.link.view().servers;
             let up = servers
                 .iter()
-                .all(|server| server.state == LineState::Connected);
+                .all(|server| server.state == ConnectionState::Connected);
             (up && !servers.is_empty()).then_some(())
         })
         .await;
@@ -68,7 +68,7 @@ impl Way {
             let servers = self.link.view().servers;
             let up = servers
                 .iter()
-                .any(|server| server.state == LineState::Connected);
+                .any(|server| server.state == ConnectionState::Connected);
             (!up).then_some(())
         })
         .await;
@@ -78,13 +78,13 @@ impl Way {
     async fn is_left_alone(&self) {
         let began = Instant::now();
         for _ in 0..100 {
-            assert_eq!(self.count("k", "word").await, Err(Trouble::Away));
+            assert_eq!(self.count("k", "word").await, Err(StoreError::Unavailable));
         }
         assert!(began.elapsed() < SLACK, "{:?}", began.elapsed());
     }
 
     /// One call; the count that it brought. An answer to another call fails the test.
-    async fn count(&self, key: &str, word: &str) -> Result<i64, Trouble> {
+    async fn count(&self, key: &str, word: &str) -> Result<i64, StoreError> {
         self.link
             .run(call(key, word))
             .await
@@ -92,7 +92,7 @@ impl Way {
     }
 
     /// One call, and how long it took.
-    async fn timed(&self, key: &str) -> (Result<i64, Trouble>, Duration) {
+    async fn timed(&self, key: &str) -> (Result<i64, StoreError>, Duration) {
         let started = Instant::now();
         let result = self.count(key, "word").await;
         (result, started.elapsed())

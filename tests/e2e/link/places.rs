@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use sluicegate::store::Trouble;
+use sluicegate::store::StoreError;
 
 use super::{Way, call, counted};
 use crate::harness::{Redis, Sentinels, eventually};
@@ -250,7 +250,7 @@ async fn the_rest_of_a_cluster_goes_on() {
         .collect();
     cluster.nodes[1].kill();
     eventually("its keys are away", async || {
-        (way.count(&lost[0], "word").await == Err(Trouble::Away)).then_some(())
+        (way.count(&lost[0], "word").await == Err(StoreError::Unavailable)).then_some(())
     })
     .await;
     for key in &kept {

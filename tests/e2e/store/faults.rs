@@ -1,6 +1,6 @@
 //! What the script leaves behind where the store refuses to write: nothing.
 
-use sluicegate::store::script::{self, Came, Node, Number};
+use sluicegate::store::script::{self, ChargeResult, NodeId, PushNumber};
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::server::Server;
@@ -18,15 +18,15 @@ fn is_refused(server: &mut Server, words: &str) {
     let asks = [ask(&sliding, &names[0], 1), ask(&exact, &names[1], 1)];
     let charges = [
         script::decide(&asks, START),
-        script::push(&asks[0], Node(1), Number(1), START),
-        script::push(&asks[1], Node(1), Number(1), START),
+        script::push(&asks[0], NodeId(1), PushNumber(1), START),
+        script::push(&asks[1], NodeId(1), PushNumber(1), START),
     ];
     for call in charges {
         let said = server.run_at(&call, START).unwrap_err();
         assert!(said.contains(words), "{said}");
     }
     let look = server.decided_at(&asks, &script::peek(&asks, START), START);
-    assert_eq!(look.came, Came::NotCharged);
+    assert_eq!(look.came, ChargeResult::NotCharged);
     let left = look
         .told
         .iter()
@@ -38,7 +38,7 @@ fn charged_once(server: &mut Server) {
     let [sliding, exact] = both();
     let names = [name(1, "sliding"), name(1, "exact")];
     let asks = [ask(&sliding, &names[0], 1), ask(&exact, &names[1], 1)];
-    assert_eq!(server.decide_at(&asks, START).came, Came::Charged);
+    assert_eq!(server.decide_at(&asks, START).came, ChargeResult::Charged);
 }
 
 /// Goal: a full store charges all or nothing. Method: no memory left, nothing may be evicted.

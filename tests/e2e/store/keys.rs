@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use sluicegate::store::script::{self, Answer, Came, KeyName, Node, Number, Reply};
+use sluicegate::store::script::{
+    self, ChargeResult, KeyName, NodeId, PushNumber, Reply, ScriptAnswer,
+};
 use sluicegate_limiter::{
     Algorithm, Alignment, Judgement, Policy, Refill, Settle, Timestamp, Unit, Zone,
 };
@@ -58,7 +60,7 @@ fn a_key_expires_when_it_owes_nothing() {
         let charge = decided.told[0].charge.as_ref().unwrap();
         let back = script::settle(charge, Settle::Refund, now).unwrap();
         let settled = server.decided_at(&[ask], &back, now);
-        assert_eq!(settled.came, Came::Done);
+        assert_eq!(settled.came, ChargeResult::Done);
         assert_eq!(left(&mut server, &policy, &name, now), units.max(4));
         if algorithm != Algorithm::Exact {
             assert!(expires_in(&mut server, &key, due + 1_000), "{algorithm:?}");
@@ -91,7 +93,7 @@ fn what_a_store_lost_is_counted_again_once() {
         server.say("FLUSHALL").unwrap();
         for _ in 0..2 {
             let restored = server.decided_at(&[one], &told, now);
-            assert_eq!(restored.came, Came::Done);
+            assert_eq!(restored.came, ChargeResult::Done);
             assert_eq!(restored.told[0].state, decided.told[0].state);
             assert_eq!(left(&mut server, &policy, &name, now), 2, "{algorithm:?}");
         }
@@ -112,10 +114,10 @@ fn a_call_for_another_epoch_is_not_carried_out() {
         let call = script::decide(&[one], now).guarded(b"marker".to_vec(), epoch);
         server.answer_at(&[one], &call, now)
     };
-    assert!(matches!(answer(&mut server, "a"), Answer::Emptied));
+    assert!(matches!(answer(&mut server, "a"), ScriptAnswer::Emptied));
     server.say("SET marker a").unwrap();
-    assert!(matches!(answer(&mut server, "a"), Answer::Decided(_)));
-    assert!(matches!(answer(&mut server, "b"), Answer::Emptied));
+    assert!(matches!(answer(&mut server, "a"), ScriptAnswer::Decided(_)));
+    assert!(matches!(answer(&mut server, "b"), ScriptAnswer::Emptied));
     assert_eq!(left(&mut server, &policy, &name, now), 4);
 }
 
@@ -145,7 +147,7 @@ fn a_key_takes_what_the_documents_say() {
         );
         assert_eq!(
             server.decide_at(&[ask(&policy, &name, units)], START).came,
-            Came::Charged
+            ChargeResult::Charged
         );
         let key = match algorithm {
             Algorithm::Exact => format!("{}:log", name.as_str()),
@@ -174,11 +176,11 @@ fn who_is_refused_by_one_limit_is_charged_by_none() {
     let (first, second) = (name(1, "wide"), name(1, "tight"));
     assert_eq!(
         server.decide_at(&[ask(&tight, &second, 1)], START).came,
-        Came::Charged
+        ChargeResult::Charged
     );
     let asks = [ask(&wide, &first, 1), ask(&tight, &second, 1)];
     let refused = server.decide_at(&asks, START);
-    assert_eq!(refused.came, Came::NotCharged);
+    assert_eq!(refused.came, ChargeResult::NotCharged);
     assert_eq!(refused.told[0].decision.outcome(), Judgement::Admitted);
     assert_eq!(
         refused.verdict().outcome(),
@@ -186,14 +188,14 @@ fn who_is_refused_by_one_limit_is_charged_by_none() {
     );
     assert_eq!(server.number(&format!("EXISTS {}", first.as_str())), 0);
     let third = server.decide_at(&asks, after(10_000));
-    assert_eq!(third.came, Came::Charged);
+    assert_eq!(third.came, ChargeResult::Charged);
 }
 
 /// Goal: two asks of one name take from one counter together. Method: three and two units of five, then the same of four.
 #[test]
 fn asks_of_one_name_are_judged_together() {
     let mut server = Server::start();
-    for (count, came) in [(5, Came::Charged), (4, Came::NotCharged)] {
+    for (count, came) in [(5, ChargeResult::Charged), (4, ChargeResult::NotCharged)] {
         let policy = policy(SLIDING, &[(count, 10)]);
         let name = name(1, &count.to_string());
         let decided = server.decide_at(&[ask(&policy, &name, 3), ask(&policy, &name, 2)], START);
@@ -215,7 +217,7 @@ fn a_key_of_another_type_is_named_and_nothing_is_written() {
         let asks = [ask(&words, &before, 1), ask(policy, &ours, 1)];
         let call = match ending {
             // Read only where something is given back or told.
-            ":beside" => script::push(&asks[1], Node(1), Number(1), START),
+            ":beside" => script::push(&asks[1], NodeId(1), PushNumber(1), START),
             _ => script::decide(&asks, START),
         };
         let named = match ending {
@@ -223,7 +225,7 @@ fn a_key_of_another_type_is_named_and_nothing_is_written() {
             _ => server.answer_at(&asks, &call, START),
         };
         assert!(
-            matches!(&named, Answer::Foreign(named) if *named == ours),
+            matches!(&named, ScriptAnswer::Foreign(named) if *named == ours),
             "{named:?}"
         );
         assert_eq!(
@@ -258,11 +260,14 @@ fn what_cannot_be_read_counts_as_unused() {
         let decided = server.decide_at(&[ask(&words, &name, 1)], START);
         assert_eq!(
             (decided.came, decided.unreadable),
-            (Came::Charged, 1),
+            (ChargeResult::Charged, 1),
             "{field:?}"
         );
         let decided = server.decide_at(&[ask(&words, &name, 1)], START);
-        assert_eq!((decided.came, decided.unreadable), (Came::NotCharged, 0));
+        assert_eq!(
+            (decided.came, decided.unreadable),
+            (ChargeResult::NotCharged, 0)
+        );
     }
     let huge = "1800000000 999999999999999 999999999999999";
     server
@@ -271,7 +276,7 @@ fn what_cannot_be_read_counts_as_unused() {
     let decided = server.decide_at(&[ask(&words, &name, 1)], START);
     assert_eq!(
         decided.came,
-        Came::NotCharged,
+        ChargeResult::NotCharged,
         "numbers too large are as large as they get"
     );
     let log = policy(Algorithm::Exact, &[(1, 10)]);
@@ -279,7 +284,10 @@ fn what_cannot_be_read_counts_as_unused() {
         .say(&format!("LPUSH {}:log x", name.as_str()))
         .unwrap();
     let decided = server.decide_at(&[ask(&log, &name, 1)], START);
-    assert_eq!((decided.came, decided.unreadable), (Came::Charged, 1));
+    assert_eq!(
+        (decided.came, decided.unreadable),
+        (ChargeResult::Charged, 1)
+    );
 }
 
 /// Goal: a push counts once, however often it is told, and one of another node is another. Method: pushes again, older and
@@ -292,25 +300,25 @@ fn a_push_counts_once() {
         let name = name(1, "limit");
         let mut pushed = |node, number, millis| {
             let ask = ask(&policy, &name, 3);
-            let call = script::push(&ask, Node(node), Number(number), START);
+            let call = script::push(&ask, NodeId(node), PushNumber(number), START);
             let decided = server.decided_at(&[ask], &call, after(millis));
             (
                 decided.came,
                 decided.told[0].decision.standings()[0].remaining,
             )
         };
-        assert_eq!(pushed(1, 5, 0), (Came::Charged, 97));
-        assert_eq!(pushed(1, 5, 0), (Came::Done, 97));
+        assert_eq!(pushed(1, 5, 0), (ChargeResult::Charged, 97));
+        assert_eq!(pushed(1, 5, 0), (ChargeResult::Done, 97));
         assert_eq!(
             pushed(1, 4, 0),
-            (Came::Done, 97),
+            (ChargeResult::Done, 97),
             "older ones were charged before"
         );
-        assert_eq!(pushed(2, 1, 0), (Came::Charged, 94));
-        assert_eq!(pushed(1, 6, 0), (Came::Charged, 91));
+        assert_eq!(pushed(2, 1, 0), (ChargeResult::Charged, 94));
+        assert_eq!(pushed(1, 6, 0), (ChargeResult::Charged, 91));
         assert_eq!(
             pushed(1, 6, 50_000),
-            (Came::Done, 100),
+            (ChargeResult::Done, 100),
             "remembered for longer than owed"
         );
         for kept in server.keys() {
@@ -330,11 +338,11 @@ fn nodes_that_push_no_more_are_forgotten() {
     let name = name(1, "limit");
     let ask = ask(&policy, &name, 1);
     for node in 0..200 {
-        let call = script::push(&ask, Node(node), Number(1), START);
+        let call = script::push(&ask, NodeId(node), PushNumber(1), START);
         server.decided_at(&[ask], &call, START);
     }
     assert_eq!(server.number(&format!("HLEN {}", name.as_str())), 201);
-    let call = script::push(&ask, Node(200), Number(1), START);
+    let call = script::push(&ask, NodeId(200), PushNumber(1), START);
     server.decided_at(&[ask], &call, after(11 * 60_000));
     assert_eq!(server.number(&format!("HLEN {}", name.as_str())), 2);
     assert_eq!(
@@ -359,18 +367,24 @@ fn a_calendar_is_asked_again_near_the_clock_of_the_store() {
     for call in [
         script::decide(&asks, off),
         script::peek(&asks, off),
-        script::push(&asks[0], Node(1), Number(1), off),
+        script::push(&asks[0], NodeId(1), PushNumber(1), off),
     ] {
         let answer = server.answer_at(&asks, &call, START);
         assert!(
-            matches!(answer, Answer::Elsewhen(now) if now == START),
+            matches!(answer, ScriptAnswer::Elsewhen(now) if now == START),
             "{answer:?}"
         );
     }
     assert_eq!(server.number("DBSIZE"), 0);
     let beside = script::decide(&asks, after(86_400_000));
-    assert_eq!(server.decided_at(&asks, &beside, START).came, Came::Charged);
-    assert_eq!(server.decide_at(&asks, START).came, Came::NotCharged);
+    assert_eq!(
+        server.decided_at(&asks, &beside, START).came,
+        ChargeResult::Charged
+    );
+    assert_eq!(
+        server.decide_at(&asks, START).came,
+        ChargeResult::NotCharged
+    );
 }
 
 /// Goal: an edit of a period or an algorithm keeps what was counted, for gateways before and after the edit together. Method:
@@ -447,12 +461,15 @@ fn the_clock_is_the_store_s() {
         // By the gateway's clock it is somewhen else.
         let reply = server.run(&script::decide(&asks, START)).unwrap();
         match script::read(&asks, reply).unwrap() {
-            Answer::Decided(decided) => decided,
+            ScriptAnswer::Decided(decided) => decided,
             other => panic!("it judges, and does not say {other:?}"),
         }
     };
     let (first, second) = (decided(), decided());
-    assert_eq!((first.came, second.came), (Came::Charged, Came::NotCharged));
+    assert_eq!(
+        (first.came, second.came),
+        (ChargeResult::Charged, ChargeResult::NotCharged)
+    );
     assert!(first.now > Timestamp::from_secs(1_700_000_000) && first.now <= second.now);
     let wait = second.verdict().retry_after().unwrap();
     assert!(wait <= Duration::from_millis(3_600_001));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluicegate::store::script::{self, Ask, Came, Charge, KeyName, Node, Number};
+use sluicegate::store::script::{self, Ask, Charge, ChargeResult, KeyName, NodeId, PushNumber};
 use sluicegate_limiter::{
     self as limiter, Algorithm, Alignment, Capacity, Counted, KeyHash, Limit, MAX_COUNT, Outcome,
     Policy, Rates, Refill, Reservation, Settle, Timestamp, Unit, Zone,
@@ -17,7 +17,7 @@ use super::{cost, name, rates, said};
 
 const LIMITS: usize = 3;
 const KEYS: u64 = 2;
-const NODE: Node = Node(7);
+const NODE: NodeId = NodeId(7);
 const HOUR: u64 = 3_600;
 /// A step back of more than a day is forgotten by words and by the store's logs, and waited out by a local log.
 const FURTHEST_BACK: Duration = Duration::from_secs(23 * HOUR);
@@ -264,7 +264,7 @@ impl<'s> Bench<'s> {
         let (verdict, reservation) = limiter::reserve(&here, now);
         prop_assert_eq!(decided.now, now);
         prop_assert_eq!(decided.unreadable, 0);
-        let charged = decided.came == Came::Charged;
+        let charged = decided.came == ChargeResult::Charged;
         prop_assert_eq!(charged, verdict.outcome() == Outcome::Admitted);
         prop_assert_eq!(decided.verdict().outcome(), verdict.outcome());
         for (told, decision) in decided.told.iter().zip(verdict.decisions()) {
@@ -321,10 +321,14 @@ impl<'s> Bench<'s> {
             cost: cost(units),
         };
         self.pushes += 1;
-        let call = script::push(&ask, NODE, Number(self.pushes), now);
+        let call = script::push(&ask, NODE, PushNumber(self.pushes), now);
         for time in 0..times {
             let decided = self.server.decided_at(&[ask], &call, now);
-            let came = if time == 0 { Came::Charged } else { Came::Done };
+            let came = if time == 0 {
+                ChargeResult::Charged
+            } else {
+                ChargeResult::Done
+            };
             prop_assert_eq!(decided.came, came, "a push counts once");
         }
         let here = limiter::Ask {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sluicegate::store::script::{self, Answer, Ask, Call, Decided, Reply};
+use sluicegate::store::script::{self, Ask, Call, Reply, ScriptAnswer, ScriptResult};
 use sluicegate_limiter::Timestamp;
 use tempfile::TempDir;
 
@@ -135,21 +135,21 @@ impl Server {
     }
 
     /// Runs the script at this moment; what it says of these asks.
-    pub fn answer_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> Answer {
+    pub fn answer_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> ScriptAnswer {
         let reply = self.run_at(call, now).unwrap();
         script::read(asks, reply).unwrap()
     }
 
     /// As `answer_at`, where it judges.
-    pub fn decided_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> Decided {
+    pub fn decided_at(&mut self, asks: &[Ask<'_>], call: &Call, now: Timestamp) -> ScriptResult {
         match self.answer_at(asks, call, now) {
-            Answer::Decided(decided) => decided,
+            ScriptAnswer::Decided(decided) => decided,
             other => panic!("it judges, and does not say {other:?}"),
         }
     }
 
     /// Decides at this moment.
-    pub fn decide_at(&mut self, asks: &[Ask<'_>], now: Timestamp) -> Decided {
+    pub fn decide_at(&mut self, asks: &[Ask<'_>], now: Timestamp) -> ScriptResult {
         self.decided_at(asks, &script::decide(asks, now), now)
     }
 
