@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use sluicegate_limiter::{BootId, Boottime, Clock, Mark, Reading, Timestamp, Wall};
+use sluicegate_limiter::{BootId, BootTime, Clock, ClockMark, ClockReading, Timestamp, WallClock};
 
 /// The anchor: one reading of both clocks, taken at the first call.
 static ANCHOR: LazyLock<(Instant, Timestamp)> =
@@ -95,11 +95,11 @@ pub fn followed() -> Option<Clock> {
 
 /// What time it is, for a process that goes on from there.
 #[must_use]
-pub fn mark() -> Mark {
+pub fn mark() -> ClockMark {
     let reading = reading();
     match followed() {
         Some(clock) => clock.mark(reading),
-        None => Mark::of(now(), reading),
+        None => ClockMark::of(now(), reading),
     }
 }
 
@@ -111,16 +111,16 @@ pub fn wall() -> Timestamp {
 
 /// The machine's clocks at one moment. Asks the file system: for a tick, not for a request.
 #[must_use]
-pub fn reading() -> Reading {
+pub fn reading() -> ClockReading {
     let now = SystemTime::now();
     let time = since_epoch(now);
     let touched = std::fs::metadata(SYNCHRONISED).and_then(|file| file.modified());
-    Reading {
+    ClockReading {
         boot: *BOOT,
         boottime: boottime(),
         wall: match touched {
-            Ok(touched) if is_near(now, touched) => Wall::Synchronised(time),
-            _ => Wall::Unconfirmed(time),
+            Ok(touched) if is_near(now, touched) => WallClock::Synchronized(time),
+            _ => WallClock::Unconfirmed(time),
         },
     }
 }
@@ -140,19 +140,19 @@ fn since_epoch(time: SystemTime) -> Timestamp {
 
 /// Time since boot, suspends included; no system call where the kernel maps its clock.
 #[cfg(target_os = "linux")]
-fn boottime() -> Boottime {
+fn boottime() -> BootTime {
     let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     // Neither is ever negative.
     let seconds = u64::try_from(read.tv_sec).unwrap_or_default();
     let nanos = u32::try_from(read.tv_nsec).unwrap_or_default();
-    Boottime(Duration::new(seconds, nanos))
+    BootTime(Duration::new(seconds, nanos))
 }
 
 /// Time since the start: elsewhere every process counts as a boot.
 #[cfg(not(target_os = "linux"))]
-fn boottime() -> Boottime {
+fn boottime() -> BootTime {
     let (start, _) = &*ANCHOR;
-    Boottime(start.elapsed())
+    BootTime(start.elapsed())
 }
 
 #[cfg(test)]

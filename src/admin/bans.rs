@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
-use sluicegate_limiter::{KeyHash, Offender, Timestamp};
+use sluicegate_limiter::{BannedKey, KeyHash, Timestamp};
 
 use super::status::Bans;
 use super::top::seconds;
@@ -43,7 +43,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(offender: &Offender, now: Timestamp) -> Self {
+    fn of(offender: &BannedKey, now: Timestamp) -> Self {
         let banned = offender.banned;
         Self {
             key: format!("{:016x}", offender.key.bits()),

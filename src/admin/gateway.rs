@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluicegate_limiter::{Banned, KeyHash, Timestamp};
+use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
 use tracing::{info, warn};
 
 use super::cache::CacheView;
@@ -133,7 +133,7 @@ impl AdminView for GatewayProcess {
         })
     }
 
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let bans = &active.bans.as_ref()?.bans;
         let lifted = bans.lift(key, clock::now());
@@ -304,7 +304,7 @@ fn no_runtime() -> KeyError {
 
 fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
     let bans = active.bans.as_ref();
-    bans.is_some_and(|active| active.bans.standing(key, now).is_some())
+    bans.is_some_and(|active| active.bans.active(key, now).is_some())
 }
 
 /// Waits for what may take a call of the store, on a thread that is made for waiting; `None` on a thread that belongs to no runtime.

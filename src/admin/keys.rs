@@ -11,7 +11,7 @@ use http::header::ALLOW;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
-use sluicegate_limiter::{Cost, Counted, KeyHash, NEVER, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::top::seconds;
 use super::view::AdminView;
@@ -359,7 +359,7 @@ struct Banned {
 impl<'a> Shown<'a> {
     fn of(limit: &'a str, key: String, view: &KeyView) -> Self {
         let KeyView { state, now, .. } = view;
-        let standings = state.decision.standings();
+        let standings = state.decision.statuses();
         Self {
             limit,
             key,
@@ -369,7 +369,7 @@ impl<'a> Shown<'a> {
                 && state.banned.is_none()
                 && (state.exempt.is_some() || standings.iter().all(|rate| rate.remaining > 0)),
             exempt: state.exempt,
-            in_overflow: state.decision.counted() == Counted::InOverflow,
+            in_overflow: state.decision.placement() == KeyPlacement::Overflow,
             rates: standings
                 .iter()
                 .map(|standing| Rate {

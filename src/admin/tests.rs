@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, BanRules, BanTallies, Banned, Capacity, Concurrency, Cost, Factor, KeyHash, Limit,
-    Offender, Outcome, Overflow, Period, Rate, Rates, Seed, Timestamp, decide,
+    ActiveBan, Ask, BanFactor, BanRules, BanStats, BannedKey, Capacity, Concurrency, Cost, KeyHash,
+    Limit, Outcome, OverflowPeriod, Period, Rate, Rates, Seed, Timestamp, decide,
 };
 
 use super::view::*;
@@ -84,10 +84,10 @@ impl AdminView for Gateway {
     }
 
     fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
-        let offender = |bits, left: Option<u64>| Offender {
+        let offender = |bits, left: Option<u64>| BannedKey {
             key: KeyHash::from_bits(bits),
             level: 2,
-            banned: left.map(|left| Banned {
+            banned: left.map(|left| ActiveBan {
                 left: Duration::from_secs(left),
                 level: 2,
             }),
@@ -98,10 +98,10 @@ impl AdminView for Gateway {
         })
     }
 
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>> {
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
         let known = key == KeyHash::from_bits(0xabcc);
         (limit == "otp").then(|| {
-            known.then_some(Banned {
+            known.then_some(ActiveBan {
                 left: Duration::from_secs(600),
                 level: 2,
             })
@@ -168,7 +168,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         slots: 1_536,
         bytes: 65_536,
         overflow_active: true,
-        overflow: Some(Overflow {
+        overflow: Some(OverflowPeriod {
             since: Timestamp::from_secs(1_795_245_000),
             until: Timestamp::from_secs(1_795_245_120),
         }),
@@ -193,10 +193,10 @@ pub(super) fn limit_view(name: &str) -> LimitView {
 fn bans_view() -> BansView {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     BansView {
-        rules: BanRules::new(minutes(10), Factor::TWO, minutes(24 * 60)).expect("rules"),
+        rules: BanRules::new(minutes(10), BanFactor::TWO, minutes(24 * 60)).expect("rules"),
         keys: 2,
         slots: 1_536,
-        tallies: BanTallies {
+        tallies: BanStats {
             begun: 5,
             not_kept: 1,
             slots_reused: 0,

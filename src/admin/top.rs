@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde::Serialize;
-use sluicegate_limiter::{Ages, Occupant, Standing};
+use sluicegate_limiter::{KeyUsage, RateStatus};
 
 use super::status::Overflow;
 use super::view::{AdminView, TopView};
@@ -154,7 +154,7 @@ impl Top {
 }
 
 impl KeyAges {
-    fn of(ages: Ages) -> Self {
+    fn of(ages: sluicegate_limiter::KeyAges) -> Self {
         let filled = ages.keys.iter().rposition(|keys| *keys > 0);
         Self {
             oldest: seconds(ages.oldest),
@@ -164,8 +164,8 @@ impl KeyAges {
 }
 
 impl Key {
-    fn of(occupant: &Occupant) -> Self {
-        let standings = occupant.standings();
+    fn of(occupant: &KeyUsage) -> Self {
+        let standings = occupant.statuses();
         Self {
             key: format!("{:016x}", occupant.key.bits()),
             charged: occupant.charged().map(rfc3339::format),
@@ -177,7 +177,7 @@ impl Key {
 }
 
 impl Rate {
-    fn of(standing: &Standing) -> Self {
+    fn of(standing: &RateStatus) -> Self {
         Self {
             rate: standing.rate.to_string(),
             remaining: standing.remaining,

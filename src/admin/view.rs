@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_limiter::{
-    Ages, BanRules, BanTallies, Banned, Bans, Capacity, Concurrency, KeyHash, Limit, Occupant,
-    Offender, Overflow, Permits, Rates, Timestamp,
+    ActiveBan, BanRules, BanStats, BannedKey, Bans, Capacity, Concurrency, KeyAges, KeyHash,
+    KeyUsage, Limit, OverflowPeriod, Permits, Rates, Timestamp,
 };
 
 use super::cache::CacheView;
@@ -49,7 +49,7 @@ pub trait AdminView: Send + Sync {
     /// is no such limit, or it bans nobody.
     fn bans(&self, limit: &str, most: usize) -> Option<BannedView>;
     /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<Banned>>;
+    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>>;
     /// How the state directory does; `None` without one.
     fn state(&self) -> Option<DirectoryHealth>;
     /// How the way to the store does; `None` without one.
@@ -198,7 +198,7 @@ pub struct LimitView {
     /// Whether some key is counted together with others at the moment.
     pub overflow_active: bool,
     /// Since when, and until when that weighs on somebody; `None` when it does not.
-    pub overflow: Option<Overflow>,
+    pub overflow: Option<OverflowPeriod>,
     /// Of 1000 new keys that find a slot, how many begin with what others used.
     pub overflow_affected: u64,
     /// Decisions made over keys that were counted together, since the limit exists.
@@ -229,7 +229,7 @@ pub struct BansView {
     /// Keys that fit in their table.
     pub slots: u64,
     /// What happened so far.
-    pub tallies: BanTallies,
+    pub tallies: BanStats,
     /// Memory of their table.
     pub bytes: u64,
     /// Whether they outlive the process.
@@ -271,7 +271,7 @@ impl BansView {
             rules: *bans.rules(),
             keys: occupancy.live,
             slots: occupancy.slots,
-            tallies: bans.tallies(),
+            tallies: bans.stats(),
             bytes: bans.bytes() as u64,
             survival: survival.clone(),
         }
@@ -287,7 +287,7 @@ impl PermitsView {
             max: permits.max(),
             keys: occupancy.live,
             slots: occupancy.slots,
-            overflow_refused: permits.tallies().refused_in_overflow,
+            overflow_refused: permits.stats().refused_in_overflow,
             bytes: permits.bytes() as u64,
         }
     }
@@ -304,7 +304,7 @@ impl LimitView {
         now: Timestamp,
     ) -> Self {
         let occupancy = limit.occupancy(now);
-        let tallies = limit.tallies();
+        let tallies = limit.stats();
         Self {
             name: Arc::clone(name),
             key,
@@ -342,7 +342,7 @@ pub struct BannedView {
     /// The bans.
     pub bans: BansView,
     /// The keys.
-    pub keys: Vec<Offender>,
+    pub keys: Vec<BannedKey>,
 }
 
 /// A limit with the keys that are nearest to it or over.
@@ -351,9 +351,9 @@ pub struct TopView {
     /// The limit.
     pub limit: LimitView,
     /// How long ago its keys were charged, sampled; `None` where its algorithm does not tell.
-    pub ages: Option<Ages>,
+    pub ages: Option<KeyAges>,
     /// The keys, fullest first.
-    pub fullest: Vec<Occupant>,
+    pub fullest: Vec<KeyUsage>,
 }
 
 /// An origin.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Cost, Decision, Judgement, MAX_ASKS, Rate, Timestamp, Verdict};
+use sluicegate_limiter::{Cost, Decision, MAX_ASKS, Rate, Timestamp, Verdict};
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::LimitCheck;
@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
 /// Whether the limit at `limit`, and no other, refuses.
 fn only_refusal(verdict: &Verdict, seats: &LimitChecks<'_>, limit: u8) -> bool {
     let judged = seats.iter().zip(verdict.decisions());
-    let mut refusing = judged.filter(|(_, decision)| decision.outcome() != Judgement::Admitted);
+    let mut refusing = judged.filter(|(_, decision)| decision.is_refused());
     refusing.next().is_some_and(|(seat, _)| seat.limit == limit) && refusing.next().is_none()
 }
 
@@ -196,7 +196,7 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
         Duration::from_secs(rate.period().as_secs().into()) * cost.get() / rate.count()
     };
     decision
-        .standings()
+        .statuses()
         .iter()
         .map(|standing| drains(standing.rate))
         .max()

@@ -4,7 +4,9 @@
 
 use std::net::IpAddr;
 
-use sluicegate_limiter::{Banned, Cost, Counted, Decision, InFlight, KeyHash, Limit, Timestamp};
+use sluicegate_limiter::{
+    ActiveBan, Cost, Decision, InFlight, KeyHash, KeyPlacement, Limit, Timestamp,
+};
 
 use super::key::KeySeed;
 use super::limit::{ActiveLimit, Backend};
@@ -33,7 +35,7 @@ pub struct KeyState {
     /// What the overrides make of it: `unlimited` or `blocked`; `None` where it is judged by rates.
     pub exempt: Option<&'static str>,
     /// The ban in force.
-    pub banned: Option<Banned>,
+    pub banned: Option<ActiveBan>,
     /// Bans in a row that are remembered.
     pub ban_level: u8,
     /// Requests in flight; `None` where the limit has no `concurrency`.
@@ -178,7 +180,7 @@ impl ActiveLimit {
             decision: told.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now))),
             by,
             exempt,
-            banned: bans.and_then(|bans| bans.standing(key, now)),
+            banned: bans.and_then(|bans| bans.active(key, now)),
             ban_level: bans.map_or(0, |bans| bans.level(key, now)),
             in_flight: self.permits.as_ref().map(|permits| permits.in_flight(key)),
         }
@@ -195,7 +197,7 @@ impl ActiveLimit {
         used: Option<Cost>,
         change: KeyChange,
         now: Timestamp,
-    ) -> Result<Counted, String> {
+    ) -> Result<KeyPlacement, String> {
         let key = named.key;
         let limit = self.judged(key).unwrap_or(&self.limit);
         if let Backend::Replicated(synced) = &self.backend {
@@ -211,7 +213,7 @@ impl ActiveLimit {
     }
 
     /// Makes the key have used nothing or so much, as far as this gateway counts it.
-    fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
+    fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
         let limit = self.judged(key).unwrap_or(&self.limit);
         let counted = set(limit, key, used, self.moment(now));
         match &self.backend {
@@ -229,7 +231,7 @@ impl ActiveLimit {
     }
 }
 
-fn set(limit: &Limit, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
+fn set(limit: &Limit, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
     match used {
         Some(used) => limit.set(key, used, now),
         None => limit.reset(key, now),

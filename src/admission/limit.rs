@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Meaning, Permits, Timestamp};
+use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, TableId, Timestamp};
 
 use super::RequestKey;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
@@ -96,7 +96,7 @@ impl ActiveLimit {
         now: Timestamp,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
-        let meaning = Meaning {
+        let meaning = TableId {
             name,
             key: &rules.key.to_string(),
         };
@@ -104,10 +104,10 @@ impl ActiveLimit {
         let stored = rules.stored_policy();
         let (own, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
         // Counters are made for the largest tier, so the limit's own policy always fits them.
-        let own = own.judged_by(rules.policy.clone()).unwrap_or(own);
+        let own = own.with_policy(rules.policy.clone()).unwrap_or(own);
         let payers = payer::payers(&rules.key);
         let sharing = |limit: Limit| match payers {
-            Some(_) => limit.sharing(seed.secret()),
+            Some(_) => limit.with_payer_shares(seed.secret()),
             None => limit,
         };
         let own = sharing(own);
@@ -120,7 +120,7 @@ impl ActiveLimit {
                     Some(before) => before.limit.edited(stored, rules.capacity, now),
                     None => Limit::new(stored, rules.capacity),
                 };
-                let view = view.judged_by(rules.policy.clone()).unwrap_or(view);
+                let view = view.with_policy(rules.policy.clone()).unwrap_or(view);
                 match said.mode {
                     // The view only remembers; the store decides.
                     SharedMode::Strict => view,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{Ask, Decision, Judgement, KeyHash, Outcome, Permit, Timestamp, Verdict};
+use sluicegate_limiter::{Ask, Decision, KeyHash, Outcome, Permit, Timestamp, Verdict};
 
 use super::key::RequestFacts;
 use super::limit::{ActiveLimit, Backend};
@@ -116,7 +116,7 @@ impl<'a> LimitCheck<'a> {
     pub(super) fn known_refusal(&self, now: Timestamp) -> Option<Decision> {
         let decision = self.peek(now);
         let is_known = match self.shared() {
-            None => decision.outcome() != Judgement::Admitted,
+            None => decision.is_refused(),
             Some(shared) => shared.is_cached_rejection(self.ask.key, &decision, now),
         };
         is_known.then_some(decision)
@@ -140,7 +140,7 @@ impl<'a> LimitCheck<'a> {
             limit: self.limit,
             field: self.marks()?.clone(),
             value: self.active.items_for(self.tier).standing(decision),
-            counted: decision.counted(),
+            counted: decision.placement(),
         })
     }
 
@@ -216,7 +216,7 @@ impl<'a> LimitCheck<'a> {
         notes.extend(
             decisions
                 .filter(|_| !admits)
-                .filter_map(|decision| LimitEvent::of_refusal(decision.counted()))
+                .filter_map(|decision| LimitEvent::of_refusal(decision.placement()))
                 .map(|event| self.found(event)),
         );
         notes

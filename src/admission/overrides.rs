@@ -80,7 +80,7 @@ impl KeyOverrides {
                 let items = PolicyItems::of_rates(name, policy.rates(), rules).shown_as(own);
                 // The configuration takes only rows whose rates the counters can be judged by, and makes these large enough; if one
                 // were not, its keys would have the limit's own rates.
-                let handle = limit.judged_by(policy.clone());
+                let handle = limit.with_policy(policy.clone());
                 ActiveTier::Rates(Box::new((handle.unwrap_or_else(|| limit.clone()), items)))
             }
         });

@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use sluicegate_limiter::{Ask, Banned, Full, KeyHash, Permit, Struck, Timestamp};
+use sluicegate_limiter::{
+    ActiveBan, Ask, ConcurrencyExceeded, KeyHash, Permit, StrikeOutcome, Timestamp,
+};
 
 use super::limit::ActiveLimit;
 
@@ -34,11 +36,11 @@ pub struct Barred {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bar {
     /// A ban that is in force.
-    Ban(Banned),
+    Ban(ActiveBan),
     /// Its limit refused it, and a ban is in force from now on.
-    Strike(Banned),
+    Strike(ActiveBan),
     /// As many requests of its key as may be are in flight.
-    Concurrency(Full),
+    Concurrency(ConcurrencyExceeded),
     /// The store that decides it is away, and nobody passes meanwhile.
     StoreAway,
 }
@@ -66,12 +68,7 @@ impl Facing<'_> {
 
     /// The ban that is in force. It may end while the limit has no room yet, so the wait is told for both.
     fn ban(&self, now: Timestamp) -> Option<Barred> {
-        let banned = self
-            .active
-            .bans
-            .as_ref()?
-            .bans
-            .standing(self.ask.key, now)?;
+        let banned = self.active.bans.as_ref()?.bans.active(self.ask.key, now)?;
         let Ask {
             limit, key, cost, ..
         } = self.ask;
@@ -82,7 +79,7 @@ impl Facing<'_> {
 
     /// The ban that comes of a refusal of the limit's, which would let the request in after `wait`.
     pub(super) fn strike(&self, wait: Duration, now: Timestamp) -> Option<Barred> {
-        let struck: Struck = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
+        let struck: StrikeOutcome = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
         let banned = struck.banned()?;
         Some(self.barred(Bar::Strike(banned), banned.left.max(wait)))
     }

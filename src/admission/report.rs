@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
-use sluicegate_limiter::{Counted, KeyHash, MAX_ASKS, Outcome, Verdict};
+use sluicegate_limiter::{KeyHash, KeyPlacement, MAX_ASKS, Outcome, Verdict};
 
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
@@ -54,7 +54,7 @@ pub struct Mark {
     /// Its value: the limit's standing, as in `RateLimit`.
     pub value: HeaderValue,
     /// Where the limit counts the key.
-    pub counted: Counted,
+    pub counted: KeyPlacement,
 }
 
 /// The place of a request in the queue of one limit.
@@ -112,20 +112,20 @@ pub enum LimitEvent {
 
 impl LimitEvent {
     /// What there is to find out about a refusal that was not enforced, of a key that is counted so.
-    pub(super) fn of_refusal(counted: Counted) -> Option<Self> {
+    pub(super) fn of_refusal(counted: KeyPlacement) -> Option<Self> {
         match counted {
-            Counted::Alone => None,
-            Counted::InOverflow => Some(Self::OverflowRefused),
-            Counted::OverShare => Some(Self::ShareRefused),
+            KeyPlacement::OwnSlot => None,
+            KeyPlacement::Overflow => Some(Self::OverflowRefused),
+            KeyPlacement::OverShare => Some(Self::ShareRefused),
         }
     }
 
     /// Where the key is counted that such a refusal is about; `None` of other findings.
     #[must_use]
-    pub fn counted(self) -> Option<Counted> {
+    pub fn counted(self) -> Option<KeyPlacement> {
         match self {
-            Self::OverflowRefused => Some(Counted::InOverflow),
-            Self::ShareRefused => Some(Counted::OverShare),
+            Self::OverflowRefused => Some(KeyPlacement::Overflow),
+            Self::ShareRefused => Some(KeyPlacement::OverShare),
             _ => None,
         }
     }

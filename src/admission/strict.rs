@@ -8,7 +8,7 @@
 //! Whoever stops waiting gives back what was charged here. Of the store's part [`store::reserve`] tells.
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, Decision, Judgement, MAX_ASKS, Timestamp, Verdict};
+use sluicegate_limiter::{Ask, Decision, MAX_ASKS, Timestamp, Verdict};
 
 use super::here::{self, TakenHere};
 use super::limit::Backend;
@@ -120,14 +120,14 @@ pub(super) fn foresee(
             if let Backend::Replicated(synced) = &active.backend
                 && let Some(answer) = synced.foresee(ask, now)
             {
-                is_refused |= answer.decision.outcome() != Judgement::Admitted;
+                is_refused |= answer.decision.is_refused();
                 let event = answer.by.map(LimitEvent::Decided);
                 notes.extend(event.map(|event| LimitNote { limit, event }));
                 return answer.decision;
             }
             let decision = ask.limit.peek(ask.key, ask.cost, active.moment(now));
             match &active.backend {
-                Backend::Local => is_refused |= decision.outcome() != Judgement::Admitted,
+                Backend::Local => is_refused |= decision.is_refused(),
                 Backend::Remote(shared) if shared.is_cached_rejection(ask.key, &decision, now) => {
                     let event = LimitEvent::Decided(DecisionSource::Cached);
                     notes.push(LimitNote { limit, event });
@@ -253,7 +253,7 @@ mod tests {
             let synced = ReplicatedCharge::default();
             Held(reservation.map(|local| TakenHere { local, synced }))
         };
-        let left = || limit.peek(key, cost, now).standings()[0].remaining;
+        let left = || limit.peek(key, cost, now).statuses()[0].remaining;
         let held = hold();
         assert_eq!(left(), 4);
         drop(held);

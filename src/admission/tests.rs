@@ -102,7 +102,7 @@ impl Bench {
     fn left(&self) -> Vec<u32> {
         let left = |limit: &Arc<ActiveLimit>| {
             let decision = limit.limit.peek(self.key(limit), Cost::ONE, self.now);
-            decision.standings()[0].remaining
+            decision.statuses()[0].remaining
         };
         self.limits.iter().map(left).collect()
     }

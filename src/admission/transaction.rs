@@ -8,9 +8,7 @@
 //! again without it; each round exceeds one more mark, so there are at most as many rounds as limits, and one.
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{
-    Ask, Counted, Judgement, MAX_ASKS, Permit, Reservation, Timestamp, Verdict,
-};
+use sluicegate_limiter::{Ask, KeyPlacement, MAX_ASKS, Permit, Reservation, Timestamp, Verdict};
 
 use super::here::{self, Here, TakenHere};
 use super::limit_check::LimitCheck;
@@ -127,8 +125,8 @@ impl<'a> Together<'a> {
         let judged = self.seats.iter().zip(self.said.verdict.decisions());
         let refusing = judged.filter(|(seat, decision)| {
             // Whoever exceeds a share of the limit, or meets what other keys used, may be far from the limit itself.
-            decision.outcome() != Judgement::Admitted
-                && decision.counted() == Counted::Alone
+            decision.is_refused()
+                && decision.placement() == KeyPlacement::OwnSlot
                 && !self.said.fell_back(seat)
         });
         let strikes = refusing.filter_map(|(seat, _)| seat.facing().strike(wait, now));
@@ -142,7 +140,7 @@ impl<'a> Together<'a> {
         }
         let judged = self.seats.iter().zip(self.said.verdict.decisions());
         judged
-            .filter(|(_, decision)| decision.outcome() != Judgement::Admitted)
+            .filter(|(_, decision)| decision.is_refused())
             .filter_map(|(seat, decision)| seat.mark(decision))
             .collect()
     }

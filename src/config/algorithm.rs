@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_limiter::{Algorithm, Alignment, MAX_COUNT, Policy, Rates, Refill, Unit};
+use sluicegate_limiter::{Algorithm, Alignment, CalendarUnit, MAX_COUNT, Policy, Rates, Refill};
 
 use super::field::{Field, quoted};
 use super::problem::Mistake;
@@ -174,9 +174,9 @@ impl<'d> Keys<'d> {
         // A limit has no period twice, so a second rate would have another unit.
         let unit = match rates.as_slice() {
             [rate] => match rate.period().as_secs() {
-                86_400 => Some(Unit::Day),
-                604_800 => Some(Unit::Week),
-                2_678_400 => Some(Unit::Month),
+                86_400 => Some(CalendarUnit::Day),
+                604_800 => Some(CalendarUnit::Week),
+                2_678_400 => Some(CalendarUnit::Month),
                 _ => None,
             },
             _ => None,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sluicegate_limiter::{BanRules, Concurrency, Factor};
+use sluicegate_limiter::{BanFactor, BanRules, Concurrency};
 use toml::de::DeValue;
 
 use super::action::Action;
@@ -85,7 +85,7 @@ fn ban(field: &Field<'_>) -> Option<BanRules> {
     let first = section
         .required("for", "\"10m\"")
         .and_then(|field| field.duration(lengths.clone()));
-    let factor = section.or("factor", "2", Factor::ONE, factor);
+    let factor = section.or("factor", "2", BanFactor::ONE, factor);
     let longest = section.field("max", "\"1d\"");
     let max = match (&longest, first, factor) {
         (Some(field), ..) => field.duration(lengths).and_then(|max| match first {
@@ -93,13 +93,13 @@ fn ban(field: &Field<'_>) -> Option<BanRules> {
                 "the longest ban is shorter than the first",
                 "write a longer one, or leave it out",
             ),
-            Some(_) if factor == Some(Factor::ONE) => field.refuse(
+            Some(_) if factor == Some(BanFactor::ONE) => field.refuse(
                 "every ban is as long as the first, so there is no longest",
                 "write factor = 2, or leave it out",
             ),
             _ => Some(max),
         }),
-        (None, _, Some(factor)) if factor > Factor::ONE => {
+        (None, _, Some(factor)) if factor > BanFactor::ONE => {
             section.report.error(
                 &section.place,
                 "with a factor bans grow, and nothing says how far",
@@ -117,7 +117,7 @@ fn ban(field: &Field<'_>) -> Option<BanRules> {
 }
 
 /// A number of hundredths, written as a whole number or with a point.
-fn factor(field: &Field<'_>) -> Option<Factor> {
+fn factor(field: &Field<'_>) -> Option<BanFactor> {
     let hundredths = match field.value {
         DeValue::Integer(_) => field.integer(1..=100)? * 100,
         DeValue::Float(float) => {
@@ -136,7 +136,9 @@ fn factor(field: &Field<'_>) -> Option<Factor> {
         }
         _ => return field.unexpected("a number"),
     };
-    let factor = u32::try_from(hundredths).ok().map(Factor::from_hundredths);
+    let factor = u32::try_from(hundredths)
+        .ok()
+        .map(BanFactor::from_hundredths);
     match factor {
         Some(Ok(factor)) => Some(factor),
         Some(Err(error)) => field.refuse(error.to_string(), field.advice()),

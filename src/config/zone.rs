@@ -4,7 +4,7 @@
 //! needs none.
 
 use jiff::tz::{self, TimeZone};
-use sluicegate_limiter::Zone;
+use sluicegate_limiter::CalendarZone;
 
 use super::field::quoted;
 use super::problem::Mistake;
@@ -15,7 +15,7 @@ const FIRST: &str = "2020-01-01T00:00:00Z";
 const END: &str = "2120-01-01T00:00:00Z";
 
 /// The offsets of a named place.
-pub(super) fn zone(name: &str) -> Result<Zone, Mistake> {
+pub(super) fn zone(name: &str) -> Result<CalendarZone, Mistake> {
     let place = TimeZone::get(name).map_err(|_| unknown(name))?;
     let moment = |text: &str| -> Result<jiff::Timestamp, Mistake> {
         text.parse().map_err(|_| unknown(name))
@@ -30,7 +30,7 @@ pub(super) fn zone(name: &str) -> Result<Zone, Mistake> {
                 transition.offset().seconds(),
             )
         });
-    Zone::new(place.to_offset(first).seconds(), transitions)
+    CalendarZone::new(place.to_offset(first).seconds(), transitions)
         .map_err(|error| Mistake::new(format!("the time zone {}: {error}", quoted(name))))
 }
 
@@ -53,9 +53,12 @@ mod tests {
     /// Goal: names of the database, whatever the system has, and a guess for a slip. Method: some of each.
     #[test]
     fn places_are_known_by_their_names() {
-        assert_eq!(zone("UTC").ok(), Some(Zone::utc()));
-        assert_ne!(zone("Europe/Berlin").ok(), Some(Zone::utc()));
-        assert_eq!(zone("Asia/Kolkata").ok(), Zone::new(19_800, []).ok());
+        assert_eq!(zone("UTC").ok(), Some(CalendarZone::utc()));
+        assert_ne!(zone("Europe/Berlin").ok(), Some(CalendarZone::utc()));
+        assert_eq!(
+            zone("Asia/Kolkata").ok(),
+            CalendarZone::new(19_800, []).ok()
+        );
         let advice = |name| zone(name).err().and_then(|mistake| mistake.advice);
         assert_eq!(
             advice("Europe/Berlim").as_deref(),

@@ -1,6 +1,6 @@
 //! Explains what refuses beside the rates of a limit: its bans, and its bound on requests in flight.
 
-use sluicegate_limiter::{BanRules, Factor};
+use sluicegate_limiter::{BanFactor, BanRules};
 
 use super::text::{count, listed, span};
 use crate::config::Action;
@@ -17,7 +17,7 @@ pub(super) fn ban(limit: &LimitRules) -> Option<String> {
         Action::Shadow => "While it is in shadow nobody is banned; once it is enforced",
         Action::Reject | Action::Delay | Action::Mark { .. } => "Beyond that",
     };
-    let fades = if rules.factor() > Factor::ONE {
+    let fades = if rules.factor() > BanFactor::ONE {
         let max = span(rules.max().as_secs());
         format!(" Every {max} without a ban, one of those before is forgotten.")
     } else {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn told(first: u64, hundredths: u32, max: u64) -> String {
-        let factor = Factor::from_hundredths(hundredths).expect("a factor");
+        let factor = BanFactor::from_hundredths(hundredths).expect("a factor");
         let [first, max] = [first, max].map(|minutes| Duration::from_secs(60 * minutes));
         lengths(&BanRules::new(first, factor, max).expect("rules"))
     }

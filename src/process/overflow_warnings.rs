@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluicegate_limiter::Counted;
+use sluicegate_limiter::KeyPlacement;
 use tracing::warn;
 
 use crate::admission::{ActiveLimit, AdmissionReport, OverflowNews};
@@ -16,9 +16,9 @@ pub fn warn_of_overflow(limits: &[Arc<ActiveLimit>], judged: &AdmissionReport, c
     let asked = judged.asked(limits);
     let in_verdict = asked
         .zip(judged.verdict.decisions())
-        .filter(|(_, decision)| decision.counted() != Counted::Alone)
+        .filter(|(_, decision)| decision.placement() != KeyPlacement::OwnSlot)
         .inspect(|(active, decision)| active.limit.count_refusal(decision))
-        .map(|(active, decision)| (active, decision.counted()));
+        .map(|(active, decision)| (active, decision.placement()));
     let notes = judged.beside.iter().flat_map(|beside| &beside.notes);
     let beside = notes
         .filter_map(|note| {
@@ -28,9 +28,9 @@ pub fn warn_of_overflow(limits: &[Arc<ActiveLimit>], judged: &AdmissionReport, c
         .inspect(|(active, counted)| active.limit.count_refusal_as(*counted));
     for (active, counted) in in_verdict.chain(beside) {
         match counted {
-            Counted::Alone => {}
-            Counted::InOverflow => tell_overflow(active),
-            Counted::OverShare => tell_share(active, client),
+            KeyPlacement::OwnSlot => {}
+            KeyPlacement::Overflow => tell_overflow(active),
+            KeyPlacement::OverShare => tell_share(active, client),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluicegate_limiter::{Counted, Verdict};
+use sluicegate_limiter::{KeyPlacement, Verdict};
 
 use crate::address::address_text;
 use crate::admission::{Bar, Barred, LimitEvent};
@@ -197,12 +197,12 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     counted(
         into,
         b",\"overflow\":[\"",
-        outcome.counted(Counted::InOverflow),
+        outcome.counted(KeyPlacement::Overflow),
     );
     counted(
         into,
         b",\"over_share\":[\"",
-        outcome.counted(Counted::OverShare),
+        outcome.counted(KeyPlacement::OverShare),
     );
     tiers(into, outcome);
     notes(into, outcome);

@@ -8,8 +8,8 @@ use http::HeaderMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_limiter::{
-    Ask, Banned, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period, Permits,
-    Rate, Rates, Seed, Timestamp, Verdict, decide,
+    ActiveBan, Ask, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period,
+    Permits, Rate, Rates, Seed, Timestamp, Verdict, decide,
 };
 
 use super::super::metrics::{Metrics, RouteMetrics};
@@ -192,7 +192,7 @@ fn a_refused_request_names_its_limit_and_its_wait() {
 #[test]
 fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
     let (route, verdict) = refused();
-    let banned = Banned {
+    let banned = ActiveBan {
         left: Duration::from_millis(599_001),
         level: 3,
     };

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderMap;
-use sluicegate_limiter::{Counted, KeyHash, Outcome as Answer, Timestamp, Verdict};
+use sluicegate_limiter::{KeyHash, KeyPlacement, Outcome as Answer, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
@@ -163,12 +163,12 @@ impl Outcome<'_> {
     }
 
     /// The names of the limits that counted the request together with other new keys, or not at all since its client has taken its share.
-    pub(super) fn counted(&self, so: Counted) -> impl Iterator<Item = &str> {
+    pub(super) fn counted(&self, so: KeyPlacement) -> impl Iterator<Item = &str> {
         let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
         let shared = (0..).zip(decisions).filter_map(move |(ask, decision)| {
             let limit = self.limit_of(ask)?;
             let name = self.route?.limits().get(limit)?;
-            (decision.counted() == so).then_some(&**name)
+            (decision.placement() == so).then_some(&**name)
         });
         let noted = self
             .notes()

@@ -125,7 +125,7 @@ impl PolicyItems {
     /// Appends how the limit stands, behind a comma where something stands before it.
     fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
         let mut number = itoa::Buffer::new();
-        for (item, standing) in self.items.iter().zip(decision.standings()) {
+        for (item, standing) in self.items.iter().zip(decision.statuses()) {
             if !into.is_empty() {
                 into.extend_from_slice(b", ");
             }

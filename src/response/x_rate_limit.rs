@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 
 use http::HeaderName;
-use sluicegate_limiter::{Outcome, Standing, Verdict};
+use sluicegate_limiter::{Outcome, RateStatus, Verdict};
 
 use super::fields::{PolicyItems, whole_seconds};
 
@@ -48,7 +48,7 @@ impl XRateLimit {
             .enumerate()
             .filter(|(_, (limit, _))| limit.style().has_x_rate_limit());
         let standings = shown.flat_map(|(ask, (_, decision))| {
-            let rates = decision.standings().into_iter().enumerate();
+            let rates = decision.statuses().into_iter().enumerate();
             rates.map(move |(rate, standing)| (Some((ask, rate)) != decisive, standing))
         });
         standings
@@ -58,7 +58,7 @@ impl XRateLimit {
             .map(|(_, standing)| Self::of(&standing))
     }
 
-    fn of(standing: &Standing) -> Self {
+    fn of(standing: &RateStatus) -> Self {
         Self {
             limit: standing.rate.count(),
             remaining: standing.remaining,

@@ -3,7 +3,7 @@
 //! A ban outlasts the rate that it is for, mostly by hours, so it must outlast the process more than any counter. Everything else is as
 //! with counters: bans are always made, and where their file fails they are kept in memory, and that is said.
 
-use sluicegate_limiter::{BanRules, Bans, Capacity, Meaning, StateError, Timestamp};
+use sluicegate_limiter::{BanRules, Bans, Capacity, StateError, TableId, Timestamp};
 use tracing::warn;
 
 use super::{CounterStorage, Persistence, StateDirectory, StorageKind, announce, handover};
@@ -13,7 +13,7 @@ impl CounterStorage {
     #[must_use]
     pub fn bans(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         rules: BanRules,
         capacity: Capacity,
         before: Option<(&Bans, &Persistence)>,
@@ -43,7 +43,7 @@ impl CounterStorage {
 impl StateDirectory {
     fn open_bans(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,
@@ -63,7 +63,7 @@ impl StateDirectory {
 
     fn edit_bans(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         rules: BanRules,
         capacity: Capacity,
         (before, survival): (&Bans, &Persistence),

@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use sluicegate_limiter::{
-    Adopted, AnonymousFiles, BanRules, Bans, Capacity, Clock, Limit, Mark, Meaning, Policy, Seed,
-    StateError, Timestamp,
+    AnonymousFiles, BanRules, Bans, Capacity, Clock, ClockMark, Limit, OpenOutcome, Policy, Seed,
+    StateError, TableId, Timestamp,
 };
 use tracing::{info, warn};
 
@@ -22,7 +22,7 @@ pub struct CounterHandover {
     /// The secret that keys are hashed under.
     pub seed: Seed,
     /// The clock mark at the handover.
-    pub clock: Mark,
+    pub clock: ClockMark,
     /// Memory of counters and bans, by the name of what they mean.
     pub counters: Vec<(String, OwnedFd)>,
 }
@@ -74,7 +74,7 @@ impl CounterStorage {
 /// The counters of a limit in `files`, or new ones there.
 pub(super) fn open_limit(
     files: &AnonymousFiles,
-    meaning: Meaning<'_>,
+    meaning: TableId<'_>,
     policy: &Policy,
     capacity: Capacity,
     now: Timestamp,
@@ -94,7 +94,7 @@ pub(super) fn open_limit(
 /// The counters of a limit after an edit.
 pub(super) fn edit_limit(
     files: &AnonymousFiles,
-    meaning: Meaning<'_>,
+    meaning: TableId<'_>,
     policy: &Policy,
     capacity: Capacity,
     before: &Limit,
@@ -107,7 +107,7 @@ pub(super) fn edit_limit(
 /// The bans of a limit in `files`, or new ones there.
 pub(super) fn open_bans(
     files: &AnonymousFiles,
-    meaning: Meaning<'_>,
+    meaning: TableId<'_>,
     rules: BanRules,
     capacity: Capacity,
     now: Timestamp,
@@ -127,7 +127,7 @@ pub(super) fn open_bans(
 /// The bans of a limit after an edit.
 pub(super) fn edit_bans(
     files: &AnonymousFiles,
-    meaning: Meaning<'_>,
+    meaning: TableId<'_>,
     rules: BanRules,
     capacity: Capacity,
     before: &Bans,
@@ -145,8 +145,8 @@ fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
 }
 
 /// New ones are no news: without a directory that is how every process begins.
-fn tell(limit: &str, what: &str, adopted: &Adopted) {
-    if *adopted == Adopted::Joined {
+fn tell(limit: &str, what: &str, adopted: &OpenOutcome) {
+    if *adopted == OpenOutcome::Joined {
         info!("limit {limit}: {what} taken over from the gateway before");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-use sluicegate_limiter::Drift;
+use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
@@ -71,12 +71,12 @@ enum ClockSkew {
 }
 
 /// Says once when the clocks have come apart, and once when they are together again.
-fn announce(drift: Option<Drift>, far: &mut Option<ClockSkew>) {
+fn announce(drift: Option<ClockDrift>, far: &mut Option<ClockSkew>) {
     let (now, apart) = match drift {
         None => return,
-        Some(Drift::Near) => (None, Duration::ZERO),
-        Some(Drift::Ahead(apart)) => (Some(ClockSkew::Ahead), apart),
-        Some(Drift::Behind(apart)) => (Some(ClockSkew::Behind), apart),
+        Some(ClockDrift::Near) => (None, Duration::ZERO),
+        Some(ClockDrift::Ahead(apart)) => (Some(ClockSkew::Ahead), apart),
+        Some(ClockDrift::Behind(apart)) => (Some(ClockSkew::Behind), apart),
     };
     if now == *far {
         return;

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use sluicegate_limiter::{
-    Adopted, AnonymousFiles, Capacity, Drift, Identity, Limit, Meaning, Policy, Seed, StateDir,
-    StateError, Swept, Timestamp,
+    AnonymousFiles, Capacity, ClockDrift, FileIdentity, Limit, OpenOutcome, Policy, RemovedFiles,
+    Seed, StateDir, StateError, TableId, Timestamp,
 };
 use tracing::{info, warn};
 
@@ -65,7 +65,7 @@ pub enum Persistence {
     /// They lie in a file.
     InFile {
         /// Which.
-        file: Identity,
+        file: FileIdentity,
         /// The state in which the file was found, for the operator.
         found: String,
     },
@@ -143,7 +143,7 @@ impl CounterStorage {
     #[must_use]
     pub fn limit(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         policy: &Policy,
         capacity: Capacity,
         before: Option<(&Limit, &Persistence)>,
@@ -174,7 +174,7 @@ impl CounterStorage {
 
     /// Takes a new look at the wall clock and keeps what time it is; `None` where the process goes by no clock that goes on. For a tick,
     /// once a second.
-    pub(crate) fn keep_time(&self) -> Option<Drift> {
+    pub(crate) fn keep_time(&self) -> Option<ClockDrift> {
         let reading = clock::reading();
         let clock = clock::followed()?.retuned(reading);
         clock::follow(clock);
@@ -196,11 +196,11 @@ impl CounterStorage {
         let Some(directory) = self.directory() else {
             return;
         };
-        let in_use: Vec<Identity> = limits.filter_map(Persistence::file).cloned().collect();
+        let in_use: Vec<FileIdentity> = limits.filter_map(Persistence::file).cloned().collect();
         let path = directory.files.path().display();
         match directory.files.sweep(&in_use, clock::wall()) {
-            Ok(Swept { removed: 0, .. }) => {}
-            Ok(Swept { removed, .. }) => {
+            Ok(RemovedFiles { removed: 0, .. }) => {}
+            Ok(RemovedFiles { removed, .. }) => {
                 info!("{path}: {removed} files that no limit used for long were removed");
             }
             Err(error) => {
@@ -226,7 +226,7 @@ impl CounterStorage {
 impl StateDirectory {
     fn open(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         policy: &Policy,
         capacity: Capacity,
         now: Timestamp,
@@ -234,7 +234,7 @@ impl StateDirectory {
         match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
             Ok((limit, adopted)) => {
                 announce(&format_args!("limit {}: counters", meaning.name), &adopted);
-                let dropped = limit.tallies().dropped;
+                let dropped = limit.stats().dropped;
                 if dropped > 0 {
                     warn!(
                         "limit {}: {dropped} counters in its file lay more than a window ahead and were dropped; the file was damaged, or \
@@ -254,7 +254,7 @@ impl StateDirectory {
 
     fn edit(
         &self,
-        meaning: Meaning<'_>,
+        meaning: TableId<'_>,
         policy: &Policy,
         capacity: Capacity,
         (before, survival): (&Limit, &Persistence),
@@ -312,14 +312,14 @@ impl Persistence {
 
     /// The file, if there is one.
     #[must_use]
-    pub fn file(&self) -> Option<&Identity> {
+    pub fn file(&self) -> Option<&FileIdentity> {
         match self {
             Self::InFile { file, .. } => Some(file),
             Self::InMemory { .. } => None,
         }
     }
 
-    fn of(adopted: &Adopted, file: Identity) -> Self {
+    fn of(adopted: &OpenOutcome, file: FileIdentity) -> Self {
         let found = adopted.to_string();
         Self::InFile { file, found }
     }
@@ -340,10 +340,12 @@ fn fresh_seed() -> Result<Seed, CounterStorageError> {
 }
 
 /// Says how something was found; a surprise is a warning.
-fn announce(what: &fmt::Arguments<'_>, adopted: &Adopted) {
+fn announce(what: &fmt::Arguments<'_>, adopted: &OpenOutcome) {
     match adopted {
-        Adopted::SetAside { .. } => warn!("{what} {adopted}"),
-        Adopted::Fresh | Adopted::Continued | Adopted::Joined => info!("{what} {adopted}"),
+        OpenOutcome::SetAside { .. } => warn!("{what} {adopted}"),
+        OpenOutcome::Fresh | OpenOutcome::Continued | OpenOutcome::Joined => {
+            info!("{what} {adopted}")
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The limit that tests of what outlives a process open, edit and find again.
 
-use sluicegate_limiter::{Capacity, Limit, Meaning, Period, Policy, Rate, Rates, Timestamp};
+use sluicegate_limiter::{Capacity, Limit, Period, Policy, Rate, Rates, TableId, Timestamp};
 
 use super::{CounterStorage, Persistence};
 
 pub(super) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
-pub(super) const MEANING: Meaning<'static> = Meaning {
+pub(super) const MEANING: TableId<'static> = TableId {
     name: "otp",
     key: "client.ip/32,/64",
 };

@@ -7,8 +7,8 @@ use std::num::NonZeroU32;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Decision, Limit, MAX_ASKS, Outcome, RemoteState, Reservation, Timestamp, Told, peek,
-    reserve,
+    Ask, Decision, Limit, MAX_ASKS, Outcome, RemoteOutcome, RemoteState, Reservation, Timestamp,
+    peek, reserve,
 };
 
 use super::StoreError;
@@ -94,7 +94,7 @@ impl RemoteCheck<'_> {
     /// What is said of a key of which only this request is known.
     fn alone(&self, now: Timestamp) -> Decision {
         let none = RemoteState::default();
-        Decision::remote(self.view.policy(), &none, Told::Nothing, now)
+        Decision::remote(self.view.policy(), &none, RemoteOutcome::Peeked, now)
     }
 
     /// Has the store told of the charge as soon as it is back.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Counted, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Outcome, Payer,
-    Period, Policy, Rate, Rates, Reservation, Seed, Timestamp, decide, spend,
+    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Payer, Period,
+    Policy, Rate, Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
 };
 
 use super::fallback;
@@ -207,7 +207,7 @@ impl RemoteBackend {
     pub fn is_cached_rejection(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
             let decision = looks.peek(key, Cost::ONE, now);
-            decision.outcome() == Judgement::Admitted
+            decision.is_admitted()
         };
         is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
@@ -216,7 +216,7 @@ impl RemoteBackend {
     pub(super) fn own_by(&self, policy: Policy) -> Limit {
         // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
         self.own
-            .judged_by(policy)
+            .with_policy(policy)
             .unwrap_or_else(|| self.own.clone())
     }
 }
@@ -255,7 +255,7 @@ impl RemoteCheck<'_> {
     /// Counts the request as one that this node admitted, whether that fits or not.
     pub(super) fn spend(&self, now: Timestamp) -> Reservation {
         let own = self.shared.own_by(self.view.policy().clone());
-        spend(&[self.of(&own)], now)
+        charge_unchecked(&[self.of(&own)], now)
     }
 
     /// The charge of this ask: `own` for this node, and `held` for all.
@@ -271,7 +271,7 @@ impl RemoteCheck<'_> {
 }
 
 fn is_own_refusal(remembered: &Decision) -> bool {
-    remembered.outcome() != Judgement::Admitted && remembered.counted() == Counted::Alone
+    remembered.is_refused() && remembered.placement() == KeyPlacement::OwnSlot
 }
 
 /// Asks for all of `asks`, which are of one store, and charges all or none.

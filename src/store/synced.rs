@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, Judgement, KeyHash, Limit, MAX_ASKS, Payer, RemoteState, Reservation,
-    Settle, Timestamp, Told, reserve, spend,
+    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Payer, RemoteOutcome, RemoteState, Reservation,
+    Settle, Timestamp, charge_unchecked, reserve,
 };
 
 use super::Store;
@@ -194,7 +194,7 @@ impl<'a> ReplicatedCheck<'a> {
         if self.view.policy() == account.view.policy() {
             return Arc::clone(account);
         }
-        let own = account.own.judged_by(self.view.policy().clone());
+        let own = account.own.with_policy(self.view.policy().clone());
         Arc::new(ReplicatedLimit {
             tally: Arc::clone(&account.tally),
             view: self.view.clone(),
@@ -223,7 +223,7 @@ impl<'a> ReplicatedCheck<'a> {
             OnStoreFailure::Open => Ok(Way::Open),
             OnStoreFailure::Local => {
                 let share = self.view.policy().share(self.synced.store.nodes());
-                let own = account.own.judged_by(share);
+                let own = account.own.with_policy(share);
                 Ok(Way::Share(own.unwrap_or_else(|| account.own.clone())))
             }
         }
@@ -248,9 +248,10 @@ impl Judge<'_> {
         let decision = match &self.way {
             Way::Known => {
                 let own = self.account.own.peek(key, cost, at.here);
-                match own.outcome() {
-                    Judgement::Refused { .. } => own,
-                    Judgement::Admitted => view.peek(key, cost, at.store),
+                if own.is_refused() {
+                    own
+                } else {
+                    view.peek(key, cost, at.store)
                 }
             }
             Way::Share(share) => share.peek(key, cost, at.here),
@@ -286,12 +287,12 @@ impl Judge<'_> {
                 let (decision, own) = own_by(share);
                 (
                     decision,
-                    own.map(|own| (own, spend(&[self.ask.of(view)], at.store))),
+                    own.map(|own| (own, charge_unchecked(&[self.ask.of(view)], at.store))),
                 )
             }
             Way::Open => {
-                let own = spend(&[self.ask.of(&self.account.own)], at.here);
-                let view = spend(&[self.ask.of(view)], at.store);
+                let own = charge_unchecked(&[self.ask.of(&self.account.own)], at.here);
+                let view = charge_unchecked(&[self.ask.of(view)], at.store);
                 (self.alone(at), Some((own, view)))
             }
         };
@@ -312,7 +313,12 @@ impl Judge<'_> {
     /// What is said of a key of which only this request is known.
     fn alone(&self, at: ClockPair) -> Decision {
         let none = RemoteState::default();
-        Decision::remote(self.ask.view.policy(), &none, Told::Nothing, at.store)
+        Decision::remote(
+            self.ask.view.policy(),
+            &none,
+            RemoteOutcome::Peeked,
+            at.store,
+        )
     }
 
     fn answer(&self, decision: Decision) -> BackendDecision {
@@ -358,7 +364,7 @@ fn taken(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
 }
 
 fn is_refusal(answer: &BackendDecision) -> bool {
-    answer.decision.outcome() != Judgement::Admitted
+    answer.decision.is_refused()
 }
 
 /// Asks for all of `asks`, which are of one store, and charges all or none. All are looked at first, so that one that is refused takes

@@ -68,7 +68,7 @@ impl Bench {
     /// What this node may still admit.
     fn left(&self) -> u32 {
         let own = self.shared.own().peek(KEY, Cost::ONE, NOW);
-        own.standings()[0].remaining
+        own.statuses()[0].remaining
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sluicegate_limiter::{BootId, Boottime, Reading, Seed, StateDir, Timestamp, Wall};
+use sluicegate_limiter::{BootId, BootTime, ClockReading, Seed, StateDir, Timestamp, WallClock};
 use tempfile::TempDir;
 
 use crate::harness::*;
@@ -72,10 +72,10 @@ fn set_clock(state: &Path, wrong: i64) {
     let wall = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     let uptime = fs::read_to_string("/proc/uptime").unwrap();
     let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
-    let reading = Reading {
+    let reading = ClockReading {
         boot: BootId::from_bytes(&fs::read("/proc/sys/kernel/random/boot_id").unwrap()),
-        boottime: Boottime(Duration::from_secs_f64(uptime)),
-        wall: Wall::Unconfirmed(Timestamp::from_secs(wall.saturating_add_signed(wrong))),
+        boottime: BootTime(Duration::from_secs_f64(uptime)),
+        wall: WallClock::Unconfirmed(Timestamp::from_secs(wall.saturating_add_signed(wrong))),
     };
     let directory = StateDir::open(state, Seed::from_bytes([0; 16])).unwrap();
     directory.clock(reading).unwrap();

@@ -273,7 +273,7 @@ fn rate_error(
     let mut sum = 0.0;
     for (request, count) in traffic.requests().iter().zip(&counts) {
         let verdict = decide(&[ask(&limit, request.client, cost)], request.at);
-        let left = verdict.decisions()[0].standings()[0].remaining;
+        let left = verdict.decisions()[0].statuses()[0].remaining;
         let believed = f64::from(MAX_COUNT - left) / f64::from(part);
         sum += (believed - f64::from(*count)).abs() / f64::from(*count);
     }

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for standing in verdict
             .decisions()
             .iter()
-            .flat_map(|decision| decision.standings())
+            .flat_map(|decision| decision.statuses())
         {
             write!(
                 out,

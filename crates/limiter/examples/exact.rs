@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "N = {count:4}, {keys:7} keys: {:6.1} bytes a key, {:6.1} a slot, {} of 10^6 keys without a slot",
             bytes / keys as f64,
             bytes / occupancy.slots as f64,
-            limit.tallies().admitted_in_overflow as f64 * 1e6 / keys as f64,
+            limit.stats().admitted_in_overflow as f64 * 1e6 / keys as f64,
         )?;
     }
     writeln!(

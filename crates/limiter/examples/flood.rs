@@ -145,7 +145,7 @@ fn by_prefixes() -> Result<String, Box<dyn Error>> {
             ];
             let _ = decide(&asks, NOW);
         }
-        let counted = own.occupancy(NOW).live + own.tallies().admitted_in_overflow;
+        let counted = own.occupancy(NOW).live + own.stats().admitted_in_overflow;
         let mut refused = 0;
         for client in 0..CLIENTS {
             for _ in 0..USED {
@@ -284,7 +284,7 @@ fn assert_nobody_was_reset(limit: &Limit, keys: u64, shape: Shape) -> Result<(),
     for client in 0..CLIENTS {
         let left = limit
             .peek(key(Who::Known(client)), Cost::ONE, NOW)
-            .standings()[0]
+            .statuses()[0]
             .remaining;
         assert_eq!(left, COUNT - USED, "known client {client}");
     }
@@ -292,7 +292,7 @@ fn assert_nobody_was_reset(limit: &Limit, keys: u64, shape: Shape) -> Result<(),
     for number in (0..keys).step_by((keys / 1_000) as usize) {
         let left = limit
             .peek(key(Who::Flooder(number)), Cost::ONE, NOW)
-            .standings()[0]
+            .statuses()[0]
             .remaining;
         assert!(
             left <= COUNT - shape.cost()?.get(),

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::Write;
 
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Counted, KeyHash, Limit, Period, Rate, Rates, Seed, Timestamp, decide,
+    Ask, Capacity, Cost, KeyHash, KeyPlacement, Limit, Period, Rate, Rates, Seed, Timestamp, decide,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -46,7 +46,7 @@ fn report(
     for seed in 0..SEEDS {
         let now = Timestamp::from_secs(1_800_000_000 + 1_000_000 * u64::from(seed));
         shared += (0..keys)
-            .filter(|number| ask(limit, key(seed, *number), now) == Counted::InOverflow)
+            .filter(|number| ask(limit, key(seed, *number), now) == KeyPlacement::Overflow)
             .count();
     }
     let slots = limit.occupancy(Timestamp::from_secs(0)).slots;
@@ -60,7 +60,7 @@ fn report(
     Ok(())
 }
 
-fn ask(limit: &Limit, key: KeyHash, now: Timestamp) -> Counted {
+fn ask(limit: &Limit, key: KeyHash, now: Timestamp) -> KeyPlacement {
     let verdict = decide(
         &[Ask {
             limit,
@@ -73,7 +73,7 @@ fn ask(limit: &Limit, key: KeyHash, now: Timestamp) -> Counted {
     verdict
         .decisions()
         .first()
-        .map_or(Counted::Alone, |decision| decision.counted())
+        .map_or(KeyPlacement::OwnSlot, |decision| decision.placement())
 }
 
 fn key(seed: u8, number: u64) -> KeyHash {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use sluicegate_limiter::{
-    Ask, BootId, Boottime, Capacity, Cost, Limit, Meaning, Outcome, Period, Rate, Rates, Reading,
-    Seed, StateDir, Timestamp, Wall, decide,
+    Ask, BootId, BootTime, Capacity, ClockReading, Cost, Limit, Outcome, Period, Rate, Rates, Seed,
+    StateDir, TableId, Timestamp, WallClock, decide,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (clock, found) = state.clock(read_clocks()?)?;
     writeln!(out, "{}: the clock is {found}", home.display())?;
     let rates = Rates::new([Rate::new(25, Period::from_secs(600)?)?])?;
-    let meaning = Meaning {
+    let meaning = TableId {
         name: "otp",
         key: "client.ip",
     };
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         match (verdict.outcome(), verdict.retry_after()) {
             (Outcome::Refused { .. }, Some(wait)) => writeln!(out, "refused for {wait:?}")?,
             _ => {
-                let left = verdict.decisions()[0].standings()[0].remaining;
+                let left = verdict.decisions()[0].statuses()[0].remaining;
                 writeln!(out, "admitted, {left} left")?;
             }
         }
@@ -56,16 +56,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The clocks of this machine; on others than Linux each run counts as a boot.
-fn read_clocks() -> Result<Reading, Box<dyn Error>> {
+fn read_clocks() -> Result<ClockReading, Box<dyn Error>> {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let boot = fs::read("/proc/sys/kernel/random/boot_id");
     let boot = boot.unwrap_or_else(|_| std::process::id().to_le_bytes().to_vec());
     let uptime = fs::read_to_string("/proc/uptime").unwrap_or_else(|_| "0".to_owned());
     let uptime = uptime.split(' ').next().unwrap_or("0").parse()?;
-    Ok(Reading {
+    Ok(ClockReading {
         boot: BootId::from_bytes(&boot),
-        boottime: Boottime(Duration::from_secs_f64(uptime)),
-        wall: Wall::Unconfirmed(Timestamp::default().saturating_add(wall)),
+        boottime: BootTime(Duration::from_secs_f64(uptime)),
+        wall: WallClock::Unconfirmed(Timestamp::default().saturating_add(wall)),
     })
 }
 

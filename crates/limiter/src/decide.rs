@@ -28,7 +28,7 @@ pub struct Ask<'a> {
     pub key: KeyHash,
     /// How much.
     pub cost: Cost,
-    /// Who pays for a slot if the key has none; `None` for a key that no client can invent. See [`Limit::sharing`].
+    /// Who pays for a slot if the key has none; `None` for a key that no client can invent. See [`Limit::with_payer_shares`].
     pub payer: Option<Payer>,
 }
 
@@ -73,11 +73,11 @@ pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation
 
 /// Charges all of `asks`, the first [`MAX_ASKS`] of them, whether they fit or not: what was admitted elsewhere is spent here
 /// too. What was charged can still be settled or released.
-pub fn spend(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
+pub fn charge_unchecked(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
     let made: ArrayVec<(&Ask<'_>, Receipt), MAX_ASKS> = asks
         .iter()
         .take(MAX_ASKS)
-        .map(|ask| (ask, ask.limit.force(ask.key, ask.cost, now)))
+        .map(|ask| (ask, ask.limit.charge_unchecked(ask.key, ask.cost, now)))
         .collect();
     Reservation::new(made.into_iter())
 }

@@ -25,7 +25,7 @@ pub const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How one rate stands for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct RateStatus {
     /// The rate.
     pub rate: Rate,
     /// Whole units of cost that would be admitted right now; after the charge, where one was made.
@@ -39,52 +39,40 @@ pub struct Standing {
 
 /// How every rate of a limit stands, in the order of the limit's rates; a slice that owns what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standings(ArrayVec<Standing, MAX_RATES>);
+pub struct RateStatuses(ArrayVec<RateStatus, MAX_RATES>);
 
-impl Standings {
+impl RateStatuses {
     /// These, at most [`MAX_RATES`].
-    pub(crate) fn of(standings: impl Iterator<Item = Standing>) -> Self {
-        Self(standings.take(MAX_RATES).collect())
+    pub(crate) fn of(statuses: impl Iterator<Item = RateStatus>) -> Self {
+        Self(statuses.take(MAX_RATES).collect())
     }
 }
 
-impl Deref for Standings {
-    type Target = [Standing];
+impl Deref for RateStatuses {
+    type Target = [RateStatus];
 
-    fn deref(&self) -> &[Standing] {
+    fn deref(&self) -> &[RateStatus] {
         &self.0
     }
 }
 
-impl IntoIterator for Standings {
-    type Item = Standing;
-    type IntoIter = arrayvec::IntoIter<Standing, MAX_RATES>;
+impl IntoIterator for RateStatuses {
+    type Item = RateStatus;
+    type IntoIter = arrayvec::IntoIter<RateStatus, MAX_RATES>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
     }
 }
 
-/// Whether one limit lets a request pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
-    /// Every rate has room.
-    Admitted,
-    /// Some rate has not.
-    Refused {
-        /// Index of the rate with the longest wait, in the order of [`Decision::standings`].
-        rate: usize,
-    },
-}
-
 /// Where a key was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum KeyPlacement {
     /// In a slot of its own, or it would get one.
-    Alone,
+    OwnSlot,
     /// Together with other new keys, since every slot it could use belongs to a key that still owes: the capacity is
     /// too small. A refusal by what new keys share is of this kind even where a slot is free by now.
-    InOverflow,
+    Overflow,
     /// Nowhere: it has no slot, and is refused one since the payer of the request has taken its share of a crowded table.
     OverShare,
 }
@@ -125,7 +113,7 @@ impl Refusing {
 #[derive(Clone, Copy)]
 pub(crate) struct Finding {
     pub(crate) asked: Asked,
-    pub(crate) counted: Counted,
+    pub(crate) placement: KeyPlacement,
     pub(crate) refusing: Refusing,
     /// The words that decided; behind the last rate they mean nothing.
     pub(crate) words: [Word; MAX_RATES],
@@ -145,14 +133,14 @@ pub struct Decision(Evidence);
 /// What a decision is told from.
 #[derive(Clone)]
 enum Evidence {
-    Words(Reading),
+    Words(WordEvidence),
     /// A log is too long to be taken along: its answer is worked out at once.
     Log(Answer),
 }
 
 /// The words of a key, as a moment read them.
 #[derive(Clone)]
-struct Reading {
+struct WordEvidence {
     now: Timestamp,
     finding: Finding,
     /// As many as the limit has rates.
@@ -173,7 +161,7 @@ impl Decision {
         for meter in &meters[..rates.min(MAX_RATES)] {
             own.push(*meter);
         }
-        Self(Evidence::Words(Reading {
+        Self(Evidence::Words(WordEvidence {
             now,
             finding,
             meters: own,
@@ -187,14 +175,16 @@ impl Decision {
 
     /// How every rate stands, in the order of the limit's rates; worked out at each call.
     #[must_use]
-    pub fn standings(&self) -> Standings {
+    pub fn statuses(&self) -> RateStatuses {
         match &self.0 {
-            Evidence::Words(words) => Standings::of(words.rates().map(|rate| words.standing(rate))),
-            Evidence::Log(answer) => answer.standings(),
+            Evidence::Words(words) => {
+                RateStatuses::of(words.rates().map(|rate| words.standing(rate)))
+            }
+            Evidence::Log(answer) => answer.statuses(),
         }
     }
 
-    /// Whole units that fit now under every rate: the least `remaining` of its [`standings`](Self::standings).
+    /// Whole units that fit now under every rate: the least `remaining` of its [`statuses`](Self::statuses).
     #[must_use]
     pub fn remaining(&self) -> u32 {
         match &self.0 {
@@ -211,16 +201,31 @@ impl Decision {
         }
     }
 
-    /// Whether this limit lets the request pass; another limit of the verdict may still refuse it.
+    /// Returns whether this limit lets the request pass; another limit of the verdict may still refuse it.
     #[must_use]
     #[inline]
-    pub fn outcome(&self) -> Judgement {
+    pub fn is_admitted(&self) -> bool {
+        !self.is_refused()
+    }
+
+    /// Returns whether some rate of this limit has no room.
+    #[must_use]
+    #[inline]
+    pub fn is_refused(&self) -> bool {
         match &self.0 {
-            Evidence::Words(words) => words.outcome(),
-            Evidence::Log(answer) => match answer.refusing() {
-                None => Judgement::Admitted,
-                Some(rate) => Judgement::Refused { rate },
-            },
+            Evidence::Words(words) => words.finding.refuses(),
+            Evidence::Log(answer) => answer.refusing().is_some(),
+        }
+    }
+
+    /// Index of the rate that refuses with the longest wait, in the order of [`statuses`](Self::statuses); `None` when every rate has
+    /// room.
+    #[must_use]
+    #[inline]
+    pub fn refusing_rate(&self) -> Option<usize> {
+        match &self.0 {
+            Evidence::Words(words) => words.refusing_rate(),
+            Evidence::Log(answer) => answer.refusing(),
         }
     }
 
@@ -235,10 +240,10 @@ impl Decision {
 
     /// Where the key was counted.
     #[must_use]
-    pub fn counted(&self) -> Counted {
+    pub fn placement(&self) -> KeyPlacement {
         match &self.0 {
-            Evidence::Words(words) => words.finding.counted,
-            Evidence::Log(answer) => answer.counted(),
+            Evidence::Words(words) => words.finding.placement,
+            Evidence::Log(answer) => answer.placement(),
         }
     }
 
@@ -249,12 +254,12 @@ impl Decision {
     }
 }
 
-impl Reading {
+impl WordEvidence {
     fn rates(&self) -> std::ops::Range<usize> {
         0..self.meters.len()
     }
 
-    fn standing(&self, rate: usize) -> Standing {
+    fn standing(&self, rate: usize) -> RateStatus {
         let refused = match self.finding.asked {
             Asked::Wanted(cost) if self.finding.refusing.has(rate) => Some(cost),
             _ => None,
@@ -272,15 +277,11 @@ impl Reading {
     }
 
     #[inline]
-    fn outcome(&self) -> Judgement {
+    fn refusing_rate(&self) -> Option<usize> {
         match self.finding.refusing.0 {
-            0 => Judgement::Admitted,
-            one if one.is_power_of_two() => Judgement::Refused {
-                rate: one.trailing_zeros() as usize,
-            },
-            _ => Judgement::Refused {
-                rate: self.refusal().map_or(0, |(rate, _)| rate),
-            },
+            0 => None,
+            one if one.is_power_of_two() => Some(one.trailing_zeros() as usize),
+            _ => Some(self.refusal().map_or(0, |(rate, _)| rate)),
         }
     }
 
@@ -305,9 +306,9 @@ impl Reading {
 impl PartialEq for Decision {
     /// By what they say, not by the words that they say it from.
     fn eq(&self, other: &Self) -> bool {
-        self.counted() == other.counted()
-            && self.outcome() == other.outcome()
-            && self.standings() == other.standings()
+        self.placement() == other.placement()
+            && self.refusing_rate() == other.refusing_rate()
+            && self.statuses() == other.statuses()
     }
 }
 
@@ -316,9 +317,9 @@ impl Eq for Decision {}
 impl fmt::Debug for Decision {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Decision")
-            .field("outcome", &self.outcome())
-            .field("counted", &self.counted())
-            .field("standings", &self.standings())
+            .field("refusing_rate", &self.refusing_rate())
+            .field("placement", &self.placement())
+            .field("statuses", &self.statuses())
             .finish()
     }
 }
@@ -397,15 +398,15 @@ impl Verdict {
     #[inline]
     pub fn outcome(&self) -> Outcome {
         if let Decisions::One(decision) = &self.decisions {
-            return match decision.outcome() {
-                Judgement::Admitted => Outcome::Admitted,
-                Judgement::Refused { rate } => Outcome::Refused { ask: 0, rate },
+            return match decision.refusing_rate() {
+                None => Outcome::Admitted,
+                Some(rate) => Outcome::Refused { ask: 0, rate },
             };
         }
         let asks = self.decisions().iter().enumerate();
-        let mut refused = asks.filter_map(|(ask, decision)| match decision.outcome() {
-            Judgement::Admitted => None,
-            Judgement::Refused { rate } => Some(Outcome::Refused { ask, rate }),
+        let mut refused = asks.filter_map(|(ask, decision)| {
+            let rate = decision.refusing_rate()?;
+            Some(Outcome::Refused { ask, rate })
         });
         // Waits are worked out only where there are several to compare.
         match (self.surplus, refused.next(), refused.next()) {

@@ -69,34 +69,42 @@ mod sync;
 mod table;
 mod time;
 
-pub use algorithm::{Algorithm, Alignment, Policy, PolicyError, Refill, Unit, Zone, ZoneError};
+pub use algorithm::{
+    Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, PolicyError, Refill, ZoneError,
+};
 pub use bans::{
-    BanError, BanRules, BanTallies, Banned, Bans, BansOccupied, Factor, Offender, Struck,
+    ActiveBan, BanError, BanFactor, BanRules, BanStats, BannedKey, BannedKeys, Bans, StrikeOutcome,
 };
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
-pub use decide::{Ask, decide, peek, reserve, spend};
+pub use decide::{Ask, charge_unchecked, decide, peek, reserve};
 pub use decision::{
-    Counted, Decision, Judgement, MAX_ASKS, NEVER, Outcome, Standing, Standings, Verdict,
+    Decision, KeyPlacement, MAX_ASKS, NEVER, Outcome, RateStatus, RateStatuses, Verdict,
 };
 pub use key::{KeyHash, KeyHasher, Seed};
 #[cfg(feature = "mmap")]
-pub use limit::Meaning;
-pub use limit::{Limit, Occupant, Occupied};
-pub use permits::{Concurrency, ConcurrencyError, Full, Holder, InFlight, Permit, Permits};
+pub use limit::TableId;
+pub use limit::{ActiveKeys, KeyUsage, Limit};
+pub use permits::{
+    Concurrency, ConcurrencyError, ConcurrencyExceeded, InFlight, Permit, PermitHolder, Permits,
+};
 pub use rate::{MAX_COUNT, MAX_PERIOD, MAX_RATES, Period, Rate, RateError, Rates, RatesError};
 pub use region::{ALIGNMENT, Region};
 #[cfg(feature = "mmap")]
 pub use region::{
-    Adopted, AnonymousFiles, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity,
-    KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
+    AnonymousFiles, BootId, BootTime, Clock, ClockDrift, ClockMark, ClockReading, FileDraft,
+    FileIdentity, LayoutId, OpenOutcome, RemovedFiles, StateDir, StateError, StateLocation,
+    UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
-pub use remote::{Begins, Debt, Entry, RateState, RateTerms, RemoteState, Span, Terms, Told};
+pub use remote::{
+    CalendarWindow, DrainTime, LogEntry, PolicyTerms, RateState, RateTerms, RemoteOutcome,
+    RemoteState, WindowStart,
+};
 pub use reservation::{Reservation, Settle, Settlement};
 pub use share::Payer;
 #[cfg(any(loom, test))]
-pub use sync::lose_patience;
-pub use table::{Ages, Occupancy, Overflow, Tallies};
+pub use sync::exhaust_backoff;
+pub use table::{KeyAges, Occupancy, OverflowPeriod, TableStats};
 pub use time::Timestamp;
 
 /// The README's example, which is tested with the others.

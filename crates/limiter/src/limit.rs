@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word, sliding_window};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Asked, Counted, Decision, Finding, Refusing, Verdict};
+use crate::decision::{Asked, Decision, Finding, KeyPlacement, Refusing, Verdict};
 use crate::exact::{self, LogTable};
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_RATES, Rates};
 use crate::share::{Account, Payer, Shares};
 use crate::sync::{AtomicBool, Ordering, in_one_order};
 use crate::table::overflow_filter::words_for;
-use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, Tallies};
+use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, TableStats};
 use crate::time::Timestamp;
 
 mod change;
@@ -28,9 +28,9 @@ mod occupied;
 mod survive;
 mod together;
 
-pub use occupied::{Occupant, Occupied};
+pub use occupied::{ActiveKeys, KeyUsage};
 #[cfg(feature = "mmap")]
-pub use survive::Meaning;
+pub use survive::TableId;
 pub(crate) use together::Glance;
 
 /// A named rule's rates with the counters of all its keys.
@@ -96,8 +96,8 @@ pub(crate) enum Receipt {
 
 impl AnyTable {
     /// A table for this policy.
-    fn new(policy: &Policy, size: Size, before: Tallies) -> Self {
-        fn sized<const K: usize>(size: Size, before: Tallies) -> Table<K> {
+    fn new(policy: &Policy, size: Size, before: TableStats) -> Self {
+        fn sized<const K: usize>(size: Size, before: TableStats) -> Table<K> {
             match size {
                 Size::Keys(capacity) => Table::new(capacity, words_for(Some(capacity)), before),
                 Size::Buckets(buckets) => Table::with_buckets(buckets, words_for(None), before),
@@ -110,7 +110,7 @@ impl AnyTable {
                     Size::Keys(capacity) => LogTable::new(capacity, rates),
                     Size::Buckets(buckets) => LogTable::with_buckets(buckets, rates),
                 };
-                Self::Log(logs.with_tallies(before))
+                Self::Log(logs.with_stats(before))
             }
             (_, 1) => Self::One(sized(size, before)),
             (_, 2) => Self::Two(sized(size, before)),
@@ -139,7 +139,7 @@ impl Limit {
     #[must_use]
     pub fn new(policy: impl Into<Policy>, capacity: Capacity) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(&policy, Size::Keys(capacity), Tallies::default());
+        let table = AnyTable::new(&policy, Size::Keys(capacity), TableStats::default());
         Self {
             meters: policy.meters(),
             policy,
@@ -153,7 +153,7 @@ impl Limit {
     #[must_use]
     pub fn with_buckets(policy: impl Into<Policy>, buckets: usize) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(&policy, Size::Buckets(buckets), Tallies::default());
+        let table = AnyTable::new(&policy, Size::Buckets(buckets), TableStats::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
             meters: policy.meters(),
@@ -233,7 +233,7 @@ impl Limit {
     /// [`Ask`](crate::Ask) names may take 1/256 of the capacity however crowded the table is, and more while it is not. Takes
     /// [`SHARES_BYTES`](Self::SHARES_BYTES), and holds for all handles of the counters and after their edits. Without, nobody pays.
     #[must_use]
-    pub fn sharing(self, seed: &Seed) -> Self {
+    pub fn with_payer_shares(self, seed: &Seed) -> Self {
         self.counters.shares.get_or_init(|| Shares::new(*seed));
         self
     }
@@ -263,8 +263,8 @@ impl Limit {
 
     /// What happened to newcomers since the limit was made, edits included.
     #[must_use]
-    pub fn tallies(&self) -> Tallies {
-        with_table!(&self.counters.table, table => table.tallies(), logs => logs.tallies())
+    pub fn stats(&self) -> TableStats {
+        with_table!(&self.counters.table, table => table.stats(), logs => logs.stats())
     }
 
     /// Whether both count in the same table. An edit that needs another table leaves two limits that do not.
@@ -306,7 +306,7 @@ impl Limit {
         let judges = self.sliding_judges(first, now);
         let finding = match table.charge_known(key, &judges, cost) {
             Some((Changed::Written(words), seat)) => {
-                self.counters.forward(key, seat.counted(), cost, now);
+                self.counters.forward(key, seat.placement(), cost, now);
                 admitted(&State::Own(words), &judges, cost)
             }
             Some((Changed::Left(words, refusing), _)) => {
@@ -330,7 +330,7 @@ impl Limit {
             match table.charge(key, &judges, cost, self.account(payer, now)) {
                 Charged::Refused(state) => refused(&state, &judges, cost),
                 Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat.counted(), cost, now);
+                    self.counters.forward(key, seat.placement(), cost, now);
                     admitted(&state, &judges, cost)
                 }
             }
@@ -350,7 +350,7 @@ impl Limit {
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
             exact::Charged::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
             exact::Charged::Admitted(answer, _) => {
-                self.counters.forward(key, answer.counted(), cost, now);
+                self.counters.forward(key, answer.placement(), cost, now);
                 Verdict::over_one(Decision::of_log(answer))
             }
         }
@@ -391,12 +391,12 @@ impl Limit {
 
     /// Makes a charge here and in all that came after, which was made in the counters before these.
     #[cold]
-    fn follow(&self, key: KeyHash, counted: Counted, cost: Cost, now: Timestamp) {
+    fn follow(&self, key: KeyHash, placement: KeyPlacement, cost: Cost, now: Timestamp) {
         // Where it was counted there is what matters to the one after.
-        let mut counted = self.take_over(key, counted, cost, now);
+        let mut placement = self.take_over(key, placement, cost, now);
         let mut from = &self.counters;
         while let Some(next) = from.successor() {
-            counted = next.take_over(key, counted, cost, now);
+            placement = next.take_over(key, placement, cost, now);
             from = &next.counters;
         }
     }
@@ -445,7 +445,7 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
     }
     Finding {
         asked: Asked::Taken(cost),
-        counted: state.counted(),
+        placement: state.placement(),
         refusing: Refusing::default(),
         words,
     }
@@ -456,7 +456,7 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
 fn in_slot<const K: usize>(asked: Asked, refusing: Refusing, words: &[Word; K]) -> Finding {
     Finding {
         asked,
-        counted: Counted::Alone,
+        placement: KeyPlacement::OwnSlot,
         refusing,
         words: padded(words),
     }
@@ -475,7 +475,7 @@ fn padded<const K: usize>(words: &[Word; K]) -> [Word; MAX_RATES] {
 fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];
     let mut refusing = Refusing::default();
-    let mut counted = state.counted();
+    let mut placement = state.placement();
     for (rate, judge) in judges.iter().enumerate() {
         let (word, sooner) = match state {
             State::Own(words) => (words[rate], words[rate]),
@@ -495,13 +495,13 @@ fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) ->
                 && judge.fits(Word::UNUSED, cost)
             {
                 // An empty slot would admit the cost: the refusal is due to what new keys share.
-                counted = Counted::InOverflow;
+                placement = KeyPlacement::Overflow;
             }
         }
     }
     Finding {
         asked: Asked::Wanted(cost),
-        counted,
+        placement,
         refusing,
         words,
     }
@@ -548,9 +548,9 @@ impl Counters {
 
     /// Tells the successor, if there is one, of a charge that was made here.
     #[inline(always)]
-    fn forward(&self, key: KeyHash, counted: Counted, cost: Cost, now: Timestamp) {
+    fn forward(&self, key: KeyHash, placement: KeyPlacement, cost: Cost, now: Timestamp) {
         if let Some(next) = self.successor() {
-            next.follow(key, counted, cost, now);
+            next.follow(key, placement, cost, now);
         }
     }
 }

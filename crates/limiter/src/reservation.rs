@@ -30,22 +30,22 @@ struct Part {
     receipt: Receipt,
 }
 
-/// What the charge of one ask comes to once the outcome is known.
+/// The final charge of one ask, once the outcome of the request is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
-    /// What was reserved.
+    /// Keeps the reserved cost.
     Keep,
-    /// Nothing: the request does not count for this limit.
+    /// Refunds the whole cost: the request does not count for this limit.
     Refund,
-    /// So much.
+    /// Charges this cost instead of the reserved one.
     Adjust(Cost),
 }
 
-/// What settling came to.
+/// The result of settling a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// The request cost what was reserved for every ask.
-    AsReserved,
+    /// Every ask kept its reserved cost.
+    Unchanged,
     /// Some ask had reserved more or less, and was corrected as far as the charge still counts.
     Corrected,
 }
@@ -82,11 +82,11 @@ impl Reservation {
 
     /// As [`settle`](Self::settle), with a word of its own for each ask, by its index: limits of one request may count by
     /// different outcomes.
-    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Settle) -> Settlement {
-        let mut settlement = Settlement::AsReserved;
+    pub fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) -> Settlement {
+        let mut settlement = Settlement::Unchanged;
         for (ask, part) in self.0.iter().enumerate() {
             let reserved = part.cost.get();
-            let actual = match due(ask) {
+            let actual = match settle(ask) {
                 Settle::Keep => reserved,
                 Settle::Refund => 0,
                 Settle::Adjust(cost) => cost.get(),
@@ -96,7 +96,7 @@ impl Reservation {
                 settlement = Settlement::Corrected;
             }
             if let Some(missing) = Cost::new(actual.saturating_sub(reserved)) {
-                part.limit.force(part.key, missing, now);
+                part.limit.charge_unchecked(part.key, missing, now);
                 settlement = Settlement::Corrected;
             }
         }

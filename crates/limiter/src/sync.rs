@@ -57,7 +57,7 @@ thread_local! {
 /// Lets this test's threads have no patience at all: what follows from it is explored, or at least not waited for.
 #[cfg(any(loom, test))]
 #[doc(hidden)]
-pub fn lose_patience() {
+pub fn exhaust_backoff() {
     OF_TEST.set(0);
 }
 

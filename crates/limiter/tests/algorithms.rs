@@ -12,8 +12,8 @@ use common::{START, admits, after, capacity, cost, key, left, rate, rates};
 use oracle::algorithms::Obvious;
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Limit, Outcome, Policy, PolicyError, Refill, Settlement, Timestamp,
-    Unit, Zone, decide, reserve,
+    Algorithm, Alignment, Ask, CalendarUnit, CalendarZone, Limit, Outcome, Policy, PolicyError,
+    Refill, Settlement, Timestamp, decide, reserve,
 };
 
 const LIMITS: usize = 3;
@@ -119,7 +119,7 @@ impl Side {
     fn agrees(&self, now: Timestamp) -> Result<(), TestCaseError> {
         let decision = self.limit.peek(key(1), cost(1), now);
         let remaining: Vec<u64> = decision
-            .standings()
+            .statuses()
             .iter()
             .map(|rate| u64::from(rate.remaining))
             .collect();
@@ -206,7 +206,7 @@ proptest! {
                 None => reservation.release(START),
                 Some(actual) => {
                     let settlement = reservation.settle(cost(actual), START);
-                    prop_assert_eq!(settlement == Settlement::AsReserved, actual == units);
+                    prop_assert_eq!(settlement == Settlement::Unchanged, actual == units);
                     side.charge(actual, START);
                     used += actual;
                 }
@@ -221,7 +221,7 @@ proptest! {
         let overfull = *side.policy.algorithm() == Algorithm::Exact && counts.max() < Some(most);
         if !overfull && side.remaining(START).iter().all(|left| *left > 0) {
             let remaining: Vec<u64> =
-                seen.standings().iter().map(|rate| u64::from(rate.remaining)).collect();
+                seen.statuses().iter().map(|rate| u64::from(rate.remaining)).collect();
             prop_assert_eq!(remaining, side.remaining(START));
         }
     }
@@ -234,8 +234,8 @@ fn one_of_each() -> Vec<Algorithm> {
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
         Algorithm::FixedWindow(Alignment::Calendar {
-            zone: Arc::new(Zone::utc()),
-            unit: Unit::Day,
+            zone: Arc::new(CalendarZone::utc()),
+            unit: CalendarUnit::Day,
         }),
         Algorithm::TokenBucket {
             burst: None,
@@ -293,7 +293,7 @@ fn exactly_the_limit_passes_whatever_the_algorithm() {
             assert_eq!(left(&limit, number as u64, START), 0, "{algorithm:?}");
         }
         assert_eq!(
-            limit.tallies().admitted_in_overflow,
+            limit.stats().admitted_in_overflow,
             0,
             "each had a slot of its own"
         );
@@ -441,7 +441,7 @@ fn the_top_are_the_fullest() {
             .map(|occupant| occupant.fullness())
             .collect();
         assert_eq!(top, [180, 160, 140, 120, 100]);
-        assert_eq!(limit.occupied(START).count(), 9);
+        assert_eq!(limit.active_keys(START).count(), 9);
     }
 }
 
@@ -450,11 +450,11 @@ fn the_top_are_the_fullest() {
 fn policies_that_cannot_be_are_refused() {
     let day = |unit| {
         Algorithm::FixedWindow(Alignment::Calendar {
-            zone: Arc::new(Zone::utc()),
+            zone: Arc::new(CalendarZone::utc()),
             unit,
         })
     };
-    assert!(Policy::new(day(Unit::Week), rates(&[(5, 86_400)])).is_err());
+    assert!(Policy::new(day(CalendarUnit::Week), rates(&[(5, 86_400)])).is_err());
     let zero = Algorithm::Gcra { burst: Some(0) };
     assert_eq!(
         Policy::new(zero, rates(&[(5, 60)])),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{START, admits, after, capacity, cost, key, peek, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, Reservation, reserve,
+    Algorithm, Alignment, Ask, KeyPlacement, Limit, Outcome, Policy, Refill, Reservation, reserve,
 };
 
 /// A request of one of 24 keys, after a while; it may be given back when another comes.
@@ -69,8 +69,8 @@ fn a_window_that_others_began_is_not_inherited() {
     for number in [100, 101] {
         assert!(admits(&limit, number, after(1_000)));
         assert_eq!(
-            peek(&limit, number, after(1_000)).counted(),
-            Counted::InOverflow
+            peek(&limit, number, after(1_000)).placement(),
+            KeyPlacement::Overflow
         );
     }
     let passed = |number, millis| {

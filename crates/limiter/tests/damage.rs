@@ -13,11 +13,11 @@ use common::{START, admits, alone, capacity, key, rates};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use sluicegate_limiter::{
-    Adopted, Algorithm, Alignment, BanRules, Bans, Cost, Factor, Limit, Meaning, Policy, Refill,
-    Seed, StateDir, Timestamp, Unit, Zone,
+    Algorithm, Alignment, BanFactor, BanRules, Bans, CalendarUnit, CalendarZone, Cost, Limit,
+    OpenOutcome, Policy, Refill, Seed, StateDir, TableId, Timestamp,
 };
 
-const MEANING: Meaning<'static> = Meaning {
+const MEANING: TableId<'static> = TableId {
     name: "otp",
     key: "client.ip",
 };
@@ -27,7 +27,7 @@ const WINDOW: u32 = 3_600;
 const HEADER: u64 = 4096;
 
 fn policies() -> Vec<Policy> {
-    let (zone, unit) = (Arc::new(Zone::utc()), Unit::Day);
+    let (zone, unit) = (Arc::new(CalendarZone::utc()), CalendarUnit::Day);
     let token_bucket = |refill| Algorithm::TokenBucket {
         burst: None,
         refill,
@@ -58,7 +58,7 @@ fn state(home: &Path) -> StateDir {
     StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory")
 }
 
-fn open(home: &Path, policy: &Policy) -> (Limit, Adopted) {
+fn open(home: &Path, policy: &Policy) -> (Limit, OpenOutcome) {
     let open = || Limit::open(&state(home), MEANING, policy.clone(), capacity(100), START);
     alone(|| open().expect("a limit"))
 }
@@ -93,9 +93,9 @@ fn what_lies_ahead_of_a_window_is_dropped() {
             (0..1_000).for_each(|number| while admits(&limit, number, ahead) {});
             drop(limit);
             let (limit, adopted) = open(home.path(), &policy);
-            assert_eq!(adopted, Adopted::Continued);
+            assert_eq!(adopted, OpenOutcome::Continued);
             if hours == 3 && policy.longest_window() == WINDOW {
-                assert!(limit.tallies().dropped > 0, "{policy:?}");
+                assert!(limit.stats().dropped > 0, "{policy:?}");
             }
             assert_waits(&limit, &policy);
         }
@@ -113,7 +113,7 @@ fn random_words_lock_nobody_out() {
             drop(open(home.path(), &policy));
             scrawl(home.path(), &mut bits);
             let (limit, adopted) = open(home.path(), &policy);
-            assert_eq!(adopted, Adopted::Continued);
+            assert_eq!(adopted, OpenOutcome::Continued);
             assert_waits(&limit, &policy);
         }
     }
@@ -149,7 +149,7 @@ fn random_words_ban_nobody_for_longer_than_the_rules() {
     let mut bits = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let rules = BanRules::new(
         Duration::from_secs(60),
-        Factor::TWO,
+        BanFactor::TWO,
         Duration::from_secs(600),
     )
     .expect("rules");
@@ -163,7 +163,7 @@ fn random_words_ban_nobody_for_longer_than_the_rules() {
         scrawl(home.path(), &mut bits);
         let (bans, _) = alone(open);
         for number in 0..1_000 {
-            let left = bans.standing(key(number), START).map(|banned| banned.left);
+            let left = bans.active(key(number), START).map(|banned| banned.left);
             assert!(left.is_none_or(|left| left <= rules.max()), "{left:?}");
         }
     }

@@ -8,7 +8,7 @@ use std::thread;
 
 use common::{START, admits, after, capacity, cost, key, left, limit, peek, rates, take};
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, decide,
+    Algorithm, Alignment, Ask, KeyPlacement, Limit, Outcome, Policy, Refill, decide,
 };
 
 /// Goal: numbers change, counts do not. Method: raise and lower the count; both handles see all charges.
@@ -53,10 +53,12 @@ fn an_edit_of_the_capacity_copies_every_count() {
         for number in 0..300 {
             let (before, after) = (peek(&old, number, START), peek(&new, number, START));
             // Without a slot a key may look fuller than it is, never emptier.
-            for (before, after) in before.standings().iter().zip(after.standings()) {
+            for (before, after) in before.statuses().iter().zip(after.statuses()) {
                 assert!(after.remaining <= before.remaining);
             }
-            if after.counted() == Counted::Alone && to >= 1000 && before.counted() == Counted::Alone
+            if after.placement() == KeyPlacement::OwnSlot
+                && to >= 1000
+                && before.placement() == KeyPlacement::OwnSlot
             {
                 assert_eq!(before, after);
             }
@@ -79,7 +81,7 @@ fn an_edit_of_the_periods_goes_on_from_the_nearest_count() {
     ] {
         let new = old.edited(rates(numbers), capacity(100), START);
         let remaining: Vec<u32> = peek(&new, 1, START)
-            .standings()
+            .statuses()
             .iter()
             .map(|rate| rate.remaining)
             .collect();
@@ -108,7 +110,10 @@ fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
             .filter(|number| used[*number as usize] == 0)
             .collect();
         assert!(refused.len() >= 380, "{algorithm:?}");
-        assert_eq!(peek(&old, refused[0], START).counted(), Counted::InOverflow);
+        assert_eq!(
+            peek(&old, refused[0], START).placement(),
+            KeyPlacement::Overflow
+        );
         let larger = old.edited(policy.clone(), capacity(100_000), START);
         for (number, used) in (0..400).zip(&used) {
             assert_eq!(used + passed(&larger, number), 3, "{algorithm:?}: {number}");
@@ -118,7 +123,7 @@ fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
         let largest = smaller.edited(policy, capacity(200_000), START);
         assert!((0..400).all(|number| !admits(&largest, number, START)));
         assert!((500..900).all(|number| admits(&largest, number, START)));
-        let admitted = |limit: &Limit| limit.tallies().admitted_in_overflow;
+        let admitted = |limit: &Limit| limit.stats().admitted_in_overflow;
         assert!(admitted(&largest) >= admitted(&old));
     }
 }
@@ -258,7 +263,7 @@ fn a_debt_of_a_larger_burst_stays_a_debt() {
     for (count, burst) in [(10, 500), (10, 10), (10, 1), (1000, 1000)] {
         let limit = Limit::with_buckets(policy(10, 1000), 1);
         (0..1000).for_each(|_| assert!(admits(&limit, 1, START)));
-        let other = limit.judged_by(policy(count, burst)).expect("one kind");
+        let other = limit.with_policy(policy(count, burst)).expect("one kind");
         (2..20).for_each(|number| drop(take(&other, number, START)));
         let edited = limit.edited(policy(count, burst), limit.capacity(), START);
         assert_eq!(left(&limit, 1, START), 0);

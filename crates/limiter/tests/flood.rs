@@ -3,7 +3,7 @@
 mod common;
 
 use common::{START, admits, after, alike, capacity, left, limit, peek, rates};
-use sluicegate_limiter::{Algorithm, Alignment, Counted, Judgement, Limit, Policy, Refill};
+use sluicegate_limiter::{Algorithm, Alignment, KeyPlacement, Limit, Policy, Refill};
 
 /// Goal: no count goes down in a flood, least of all the flooder's own. Method: known clients at all stages of their
 /// limit, then a hundred times the capacity in new keys, each asking more often than it may.
@@ -32,12 +32,15 @@ fn a_flood_of_new_keys_makes_no_count_go_down() {
         // Clients that had asked before keep their slots; the others are newcomers now, and share.
         for client in (0..100).filter(|client| client % (u64::from(UNITS) + 1) != 0) {
             assert_eq!(left(&limit, client, START), before[client as usize]);
-            assert_eq!(peek(&limit, client, START).counted(), Counted::Alone);
+            assert_eq!(
+                peek(&limit, client, START).placement(),
+                KeyPlacement::OwnSlot
+            );
         }
         let still_refused = (1000..21_000).all(|flooder| !admits(&limit, flooder, START));
         assert!(still_refused);
         assert_eq!(limit.bytes(), bytes);
-        assert!(limit.tallies().admitted_in_overflow > 0);
+        assert!(limit.stats().admitted_in_overflow > 0);
         let occupancy = limit.occupancy(START);
         assert!(occupancy.in_overflow > 0);
         assert!((1..=occupancy.buckets).contains(&occupancy.overflowing));
@@ -53,8 +56,8 @@ fn a_million_keys_fit_a_capacity_of_a_million() {
         (0..KEYS).all(|number| admits(&limit, number, START)),
         "none is refused"
     );
-    let tallies = limit.tallies();
-    assert!(tallies.admitted_in_overflow < KEYS / 100_000, "{tallies:?}");
+    let stats = limit.stats();
+    assert!(stats.admitted_in_overflow < KEYS / 100_000, "{stats:?}");
     let occupancy = limit.occupancy(START);
     assert!(
         occupancy.live.abs_diff(KEYS) < KEYS / 100,
@@ -76,7 +79,7 @@ fn small_tables_keep_their_keys_apart() {
                 assert!((0..keys).all(|number| admits(&limit, set * 1000 + number, now)));
             }
             assert_eq!(
-                limit.tallies().admitted_in_overflow,
+                limit.stats().admitted_in_overflow,
                 0,
                 "{keys} keys, {count} rates"
             );
@@ -96,14 +99,17 @@ fn room_comes_back_when_what_was_owed_is_past() {
             >= 10
     );
     assert_eq!(
-        peek(&limit, 5000, after(19_999)).counted(),
-        Counted::InOverflow
+        peek(&limit, 5000, after(19_999)).placement(),
+        KeyPlacement::Overflow
     );
-    assert_eq!(peek(&limit, 5000, after(20_000)).counted(), Counted::Alone);
+    assert_eq!(
+        peek(&limit, 5000, after(20_000)).placement(),
+        KeyPlacement::OwnSlot
+    );
     let occupancy = limit.occupancy(after(20_000));
     assert_eq!((occupancy.live, occupancy.overflowing), (0, 0));
     assert!(admits(&limit, 5000, after(20_000)));
-    assert!(limit.tallies().slots_reused > 0);
+    assert!(limit.stats().slots_reused > 0);
 }
 
 /// Goal: invariant 5, a slot is no fresh limit. Method: a key uses its limit in overflow, then asks where a slot is
@@ -115,14 +121,14 @@ fn a_key_that_gets_a_slot_takes_what_it_used_in_overflow_along() {
     assert!((0..7).all(|number| admits(&limit, number, after(0))));
     assert!((0..10).all(|_| admits(&limit, 8, after(10_000))));
     assert_eq!(
-        peek(&limit, 8, after(10_000)).counted(),
-        Counted::InOverflow
+        peek(&limit, 8, after(10_000)).placement(),
+        KeyPlacement::Overflow
     );
     // In the third window the seven owe nothing, and the overflow of the second weighs in full.
     let decision = peek(&limit, 8, after(20_000));
     assert_eq!(
-        (decision.counted(), decision.outcome()),
-        (Counted::InOverflow, Judgement::Refused { rate: 0 }),
+        (decision.placement(), decision.refusing_rate()),
+        (KeyPlacement::Overflow, Some(0)),
         "a slot is free, and what is shared refuses"
     );
     assert!(!admits(&limit, 8, after(20_000)));
@@ -131,7 +137,10 @@ fn a_key_that_gets_a_slot_takes_what_it_used_in_overflow_along() {
         (0..10).filter(|_| admits(&limit, 8, after(25_000))).count(),
         5
     );
-    assert_eq!(peek(&limit, 8, after(25_000)).counted(), Counted::Alone);
+    assert_eq!(
+        peek(&limit, 8, after(25_000)).placement(),
+        KeyPlacement::OwnSlot
+    );
     assert_eq!(limit.occupancy(after(25_000)).live, 1);
 }
 
@@ -177,15 +186,15 @@ fn a_flood_resets_nobody_whatever_the_algorithm() {
         for victim in victims {
             let seen = (
                 left(&limit, victim, START),
-                peek(&limit, victim, START).counted(),
+                peek(&limit, victim, START).placement(),
             );
             assert_eq!(
                 seen,
-                (UNITS - used(victim), Counted::Alone),
+                (UNITS - used(victim), KeyPlacement::OwnSlot),
                 "{algorithm:?}"
             );
         }
-        assert_eq!((limit.bytes(), limit.tallies().slots_reused), (bytes, 0));
+        assert_eq!((limit.bytes(), limit.stats().slots_reused), (bytes, 0));
         assert!(limit.overflow(START).is_some());
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::{START, admits, after, capacity, key, limit, peek, rates};
 use sluicegate_limiter::{
-    Ages, Algorithm, Alignment, Counted, Limit, Policy, Refill, Timestamp, Unit, Zone,
+    Algorithm, Alignment, CalendarUnit, CalendarZone, KeyAges, KeyPlacement, Limit, Policy, Refill,
+    Timestamp,
 };
 
 fn one_of_each() -> Vec<Algorithm> {
@@ -18,8 +19,8 @@ fn one_of_each() -> Vec<Algorithm> {
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
         Algorithm::FixedWindow(Alignment::Calendar {
-            zone: Arc::new(Zone::utc()),
-            unit: Unit::Day,
+            zone: Arc::new(CalendarZone::utc()),
+            unit: CalendarUnit::Day,
         }),
         Algorithm::TokenBucket { burst, refill },
         Algorithm::Gcra { burst },
@@ -35,9 +36,9 @@ fn tiny(algorithm: Algorithm) -> Limit {
 /// New keys from `first` on, each charged once, until one is counted with others; the first number not used.
 fn fill(limit: &Limit, first: u64, now: Timestamp) -> u64 {
     let in_overflow = |number: &u64| {
-        let counted = peek(limit, *number, now).counted();
+        let counted = peek(limit, *number, now).placement();
         assert!(admits(limit, *number, now));
-        counted == Counted::InOverflow
+        counted == KeyPlacement::Overflow
     };
     1 + (first..).find(in_overflow).expect("a bucket is finite")
 }
@@ -63,7 +64,7 @@ fn overflow_is_told_for_as_long_as_it_weighs_on_anybody() {
             );
         }
         assert_eq!(
-            limit.tallies().overflow,
+            limit.stats().overflow,
             Some(spell),
             "the last one is remembered"
         );
@@ -129,28 +130,28 @@ fn ages_are_told_where_states_know_them() {
         }
         let now = after(3_600_000);
         let ages = limit.ages(now).expect("it tells");
-        let mut expected = [0; Ages::SPANS];
+        let mut expected = [0; KeyAges::SPANS];
         expected[..8].copy_from_slice(&[1, 1, 0, 1, 1, 2, 2, 2]);
         assert_eq!(ages.keys, expected);
         assert_eq!(ages.oldest, Duration::from_secs(81));
-        let charged = limit.occupied(now).map(|occupant| occupant.charged());
+        let charged = limit.active_keys(now).map(|occupant| occupant.charged());
         assert_eq!(charged.min(), Some(Some(after(3_600_000 - 81_000))));
         let later = limit.ages(after(4 * 3_600_000)).expect("it tells");
-        assert_eq!(later, Ages::default(), "nothing owes any more");
+        assert_eq!(later, KeyAges::default(), "nothing owes any more");
     }
     let debts = tiny(Algorithm::Gcra { burst: None });
     assert!(admits(&debts, 1, START));
     assert_eq!(debts.ages(START), None);
     assert!(
         debts
-            .occupied(START)
+            .active_keys(START)
             .all(|occupant| occupant.charged().is_none())
     );
     assert_eq!(
         debts
             .peek(key(1), sluicegate_limiter::Cost::ONE, START)
-            .counted(),
-        Counted::Alone
+            .placement(),
+        KeyPlacement::OwnSlot
     );
 }
 

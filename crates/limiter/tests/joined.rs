@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::{START, admits, after, ask, capacity, cost, key, left, limit, peek, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Limit, Outcome, Policy, Refill, Settle, Settlement,
-    Timestamp, Unit, Zone, decide, reserve,
+    Algorithm, Alignment, Ask, CalendarUnit, CalendarZone, KeyPlacement, Limit, Outcome, Policy,
+    Refill, Settle, Settlement, Timestamp, decide, reserve,
 };
 
 fn policy(algorithm: &Algorithm, numbers: &[(u32, u32)]) -> Policy {
@@ -46,8 +46,8 @@ fn others(units: u32) -> Vec<Algorithm> {
 }
 
 fn remaining(limit: &Limit, number: u64, now: Timestamp) -> Vec<u32> {
-    let standings = peek(limit, number, now).standings();
-    standings.iter().map(|rate| rate.remaining).collect()
+    let statuses = peek(limit, number, now).statuses();
+    statuses.iter().map(|rate| rate.remaining).collect()
 }
 
 /// Goal: C2 for asks that name one log twice. Method: together too much, then just enough, then one unit more.
@@ -124,8 +124,8 @@ fn an_edit_of_a_log_is_judged_by_what_really_happened() {
         (&[(9, 600)], 30, &[(4, 569)]),
     ] {
         let new = old.edited(policy(&Algorithm::Exact, numbers), capacity(keys), now);
-        let standings = peek(&new, 1, now).standings();
-        let told: Vec<(u32, u64)> = standings
+        let statuses = peek(&new, 1, now).statuses();
+        let told: Vec<(u32, u64)> = statuses
             .iter()
             .map(|rate| (rate.remaining, rate.next_free.as_secs()))
             .collect();
@@ -230,8 +230,8 @@ fn an_edit_between_logs_and_words_takes_the_overflow_along() {
             }
         };
         use_up(&old, &mut used);
-        let overflowing =
-            (0..400).filter(|number| peek(&old, *number, START).counted() == Counted::InOverflow);
+        let overflowing = (0..400)
+            .filter(|number| peek(&old, *number, START).placement() == KeyPlacement::Overflow);
         assert!(overflowing.count() >= 380);
         for keys in [2, 10, 100_000] {
             let new = old.edited(policy(&to, &numbers), capacity(keys), START);
@@ -245,7 +245,7 @@ fn an_edit_between_logs_and_words_takes_the_overflow_along() {
                     "{from:?} to {to:?}"
                 );
             }
-            let (before, then) = (old.tallies(), new.tallies());
+            let (before, then) = (old.stats(), new.stats());
             assert!(then.admitted_in_overflow >= before.admitted_in_overflow);
         }
     }
@@ -306,8 +306,8 @@ fn the_memory_of_a_limit_is_known_before_it_is_made() {
         }
     }
     let calendar = Algorithm::FixedWindow(Alignment::Calendar {
-        zone: Arc::new(Zone::utc()),
-        unit: Unit::Day,
+        zone: Arc::new(CalendarZone::utc()),
+        unit: CalendarUnit::Day,
     });
     let days = policy(&calendar, &[(5, 86_400)]);
     let most = policy(&Algorithm::Exact, &[(1024, 60)]);
@@ -339,5 +339,5 @@ fn each_ask_of_a_reservation_is_settled_by_its_own_word() {
     let unchanged = again
         .expect("there is room")
         .settle_each(after(3), |_| Settle::Keep);
-    assert_eq!(unchanged, Settlement::AsReserved);
+    assert_eq!(unchanged, Settlement::Unchanged);
 }

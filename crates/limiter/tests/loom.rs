@@ -15,8 +15,8 @@ use std::sync::Arc;
 use common::{admits, after, ask, capacity, left, peek, rates};
 use loom::thread;
 use sluicegate_limiter::{
-    Algorithm, Ask, Counted, Entry, Limit, Outcome, Payer, Policy, RateState, RemoteState, Seed,
-    decide, lose_patience, reserve,
+    Algorithm, Ask, KeyPlacement, Limit, LogEntry, Outcome, Payer, Policy, RateState, RemoteState,
+    Seed, decide, exhaust_backoff, reserve,
 };
 
 /// Windows of the one rate that most of these tests use.
@@ -28,7 +28,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 /// As [`explore`], where a thread that would have to wait takes another for dead, in most interleavings wrongly.
 fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
-    lose_patience();
+    exhaust_backoff();
     let mut builder = loom::model::Builder::new();
     // Two keep this to seconds, and with them a model fails for each of these that is left out of `newcomer`: the looks at
     // the turn in a claim and behind the overflow, the look at the busy word between two words, the exchange at the end.
@@ -72,7 +72,7 @@ fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {
 fn keys_of_one_payer_are_counted_whoever_comes_first() {
     explore(|| {
         let limit = Limit::with_buckets(rates(&[(1, 10)]), 1);
-        let limit = Arc::new(limit.sharing(&Seed::from_bytes([1; 16])));
+        let limit = Arc::new(limit.with_payer_shares(&Seed::from_bytes([1; 16])));
         let admits = |limit: &Limit, number| {
             let payer = Some(Payer::from_bits(1));
             let ask = Ask {
@@ -249,7 +249,7 @@ fn two_rates_are_charged_together(admits: fn(&Limit) -> bool) {
         let (one, other) = both(move || admits(&theirs), || admits(&limit));
         assert!(one != other);
         let remaining: Vec<u32> = peek(&limit, 1, after(0))
-            .standings()
+            .statuses()
             .iter()
             .map(|rate| rate.remaining)
             .collect();
@@ -270,7 +270,10 @@ fn a_key_in_overflow_does_not_race_with_itself() {
             || admits(&limit, 3, after(0)),
         );
         assert!(one != other);
-        assert_eq!(peek(&limit, 3, after(0)).counted(), Counted::InOverflow);
+        assert_eq!(
+            peek(&limit, 3, after(0)).placement(),
+            KeyPlacement::Overflow
+        );
     });
 }
 
@@ -496,7 +499,7 @@ fn what_a_store_says_of_a_log_and_a_charge_come_one_after_the_other() {
         let limit = Arc::new(Limit::with_buckets(policy, 1));
         assert!(admits(&limit, 1, after(0)));
         let millis = after(0).as_secs() * 1_000;
-        let oldest = Some(Entry { age: 1, millis });
+        let oldest = Some(LogEntry { age: 1, millis });
         let told = RemoteState::new([RateState::Logged {
             latest: millis,
             awaited: oldest,

@@ -10,7 +10,7 @@ use common::{capacity, cost, key, rate};
 use oracle::SlidingWindow;
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Ask, Decision, Judgement, Limit, MAX_COUNT, Outcome, Rate, Rates, Timestamp, Verdict, decide,
+    Ask, Decision, Limit, MAX_COUNT, Outcome, Rate, Rates, Timestamp, Verdict, decide,
 };
 
 const KEYS: u64 = 4;
@@ -234,8 +234,8 @@ fn compare(
     asked: Option<u32>,
     now: Timestamp,
 ) -> Result<(), TestCaseError> {
-    let expected = oracle.standings(number, asked, now);
-    for (standing, expected) in decision.standings().iter().zip(&expected) {
+    let expected = oracle.statuses(number, asked, now);
+    for (standing, expected) in decision.statuses().iter().zip(&expected) {
         prop_assert_eq!(standing.remaining, expected.remaining);
         prop_assert_eq!(standing.next_free, expected.next_free);
         prop_assert_eq!(standing.reset, expected.reset);
@@ -250,8 +250,7 @@ fn compare(
             .iter()
             .position(|rate| rate.refuses && rate.next_free == longest)
     });
-    let outcome = refusing.map_or(Judgement::Admitted, |rate| Judgement::Refused { rate });
-    prop_assert_eq!(decision.outcome(), outcome);
+    prop_assert_eq!(decision.refusing_rate(), refusing);
     prop_assert_eq!(decision.retry_after(), longest);
     Ok(())
 }

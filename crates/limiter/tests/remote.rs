@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{START, after, capacity, cost, key, rates};
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Counted, Decision, Entry, Judgement, Limit, Policy, RateState,
-    Refill, RemoteState, Settle, Told, Unit, Zone, decide, spend,
+    Algorithm, Alignment, Ask, CalendarUnit, CalendarZone, Decision, KeyPlacement, Limit, LogEntry,
+    Policy, RateState, Refill, RemoteOutcome, RemoteState, Settle, charge_unchecked, decide,
 };
 
 /// Two rates of each algorithm; a calendar has one.
@@ -37,8 +37,8 @@ fn policies() -> Vec<Policy> {
     .map(|algorithm| Policy::new(algorithm, rates(&two)).expect("a policy"))
     .collect();
     let days = Algorithm::FixedWindow(Alignment::Calendar {
-        zone: Arc::new(Zone::utc()),
-        unit: Unit::Day,
+        zone: Arc::new(CalendarZone::utc()),
+        unit: CalendarUnit::Day,
     });
     policies.push(Policy::new(days, rates(&[(5, 86_400)])).expect("a policy"));
     policies
@@ -55,7 +55,7 @@ fn any_state() -> impl Strategy<Value = RateState> {
     let count = || prop_oneof![6 => 0u32..9, 1 => any::<u32>()];
     let age = || prop_oneof![6 => 0u32..6, 1 => any::<u32>()];
     let entry =
-        || prop::option::of((age(), millis()).prop_map(|(age, millis)| Entry { age, millis }));
+        || prop::option::of((age(), millis()).prop_map(|(age, millis)| LogEntry { age, millis }));
     prop_oneof![
         1 => Just(RateState::Unused),
         4 => (millis(), count(), count()).prop_map(|(millis, previous, current)| {
@@ -72,11 +72,8 @@ fn any_state() -> impl Strategy<Value = RateState> {
 
 /// What is left of each rate.
 fn left(decision: &Decision) -> Vec<u32> {
-    let standings = decision.standings();
-    standings
-        .iter()
-        .map(|standing| standing.remaining)
-        .collect()
+    let statuses = decision.statuses();
+    statuses.iter().map(|standing| standing.remaining).collect()
 }
 
 proptest! {
@@ -93,12 +90,12 @@ proptest! {
                 let view = Limit::new(policy.clone(), capacity(64));
                 let now = after(wait);
                 let state = RemoteState::new([*one, *two]);
-                let nothing = Decision::remote(&policy, &state, Told::Nothing, now);
-                prop_assert_eq!(nothing.outcome(), Judgement::Admitted);
-                let refused = Told::Wanted { cost: cost(1), refusing: 0b11 };
+                let nothing = Decision::remote(&policy, &state, RemoteOutcome::Peeked, now);
+                prop_assert!(nothing.is_admitted());
+                let refused = RemoteOutcome::NotCharged { cost: cost(1), refusing: 0b11 };
                 prop_assert!(Decision::remote(&policy, &state, refused, now).retry_after().is_some());
                 for _ in 0..2 {
-                    prop_assert_eq!(view.adopt(key(1), &state, now), Counted::Alone);
+                    prop_assert_eq!(view.adopt(key(1), &state, now), KeyPlacement::OwnSlot);
                     let seen = view.peek(key(1), cost(1), now);
                     // What a store says of a log may contradict itself; a view of it does not.
                     if !is_exact {
@@ -135,10 +132,10 @@ proptest! {
         for gap in gaps {
             now = now.saturating_add(Duration::from_millis(gap));
             let ask = Ask { limit: &store, key: key(1), cost: cost(1), payer: None };
-            drop(spend(&[ask], now));
+            drop(charge_unchecked(&[ask], now));
             entries.insert(0, now.as_nanos() / 1_000_000);
         }
-        let entry = |age: u32| Entry { age, millis: entries[age as usize] };
+        let entry = |age: u32| LogEntry { age, millis: entries[age as usize] };
         let asked = store.peek(key(1), cost(units), now);
         let states = [(5u32, 10_000u64), (20, 60_000)].map(|(count, period)| {
             let since = now.as_nanos() / 1_000_000 - period;
@@ -189,7 +186,7 @@ proptest! {
                 Policy::new(share.algorithm().clone(), share.rates().clone()).is_ok(),
                 "a share is a policy: {:?}", share
             );
-            prop_assert!(Limit::new(policy, capacity(1)).judged_by(share).is_some());
+            prop_assert!(Limit::new(policy, capacity(1)).with_policy(share).is_some());
         }
     }
 }
@@ -227,11 +224,11 @@ fn a_newcomer_in_overflow_counts_at_least_what_the_store_says() {
             Algorithm::Exact,
             RateState::Logged {
                 latest: moment,
-                awaited: Some(Entry {
+                awaited: Some(LogEntry {
                     age: 2,
                     millis: moment,
                 }),
-                oldest: Some(Entry {
+                oldest: Some(LogEntry {
                     age: 2,
                     millis: moment,
                 }),
@@ -243,12 +240,15 @@ fn a_newcomer_in_overflow_counts_at_least_what_the_store_says() {
         let view = Limit::with_buckets(policy, 1);
         let state = RemoteState::new([state]);
         let mut seated = 0;
-        while view.adopt(key(seated), &state, START) == Counted::Alone {
+        while view.adopt(key(seated), &state, START) == KeyPlacement::OwnSlot {
             seated += 1;
         }
         assert!((4..20).contains(&seated), "{algorithm:?}: {seated} slots");
         for _ in 0..3 {
-            assert_eq!(view.adopt(key(seated), &state, START), Counted::InOverflow);
+            assert_eq!(
+                view.adopt(key(seated), &state, START),
+                KeyPlacement::Overflow
+            );
             assert_eq!(
                 left(&view.peek(key(seated), cost(1), START)),
                 [2],
@@ -263,7 +263,7 @@ fn a_newcomer_in_overflow_counts_at_least_what_the_store_says() {
             );
         }
         let none = RemoteState::default();
-        assert_eq!(view.adopt(key(0), &none, START), Counted::Alone);
+        assert_eq!(view.adopt(key(0), &none, START), KeyPlacement::OwnSlot);
         assert_eq!(
             left(&view.peek(key(0), cost(1), START)),
             [5],
@@ -285,13 +285,13 @@ fn what_is_spent_counts_and_can_be_given_back() {
             payer: None,
         };
         let untouched = left(&limit.peek(key(1), cost(1), START));
-        let spent = spend(&[ask(2)], START);
+        let spent = charge_unchecked(&[ask(2)], START);
         let after = left(&limit.peek(key(1), cost(1), START));
         let less: Vec<u32> = untouched.iter().map(|units| units - 2).collect();
         assert_eq!(after, less, "{policy:?}");
         spent.settle_each(START, |_| Settle::Refund);
         assert_eq!(left(&limit.peek(key(1), cost(1), START)), untouched);
-        drop(spend(&[ask(1_000)], START));
+        drop(charge_unchecked(&[ask(1_000)], START));
         assert_eq!(left(&limit.peek(key(1), cost(1), START))[0], 0);
         assert!(decide(&[ask(1)], START).retry_after().is_some());
     }

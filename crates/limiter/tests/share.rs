@@ -4,8 +4,8 @@ mod common;
 
 use common::{START, after, alike, capacity, key, peek, rates};
 use sluicegate_limiter::{
-    Algorithm, Ask, Capacity, Cost, Counted, KeyHash, Limit, Outcome, Payer, Policy, Refill, Seed,
-    Timestamp, Verdict, decide, reserve,
+    Algorithm, Ask, Capacity, Cost, KeyHash, KeyPlacement, Limit, Outcome, Payer, Policy, Refill,
+    Seed, Timestamp, Verdict, decide, reserve,
 };
 
 const UNITS: u32 = 5;
@@ -14,8 +14,8 @@ const CAPACITY: u64 = 6_400;
 const SHARE: u64 = 25;
 const INVENTED: u64 = 100 * CAPACITY;
 
-fn sharing(policy: impl Into<Policy>) -> Limit {
-    Limit::new(policy, capacity(CAPACITY)).sharing(&Seed::from_bytes([8; 16]))
+fn with_payer_shares(policy: impl Into<Policy>) -> Limit {
+    Limit::new(policy, capacity(CAPACITY)).with_payer_shares(&Seed::from_bytes([8; 16]))
 }
 
 fn ask(limit: &Limit, key: KeyHash, payer: u64) -> Ask<'_> {
@@ -57,7 +57,7 @@ fn policies() -> Vec<Policy> {
 #[test]
 fn one_payer_leaves_room_for_the_newcomers_of_others() {
     for policy in policies() {
-        let limit = sharing(policy);
+        let limit = with_payer_shares(policy);
         let bytes = limit.bytes();
         let admitted = (0..INVENTED).filter(|number| admits(&limit, *number, 1, START));
         let admitted = admitted.count() as u64;
@@ -74,7 +74,7 @@ fn one_payer_leaves_room_for_the_newcomers_of_others() {
             }
             assert!(!admits(&limit, newcomer, newcomer, START));
         }
-        let shared = limit.tallies().admitted_in_overflow / u64::from(UNITS);
+        let shared = limit.stats().admitted_in_overflow / u64::from(UNITS);
         assert!(
             shared < newcomers / 20,
             "{shared} of {newcomers} have no slot"
@@ -88,7 +88,7 @@ fn one_payer_leaves_room_for_the_newcomers_of_others() {
 #[test]
 fn a_million_invented_keys_leave_room_at_the_default_capacity() {
     let limit = Limit::new(daily(Algorithm::SlidingWindow), Capacity::DEFAULT);
-    let limit = limit.sharing(&Seed::from_bytes([8; 16]));
+    let limit = limit.with_payer_shares(&Seed::from_bytes([8; 16]));
     let admitted = (0..1_000_000).filter(|number| admits(&limit, *number, 1, START));
     let admitted = admitted.count() as u64;
     let keys = Capacity::DEFAULT.keys();
@@ -107,7 +107,7 @@ fn a_million_invented_keys_leave_room_at_the_default_capacity() {
 #[test]
 fn a_payer_may_use_a_table_that_is_not_crowded() {
     for policy in policies() {
-        let limit = sharing(policy);
+        let limit = with_payer_shares(policy);
         let keys = 0..CAPACITY / 2;
         assert!(keys.clone().all(|number| admits(&limit, number, 1, START)));
         assert!(keys.clone().all(|number| admits(&limit, number, 1, START)));
@@ -119,15 +119,15 @@ fn a_payer_may_use_a_table_that_is_not_crowded() {
 #[test]
 fn whoever_is_over_its_share_keeps_what_it_has() {
     for policy in policies() {
-        let limit = sharing(policy);
+        let limit = with_payer_shares(policy);
         let refused = (0..INVENTED).find(|number| !admits(&limit, *number, 1, START));
         let refused = refused.expect("a table has an end");
         assert!(refused > SHARE);
         let verdict = take(&limit, refused, 1, START);
         let decision = &verdict.decisions()[0];
         assert_eq!(
-            (decision.counted(), decision.remaining()),
-            (Counted::OverShare, 0)
+            (decision.placement(), decision.remaining()),
+            (KeyPlacement::OverShare, 0)
         );
         assert!(!decision.retry_after().expect("refused").is_zero());
         // Another payer may have the very same key.
@@ -135,9 +135,9 @@ fn whoever_is_over_its_share_keeps_what_it_has() {
         // The first one has it then, too.
         assert!(admits(&limit, 0, 1, START) && admits(&limit, refused, 1, START));
         limit.count_refusal(decision);
-        let tallies = limit.tallies();
+        let stats = limit.stats();
         assert_eq!(
-            (tallies.refused_over_share, tallies.refused_in_overflow),
+            (stats.refused_over_share, stats.refused_in_overflow),
             (1, 0)
         );
         let later = after(2 * 86_400_000);
@@ -150,14 +150,14 @@ fn whoever_is_over_its_share_keeps_what_it_has() {
 #[test]
 fn a_refusal_for_a_share_charges_no_limit() {
     for policy in policies() {
-        let limit = sharing(policy.clone());
+        let limit = with_payer_shares(policy.clone());
         let beside = Limit::new(policy, capacity(10));
         let both = |number| [ask(&beside, key(9), 1), ask(&limit, key(number), 1)];
         let refused = (0..INVENTED).find(|number| !admits(&limit, *number, 1, START));
         let refused = refused.expect("a table has an end");
         let verdict = decide(&both(refused), START);
         assert_eq!(verdict.decisions()[0].remaining(), UNITS);
-        assert_eq!(verdict.decisions()[1].counted(), Counted::OverShare);
+        assert_eq!(verdict.decisions()[1].placement(), KeyPlacement::OverShare);
         assert!(matches!(verdict.outcome(), Outcome::Refused { ask: 1, .. }));
         assert!(reserve(&both(refused), START).1.is_none());
         assert_eq!(peek(&beside, 9, START).remaining(), UNITS);
@@ -170,10 +170,13 @@ fn a_refusal_for_a_share_charges_no_limit() {
 fn without_a_payer_nothing_changes() {
     for policy in policies() {
         let plain = Limit::new(policy.clone(), capacity(CAPACITY));
-        let sharing = sharing(policy);
-        assert_eq!((plain.share(), sharing.share()), (None, Some(SHARE)));
+        let with_payer_shares = with_payer_shares(policy);
         assert_eq!(
-            sharing.bytes() as u64,
+            (plain.share(), with_payer_shares.share()),
+            (None, Some(SHARE))
+        );
+        assert_eq!(
+            with_payer_shares.bytes() as u64,
             plain.bytes() as u64 + Limit::SHARES_BYTES
         );
         let unpaid = |limit: &Limit, number| {
@@ -185,16 +188,19 @@ fn without_a_payer_nothing_changes() {
             decide(&[ask], START)
         };
         for number in 0..5 * CAPACITY {
-            assert_eq!(unpaid(&sharing, number), take(&plain, number, 1, START));
+            assert_eq!(
+                unpaid(&with_payer_shares, number),
+                take(&plain, number, 1, START)
+            );
         }
-        assert!(plain.tallies().admitted_in_overflow > 0);
+        assert!(plain.stats().admitted_in_overflow > 0);
     }
 }
 
 /// Goal: an edit that needs another table goes on with shares. Method: a larger capacity has a larger share, and bounds it.
 #[test]
 fn shares_outlive_an_edit() {
-    let limit = sharing(daily(Algorithm::SlidingWindow));
+    let limit = with_payer_shares(daily(Algorithm::SlidingWindow));
     let edited = limit.edited(
         daily(Algorithm::SlidingWindow),
         capacity(2 * CAPACITY),
@@ -204,6 +210,6 @@ fn shares_outlive_an_edit() {
     let admitted = (0..INVENTED).filter(|number| admits(&edited, *number, 1, START));
     assert_eq!(admitted.count() as u64, edited.occupancy(START).live);
     assert!(admits(&edited, INVENTED, 2, START));
-    let same = edited.judged_by(daily(Algorithm::SlidingWindow));
+    let same = edited.with_policy(daily(Algorithm::SlidingWindow));
     assert_eq!(same.expect("the same counters").share(), Some(2 * SHARE));
 }

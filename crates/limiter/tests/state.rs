@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluicegate_limiter::{
-    Adopted, BootId, Boottime, Distrust, Identity, KEPT_UNUSED, Layout, Reading, Region, Seed,
-    StateDir, StateError, Timestamp, Wall,
+    BootId, BootTime, ClockReading, FileIdentity, LayoutId, OpenOutcome, Region, Seed, StateDir,
+    StateError, Timestamp, UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
 use tempfile::TempDir;
 
@@ -21,8 +21,8 @@ const SEED: Seed = Seed::from_bytes([1; 16]);
 const WORDS: usize = 1000;
 const HEADER: usize = 4096;
 
-fn identity(name: &str) -> Identity {
-    Identity::new(name, Layout(1), WORDS, &[b"client.ip", b"60"])
+fn identity(name: &str) -> FileIdentity {
+    FileIdentity::new(name, LayoutId(1), WORDS, &[b"client.ip", b"60"])
 }
 
 fn directory() -> TempDir {
@@ -34,7 +34,7 @@ fn state(at: &Path) -> StateDir {
 }
 
 /// Opens a region that nobody has to heal.
-fn open(state: &StateDir, identity: &Identity) -> (Region, Adopted) {
+fn open(state: &StateDir, identity: &FileIdentity) -> (Region, OpenOutcome) {
     state.region(identity, NOW, |_| {}).expect("a region")
 }
 
@@ -42,18 +42,18 @@ fn open(state: &StateDir, identity: &Identity) -> (Region, Adopted) {
 fn counted() -> (TempDir, PathBuf) {
     let home = directory();
     let (region, adopted) = open(&state(home.path()), &identity("otp"));
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     region[0].store(7, Ordering::Relaxed);
     let file = home.path().join(identity("otp").file_name());
     (home, file)
 }
 
 /// Why the file of `identity("otp")` is set aside; what takes its place counts nothing.
-fn distrust(home: &Path) -> Option<Distrust> {
+fn distrust(home: &Path) -> Option<UntrustedFile> {
     let state = state(home);
     let (region, adopted) = open(&state, &identity("otp"));
     match adopted {
-        Adopted::SetAside { reason, moved_to } => {
+        OpenOutcome::SetAside { reason, moved_to } => {
             assert!(moved_to.symlink_metadata().is_ok());
             assert!(region.iter().all(|word| word.load(Ordering::Relaxed) == 0));
             Some(reason)
@@ -76,13 +76,13 @@ fn words_are_found_again() {
     let (home, file) = counted();
     let state = state(home.path());
     let (region, adopted) = open(&state, &identity("otp"));
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     assert_eq!(region.len(), WORDS);
     assert_eq!(region[0].load(Ordering::Relaxed), 7);
     let (other, adopted) = open(&state, &identity("api"));
     assert_eq!(
         (adopted, other[0].load(Ordering::Relaxed)),
-        (Adopted::Fresh, 0)
+        (OpenOutcome::Fresh, 0)
     );
     for name in names(home.path()) {
         let found = fs::metadata(home.path().join(&name)).expect("it is there");
@@ -118,65 +118,68 @@ fn every_wrong_file_is_set_aside_for_its_reason() {
     assert_eq!(reason(&|_| {}), None);
     assert_eq!(
         reason(&|file| cut(file, 0)),
-        Some(Distrust::Short { bytes: 0 })
+        Some(UntrustedFile::Short { bytes: 0 })
     );
     assert_eq!(
         reason(&|file| cut(file, 4095)),
-        Some(Distrust::Short { bytes: 4095 })
+        Some(UntrustedFile::Short { bytes: 4095 })
     );
     for bytes in [4096, whole - 8, whole + 8] {
         assert_eq!(
             reason(&|file| cut(file, bytes)),
-            Some(Distrust::OtherLength { bytes })
+            Some(UntrustedFile::OtherLength { bytes })
         );
     }
     assert_eq!(
         reason(&|file| write(file, 0, b'x')),
-        Some(Distrust::Foreign)
+        Some(UntrustedFile::Foreign)
     );
     assert_eq!(
         reason(&|file| write(file, 16, 9)),
-        Some(Distrust::OtherVersion { got: 9 })
+        Some(UntrustedFile::OtherVersion { got: 9 })
     );
     assert_eq!(
         reason(&|file| write(file, 3000, 1)),
-        Some(Distrust::Damaged)
+        Some(UntrustedFile::Damaged)
     );
     let swapped = |file: &Path| {
         let mut bytes = fs::read(file).expect("it is there");
         bytes[8..16].reverse();
         fs::write(file, bytes).expect("it is ours");
     };
-    assert_eq!(reason(&swapped), Some(Distrust::OtherMachine));
+    assert_eq!(reason(&swapped), Some(UntrustedFile::OtherMachine));
     let linked = |file: &Path| {
         let elsewhere = file.with_extension("elsewhere");
         fs::rename(file, &elsewhere).expect("it is ours");
         symlink(elsewhere, file).expect("it is ours");
     };
-    assert_eq!(reason(&linked), Some(Distrust::NotAFile));
+    assert_eq!(reason(&linked), Some(UntrustedFile::NotAFile));
     let folder = |file: &Path| {
         fs::remove_file(file).expect("it is ours");
         fs::create_dir(file).expect("it is ours");
     };
-    assert_eq!(reason(&folder), Some(Distrust::NotAFile));
+    assert_eq!(reason(&folder), Some(UntrustedFile::NotAFile));
     let open_to_all = |file: &Path| {
         fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("it is ours");
     };
     assert_eq!(
         reason(&open_to_all),
-        Some(Distrust::Exposed { mode: 0o644 })
+        Some(UntrustedFile::Exposed { mode: 0o644 })
     );
     // Files of another identity that somebody moved here.
-    let moved = |other: Identity| {
+    let moved = |other: FileIdentity| {
         reason(&|file: &Path| {
             let state = state(file.parent().expect("it lies in one"));
             drop(open(&state, &other));
             fs::rename(state.path().join(other.file_name()), file).expect("it is ours");
         })
     };
-    assert_eq!(moved(identity("api")), Some(Distrust::OtherMeaning));
-    let layout = Identity::new("otp", Layout(2), WORDS, &[b"client.ip", b"60"]);
-    assert_eq!(moved(layout), Some(Distrust::OtherLayout { got: 1 + 1 }));
+    assert_eq!(moved(identity("api")), Some(UntrustedFile::OtherMeaning));
+    let layout = FileIdentity::new("otp", LayoutId(2), WORDS, &[b"client.ip", b"60"]);
+    assert_eq!(
+        moved(layout),
+        Some(UntrustedFile::OtherLayout { got: 1 + 1 })
+    );
     let no_seed = |file: &Path| {
         fs::remove_file(file.with_file_name("seed")).expect("it is there");
         StateDir::open(
@@ -185,7 +188,7 @@ fn every_wrong_file_is_set_aside_for_its_reason() {
         )
         .expect("a state directory");
     };
-    assert_eq!(reason(&no_seed), Some(Distrust::OtherSeed));
+    assert_eq!(reason(&no_seed), Some(UntrustedFile::OtherSeed));
 }
 
 /// Goal: what is set aside does not fill the disk. Method: a file that is wrong at every start.
@@ -194,7 +197,10 @@ fn only_the_last_untrusted_files_are_kept() {
     let (home, file) = counted();
     for round in 0..6_u8 {
         fs::write(&file, [round; 10]).expect("it is ours");
-        assert_eq!(distrust(home.path()), Some(Distrust::Short { bytes: 10 }));
+        assert_eq!(
+            distrust(home.path()),
+            Some(UntrustedFile::Short { bytes: 10 })
+        );
     }
     let aside: Vec<u8> = names(home.path())
         .iter()
@@ -228,7 +234,7 @@ fn a_directory_that_others_may_write_to_is_refused() {
 fn a_table_that_does_not_fit_the_disk_is_an_error_at_the_start() {
     let home = directory();
     for words in [1 << 55, usize::MAX] {
-        let identity = Identity::new("vast", Layout(1), words, &[]);
+        let identity = FileIdentity::new("vast", LayoutId(1), words, &[]);
         let refused = state(home.path()).region(&identity, NOW, |_| {});
         assert!(
             matches!(refused, Err(StateError::NoSpace { .. })),
@@ -258,7 +264,7 @@ fn processes_that_start_together_share_one_file() {
                     let state = StateDir::open(home.path(), Seed::from_bytes([thread as u8; 16]))
                         .expect("a state directory");
                     let (region, adopted) = open(&state, &identity("otp"));
-                    if adopted == Adopted::Fresh {
+                    if adopted == OpenOutcome::Fresh {
                         fresh.fetch_add(1, Ordering::Relaxed);
                     }
                     region[5].fetch_add(1, Ordering::Relaxed);
@@ -294,19 +300,19 @@ fn only_who_is_alone_with_a_file_heals_it() {
     let (first, adopted) = open();
     assert_eq!(
         (adopted, healed.load(Ordering::Relaxed)),
-        (Adopted::Continued, 1)
+        (OpenOutcome::Continued, 1)
     );
     let (second, adopted) = open();
     assert_eq!(
         (adopted, healed.load(Ordering::Relaxed)),
-        (Adopted::Joined, 1)
+        (OpenOutcome::Joined, 1)
     );
     second[9].fetch_add(1, Ordering::Relaxed);
     assert_eq!(first[9].load(Ordering::Relaxed), 1);
     drop(first);
-    assert_eq!(open().1, Adopted::Joined, "one is still there");
+    assert_eq!(open().1, OpenOutcome::Joined, "one is still there");
     drop(second);
-    assert_eq!(open().1, Adopted::Continued);
+    assert_eq!(open().1, OpenOutcome::Continued);
     assert_eq!(healed.load(Ordering::Relaxed), 2);
 }
 
@@ -325,7 +331,7 @@ fn a_draft_is_found_once_it_is_published() {
     let (next, adopted) = open(&state, &identity("otp"));
     assert_eq!(
         (adopted, next[0].load(Ordering::Relaxed)),
-        (Adopted::Continued, 8)
+        (OpenOutcome::Continued, 8)
     );
     assert_eq!(
         current[0].load(Ordering::Relaxed),
@@ -369,22 +375,22 @@ fn a_sweep_removes_what_has_been_unused_for_long() {
         .duration_since(std::time::UNIX_EPOCH)
         .expect("a time after 1970");
     let made = Timestamp::default().saturating_add(made);
-    let swept = sweep(made.saturating_add(KEPT_UNUSED));
+    let swept = sweep(made.saturating_add(UNUSED_FILE_RETENTION));
     assert_eq!((swept.removed, swept.kept), (0, 3));
-    let swept = sweep(made.saturating_add(KEPT_UNUSED + Duration::from_secs(60)));
+    let swept = sweep(made.saturating_add(UNUSED_FILE_RETENTION + Duration::from_secs(60)));
     assert_eq!((swept.removed, swept.kept), (2, 1));
     assert!(!file.exists() && foreign.exists());
     drop(open_one);
-    let swept = sweep(made.saturating_add(KEPT_UNUSED * 10));
+    let swept = sweep(made.saturating_add(UNUSED_FILE_RETENTION * 10));
     assert_eq!((swept.removed, swept.kept), (1, 0));
-    assert_eq!(open(&state, &identity("used")).1, Adopted::Continued);
+    assert_eq!(open(&state, &identity("used")).1, OpenOutcome::Continued);
 }
 
-fn reading(boot: u8, boottime: u64, wall: u64) -> Reading {
-    Reading {
+fn reading(boot: u8, boottime: u64, wall: u64) -> ClockReading {
+    ClockReading {
         boot: BootId::from_bytes(&[boot]),
-        boottime: Boottime(Duration::from_secs(boottime)),
-        wall: Wall::Unconfirmed(Timestamp::from_secs(wall)),
+        boottime: BootTime(Duration::from_secs(boottime)),
+        wall: WallClock::Unconfirmed(Timestamp::from_secs(wall)),
     }
 }
 
@@ -401,38 +407,42 @@ fn the_clock_goes_on_from_the_latest_whole_mark() {
     };
     let state = state(home.path());
     let (clock, adopted) = state.clock(reading(1, 100, start)).expect("a clock");
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     for tick in 1..=9 {
         state
             .tick(&clock, reading(1, 100 + tick, start + tick))
             .expect("it is written");
     }
     let ticked = fs::read(&file).expect("it is there");
-    assert_eq!(now(150, 1), (start + 50, Adopted::Continued));
+    assert_eq!(now(150, 1), (start + 50, OpenOutcome::Continued));
     // Marks take turns, so the ninth lies first and the eighth second.
     for (spoilt, latest) in [(10, 8), (74, 9)] {
         let mut bytes = ticked.clone();
         bytes[spoilt] ^= 1;
         fs::write(&file, bytes).expect("it is ours");
-        assert_eq!(now(1, 2), (start + latest, Adopted::Continued));
+        assert_eq!(now(1, 2), (start + latest, OpenOutcome::Continued));
     }
     fs::write(&file, &ticked[..100]).expect("it is ours");
-    assert_eq!(now(150, 1).1, Adopted::Continued, "the first mark is whole");
+    assert_eq!(
+        now(150, 1).1,
+        OpenOutcome::Continued,
+        "the first mark is whole"
+    );
     fs::write(&file, b"nonsense").expect("it is ours");
-    assert!(matches!(now(150, 1).1, Adopted::SetAside { .. }));
+    assert!(matches!(now(150, 1).1, OpenOutcome::SetAside { .. }));
 }
 
 /// Goal: keys hash the same after a restart. Method: another fresh seed is offered; then the kept one is spoilt.
 #[test]
 fn the_first_seed_stays() {
     let home = directory();
-    assert_eq!(*state(home.path()).seed_found(), Adopted::Fresh);
+    assert_eq!(*state(home.path()).seed_found(), OpenOutcome::Fresh);
     let other = Seed::from_bytes([2; 16]);
     let again = StateDir::open(home.path(), other).expect("a state directory");
-    assert!(again.seed() == SEED && *again.seed_found() == Adopted::Continued);
+    assert!(again.seed() == SEED && *again.seed_found() == OpenOutcome::Continued);
     fs::write(home.path().join("seed"), "mine").expect("it is ours");
     let anew = StateDir::open(home.path(), other).expect("a state directory");
-    assert!(anew.seed() == other && matches!(anew.seed_found(), Adopted::SetAside { .. }));
+    assert!(anew.seed() == other && matches!(anew.seed_found(), OpenOutcome::SetAside { .. }));
 }
 
 proptest! {

@@ -73,7 +73,7 @@ fn a_rate_that_refuses_leaves_the_others_uncharged() {
         });
         assert_eq!(admitted.into_inner(), 5 * SCALE);
         let remaining: Vec<u32> = peek(&limit, 7, START)
-            .standings()
+            .statuses()
             .iter()
             .map(|rate| rate.remaining)
             .collect();
@@ -135,7 +135,7 @@ fn new_keys_that_come_from_all_sides_at_once_are_counted_once() {
                 .iter()
                 .all(|admitted| admitted.load(Ordering::Relaxed) == 3)
         );
-        assert_eq!(limit.tallies().admitted_in_overflow, 0);
+        assert_eq!(limit.stats().admitted_in_overflow, 0);
     }
 }
 
@@ -180,10 +180,10 @@ fn no_key_passes_too_often_while_slots_change_hands() {
         let passed = passed.into_inner().expect("no thread panicked");
         let worst = passed.values().max().copied();
         assert_eq!(worst, Some(UNITS));
-        let tallies = limit.tallies();
+        let stats = limit.stats();
         assert!(
-            cfg!(miri) || tallies.slots_reused > 1000 && tallies.admitted_in_overflow > 1000,
-            "the test met its cases: {tallies:?}"
+            cfg!(miri) || stats.slots_reused > 1000 && stats.admitted_in_overflow > 1000,
+            "the test met its cases: {stats:?}"
         );
     }
 }

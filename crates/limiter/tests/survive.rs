@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{START, admits, after, alone, capacity, left, rates};
 use sluicegate_limiter::{
-    Adopted, Ask, Cost, KeyHash, Limit, Meaning, Outcome, Seed, StateDir, decide,
+    Ask, Cost, KeyHash, Limit, OpenOutcome, Outcome, Seed, StateDir, TableId, decide,
 };
 
 /// Where a child finds its counters.
@@ -20,9 +20,9 @@ const KEYS: u64 = 8;
 const PLENTY: u32 = 1_000_000;
 const MONTH: u32 = 2_678_400;
 
-fn open(home: &Path, name: &str, numbers: &[(u32, u32)], keys: u64) -> (Limit, Adopted) {
+fn open(home: &Path, name: &str, numbers: &[(u32, u32)], keys: u64) -> (Limit, OpenOutcome) {
     let state = StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory");
-    let meaning = Meaning {
+    let meaning = TableId {
         name,
         key: "client.ip",
     };
@@ -30,7 +30,7 @@ fn open(home: &Path, name: &str, numbers: &[(u32, u32)], keys: u64) -> (Limit, A
 }
 
 /// The limit whose counts are compared with what the children said.
-fn kept(home: &Path) -> (Limit, Adopted) {
+fn kept(home: &Path) -> (Limit, OpenOutcome) {
     open(home, "kept", &[(PLENTY, MONTH - 1), (PLENTY, MONTH)], 100)
 }
 
@@ -128,7 +128,7 @@ fn counts_outlive_fifty_kills() {
         kill(other, &mut heard);
     }
     let (kept, adopted) = alone(|| kept(home.path()));
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     for (number, heard) in heard.iter().enumerate() {
         let used = u64::from(PLENTY - left(&kept, number as u64, START));
         // Each of those killed may have charged once more than it said.
@@ -144,21 +144,24 @@ fn counts_outlive_fifty_kills() {
 fn a_restart_with_other_counts_goes_on_and_with_other_periods_begins_anew() {
     let home = tempfile::tempdir().expect("a directory");
     let (limit, adopted) = open(home.path(), "otp", &[(5, 60)], 100);
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     assert!((0..5).all(|_| admits(&limit, 1, START)));
     drop(limit);
     let (limit, adopted) = alone(|| open(home.path(), "otp", &[(8, 60)], 100));
-    assert_eq!((adopted, left(&limit, 1, START)), (Adopted::Continued, 3));
+    assert_eq!(
+        (adopted, left(&limit, 1, START)),
+        (OpenOutcome::Continued, 3)
+    );
     for (numbers, keys) in [
         (&[(8, 30)][..], 100),
         (&[(8, 60)], 1000),
         (&[(8, 60), (9, 90)], 100),
     ] {
         let (limit, adopted) = open(home.path(), "otp", numbers, keys);
-        assert_eq!((adopted, left(&limit, 1, START)), (Adopted::Fresh, 8));
+        assert_eq!((adopted, left(&limit, 1, START)), (OpenOutcome::Fresh, 8));
     }
     let (limit, adopted) = open(home.path(), "otp", &[(8, 60)], 100);
-    assert_eq!((adopted, left(&limit, 1, START)), (Adopted::Joined, 3));
+    assert_eq!((adopted, left(&limit, 1, START)), (OpenOutcome::Joined, 3));
 }
 
 /// Goal: an edit's counts survive as the limit's do. Method: edit there and back while it counts, reopen after each;
@@ -167,7 +170,7 @@ fn a_restart_with_other_counts_goes_on_and_with_other_periods_begins_anew() {
 fn an_edited_limit_survives_in_its_new_shape() {
     let home = tempfile::tempdir().expect("a directory");
     let state = StateDir::open(home.path(), Seed::from_bytes([3; 16])).expect("a directory");
-    let meaning = Meaning {
+    let meaning = TableId {
         name: "otp",
         key: "client.ip",
     };
@@ -182,7 +185,7 @@ fn an_edited_limit_survives_in_its_new_shape() {
         drop(edited);
         drop(limit);
         let (reopened, adopted) = alone(|| reopen(keys));
-        assert_eq!(adopted, Adopted::Continued);
+        assert_eq!(adopted, OpenOutcome::Continued);
         // Twice a round, of which one round's is at most counted double, by the copy of what was charged meanwhile.
         assert_eq!(left(&reopened, 1, START), 9 - 2 * (1 + edits as u32));
         limit = reopened;
@@ -194,7 +197,7 @@ fn an_edited_limit_survives_in_its_new_shape() {
 fn a_key_hashed_under_the_kept_seed_finds_its_count() {
     let home = tempfile::tempdir().expect("a directory");
     let key = |state: &StateDir| -> KeyHash { state.seed().hasher().part(b"client").finish() };
-    let meaning = Meaning {
+    let meaning = TableId {
         name: "otp",
         key: "client.ip",
     };

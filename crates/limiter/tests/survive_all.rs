@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use common::{START, admits, after, ask, capacity, cost, key, left, peek, rates};
 use sluicegate_limiter::{
-    Adopted, Algorithm, Alignment, Counted, Limit, Meaning, Outcome, Policy, Refill, Seed,
-    StateDir, Unit, Zone, reserve,
+    Algorithm, Alignment, CalendarUnit, CalendarZone, KeyPlacement, Limit, OpenOutcome, Outcome,
+    Policy, Refill, Seed, StateDir, TableId, reserve,
 };
 
 const DAY: u32 = 24 * 60 * 60;
-const MEANING: Meaning<'static> = Meaning {
+const MEANING: TableId<'static> = TableId {
     name: "otp",
     key: "client.ip",
 };
@@ -23,7 +23,7 @@ fn state(home: &Path) -> StateDir {
     StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory")
 }
 
-fn open(state: &StateDir, policy: &Policy) -> (Limit, Adopted) {
+fn open(state: &StateDir, policy: &Policy) -> (Limit, OpenOutcome) {
     Limit::open(state, MEANING, policy.clone(), capacity(100), START).expect("a limit")
 }
 
@@ -34,8 +34,8 @@ fn policy(algorithm: Algorithm, numbers: &[(u32, u32)]) -> Policy {
 /// Policies no two of which mean the same, each with room for five at once.
 fn policies() -> Vec<Policy> {
     let calendar = Alignment::Calendar {
-        zone: Arc::new(Zone::utc()),
-        unit: Unit::Day,
+        zone: Arc::new(CalendarZone::utc()),
+        unit: CalendarUnit::Day,
     };
     let token_bucket = |refill| Algorithm::TokenBucket {
         burst: None,
@@ -67,16 +67,16 @@ fn every_algorithm_goes_on_from_its_file() {
     for policy in policies() {
         let state = state(home.path());
         let (limit, adopted) = open(&state, &policy);
-        assert_eq!(adopted, Adopted::Fresh, "{policy:?}");
+        assert_eq!(adopted, OpenOutcome::Fresh, "{policy:?}");
         let now = after(1_000);
         assert!(admits(&limit, 1, START) && admits(&limit, 1, now));
         let (_, held) = reserve(&[ask(&limit, 2)], now);
         held.expect("there is room").settle(cost(3), now);
         let (_, held) = reserve(&[ask(&limit, 3)], now);
         held.expect("there is room").release(now);
-        assert_eq!(limit.set(key(4), cost(5), now), Counted::Alone);
-        assert_eq!(limit.set(key(5), cost(5), now), Counted::Alone);
-        assert_eq!(limit.reset(key(5), now), Counted::Alone);
+        assert_eq!(limit.set(key(4), cost(5), now), KeyPlacement::OwnSlot);
+        assert_eq!(limit.set(key(5), cost(5), now), KeyPlacement::OwnSlot);
+        assert_eq!(limit.reset(key(5), now), KeyPlacement::OwnSlot);
 
         let lefts = |limit: &Limit| [1, 2, 3, 4, 5].map(|number| left(limit, number, now));
         assert_eq!(lefts(&limit), [3, 2, 5, 0, 5], "{policy:?}");
@@ -84,13 +84,13 @@ fn every_algorithm_goes_on_from_its_file() {
         let before = (decisions(&limit), limit.top(2, now), limit.occupancy(now));
         drop(limit);
         let (limit, adopted) = open(&state, &policy);
-        assert_eq!(adopted, Adopted::Continued, "{policy:?}");
+        assert_eq!(adopted, OpenOutcome::Continued, "{policy:?}");
         let found = (decisions(&limit), limit.top(2, now), limit.occupancy(now));
         assert_eq!(before, found, "{policy:?}");
         assert_eq!(
             limit.top(2, now)[0].key,
             limit
-                .occupied(now)
+                .active_keys(now)
                 .max_by_key(|one| one.fullness())
                 .expect("one")
                 .key
@@ -107,7 +107,7 @@ fn two_processes_see_what_either_does() {
         let (old, new) = (state(home.path()), state(home.path()));
         let (old, _) = open(&old, &policy);
         let (new, adopted) = open(&new, &policy);
-        assert_eq!(adopted, Adopted::Joined);
+        assert_eq!(adopted, OpenOutcome::Joined);
         let (verdict, held) = reserve(&[ask(&old, 1), ask(&old, 2)], START);
         assert_eq!(verdict.outcome(), Outcome::Admitted);
         assert_eq!((left(&new, 1, START), left(&new, 2, START)), (4, 4));
@@ -149,7 +149,7 @@ fn a_restart_keeps_what_an_edit_keeps() {
     drop(limit);
     // Four fifths of a day are owed: 7.2 of nine a day.
     let (limit, adopted) = open(&state, &bucket);
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     assert_eq!(left(&limit, 1, START), 0);
 }
 
@@ -169,7 +169,7 @@ fn an_edit_to_another_algorithm_survives() {
         let (reopened, adopted) = open(&state, next);
         assert_eq!(
             (adopted, left(&reopened, 1, START)),
-            (Adopted::Continued, 2)
+            (OpenOutcome::Continued, 2)
         );
     }
 }
@@ -182,7 +182,7 @@ fn logs_go_on_under_other_rates_as_long_as_the_longest_period_is_the_same() {
     let state = state(home.path());
     let exact = |numbers: &[(u32, u32)]| policy(Algorithm::Exact, numbers);
     let (limit, adopted) = open(&state, &exact(&[(5, DAY)]));
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     assert!((0..3).all(|_| admits(&limit, 1, START)));
     drop(limit);
     let restarts = [
@@ -195,21 +195,25 @@ fn logs_go_on_under_other_rates_as_long_as_the_longest_period_is_the_same() {
     ];
     for (used, numbers) in (3..).zip(restarts) {
         let (limit, adopted) = open(&state, &exact(numbers));
-        assert_eq!(adopted, Adopted::Continued, "{numbers:?}");
-        let standings = peek(&limit, 1, START).standings();
-        for (standing, (count, _)) in standings.iter().zip(numbers) {
+        assert_eq!(adopted, OpenOutcome::Continued, "{numbers:?}");
+        let statuses = peek(&limit, 1, START).statuses();
+        for (standing, (count, _)) in statuses.iter().zip(numbers) {
             assert_eq!(standing.remaining, count - used, "{numbers:?}");
         }
         assert!(admits(&limit, 1, START) && admits(&limit, 2, START));
     }
     // Shorter than what is used: refused till the moments that were kept have passed.
     let (limit, adopted) = open(&state, &exact(&[(2, DAY)]));
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     let last_but = u64::from(DAY) * 1_000;
     assert!(!admits(&limit, 1, after(last_but - 1)) && admits(&limit, 1, after(last_but)));
     drop(limit);
     let (_, adopted) = open(&state, &exact(&[(2, DAY / 2)]));
-    assert_eq!(adopted, Adopted::Fresh, "what owes is told by the period");
+    assert_eq!(
+        adopted,
+        OpenOutcome::Fresh,
+        "what owes is told by the period"
+    );
 }
 
 /// Goal: an upgrade to longer logs begins with all that was counted, and whoever comes next joins it. Method: a file in
@@ -222,7 +226,10 @@ fn logs_that_are_in_use_are_copied_into_longer_ones() {
     let (old, _) = open(&state, &exact(5));
     assert!((0..3).all(|_| admits(&old, 1, START)));
     let (new, adopted) = open(&state, &exact(50));
-    assert_eq!((adopted, left(&new, 1, START)), (Adopted::Continued, 47));
+    assert_eq!(
+        (adopted, left(&new, 1, START)),
+        (OpenOutcome::Continued, 47)
+    );
     assert!(admits(&old, 1, START) && admits(&new, 1, START));
     assert_eq!(
         (left(&old, 1, START), left(&new, 1, START)),
@@ -233,7 +240,7 @@ fn logs_that_are_in_use_are_copied_into_longer_ones() {
         let (next, adopted) = open(&state, &exact(count));
         assert_eq!(
             (adopted, left(&next, 1, START)),
-            (Adopted::Joined, count - 4)
+            (OpenOutcome::Joined, count - 4)
         );
     }
 }
@@ -255,7 +262,7 @@ fn an_edit_into_longer_logs_survives() {
         let (reopened, adopted) = open(&state, &exact(count));
         assert_eq!(
             (adopted, left(&reopened, 1, START)),
-            (Adopted::Continued, count - used - 1)
+            (OpenOutcome::Continued, count - used - 1)
         );
         limit = reopened;
     }

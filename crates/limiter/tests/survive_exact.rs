@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{START, admits, after, alone, ask, capacity, key, left, rates};
 use sluicegate_limiter::{
-    Adopted, Algorithm, Ask, Cost, Limit, Meaning, Policy, Seed, StateDir, reserve,
+    Algorithm, Ask, Cost, Limit, OpenOutcome, Policy, Seed, StateDir, TableId, reserve,
 };
 
 /// Where a child finds its counters.
@@ -30,9 +30,9 @@ const CHARGED: u8 = 0x80;
 /// What a child says of a charge that was refused.
 const REFUSED: u8 = b'.';
 
-fn open(home: &Path, name: &str, numbers: &[(u32, u32)]) -> (Limit, Adopted) {
+fn open(home: &Path, name: &str, numbers: &[(u32, u32)]) -> (Limit, OpenOutcome) {
     let state = StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory");
-    let meaning = Meaning {
+    let meaning = TableId {
         name,
         key: "client.ip",
     };
@@ -41,7 +41,7 @@ fn open(home: &Path, name: &str, numbers: &[(u32, u32)]) -> (Limit, Adopted) {
 }
 
 /// The limit whose counts are compared with what the children said.
-fn kept(home: &Path) -> (Limit, Adopted) {
+fn kept(home: &Path) -> (Limit, OpenOutcome) {
     open(home, "kept", &[(COUNT, MONTH - 1), (COUNT, MONTH)])
 }
 
@@ -182,7 +182,7 @@ fn logs_outlive_forty_kills() {
         other.kill(&mut heard);
     }
     let (kept, adopted) = alone(|| kept(home.path()));
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     for (number, heard) in heard.iter().enumerate() {
         let used = COUNT - left(&kept, number as u64, START);
         // Each of those killed may have charged once more than it said; a claim that met a dead one may count twice.
@@ -196,7 +196,7 @@ fn logs_outlive_forty_kills() {
     let later = after(3_600_000 * ROUNDS);
     for number in 0..10 {
         let decision = churning.peek(key(number), Cost::new(COUNT).expect("a cost"), later);
-        assert_eq!(decision.standings()[0].remaining, COUNT);
+        assert_eq!(decision.statuses()[0].remaining, COUNT);
         assert!(admits(&churning, number, later));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{START, admits, after, ask, cost, key, left, limit, take};
 use oracle::SlidingLog;
 use proptest::prelude::*;
-use sluicegate_limiter::{Ask, Judgement, Limit, MAX_ASKS, NEVER, Outcome, decide, peek};
+use sluicegate_limiter::{Ask, Limit, MAX_ASKS, NEVER, Outcome, decide, peek};
 
 /// Goal: the cap on asks has a policy, and it is not to let pass. Method: none, the most, and one more.
 #[test]
@@ -46,21 +46,14 @@ fn the_rate_with_the_longest_wait_is_named() {
     let verdict = decide(&asks, START);
     assert_eq!(verdict.outcome(), Outcome::Refused { ask: 2, rate: 1 });
     assert_eq!(verdict.retry_after(), Some(Duration::from_millis(60_001)));
-    let outcomes: Vec<Judgement> = verdict
+    let refusing: Vec<_> = verdict
         .decisions()
         .iter()
-        .map(|decision| decision.outcome())
+        .map(|decision| decision.refusing_rate())
         .collect();
+    assert_eq!(refusing, [Some(0), None, Some(1)]);
     assert_eq!(
-        outcomes,
-        [
-            Judgement::Refused { rate: 0 },
-            Judgement::Admitted,
-            Judgement::Refused { rate: 1 }
-        ]
-    );
-    assert_eq!(
-        verdict.decisions()[1].standings()[0].remaining,
+        verdict.decisions()[1].statuses()[0].remaining,
         9,
         "nothing was charged"
     );
@@ -96,8 +89,8 @@ fn a_peek_writes_nothing() {
     for number in 0..1000 {
         let decision = common::peek(&limit, number, START);
         assert_eq!(
-            (decision.outcome(), decision.standings()[0].remaining),
-            (Judgement::Admitted, 5)
+            (decision.refusing_rate(), decision.statuses()[0].remaining),
+            (None, 5)
         );
     }
     assert_eq!(limit.occupancy(START).live, 0);

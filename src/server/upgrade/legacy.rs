@@ -7,7 +7,7 @@ use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
-use sluicegate_limiter::{Mark, Seed};
+use sluicegate_limiter::{ClockMark, Seed};
 
 use super::line::Lines;
 use crate::state::CounterHandover;
@@ -33,7 +33,7 @@ pub(super) fn pass(lines: &Lines, legacy: &CounterHandover) -> io::Result<()> {
 #[derive(Default)]
 pub(super) struct Heard {
     seed: Option<Seed>,
-    clock: Option<Mark>,
+    clock: Option<ClockMark>,
     counters: Vec<(String, std::os::fd::OwnedFd)>,
 }
 
@@ -46,7 +46,7 @@ impl Heard {
             self.seed = Some(Seed::from_bytes(bytes.ok_or_else(|| broken("seed"))?));
         } else if let Some(text) = line.strip_prefix(CLOCK) {
             let bytes = BASE64.decode(text).map_err(|_| broken("clock"))?;
-            self.clock = Some(Mark::from_bytes(&bytes).map_err(|_| broken("clock"))?);
+            self.clock = Some(ClockMark::from_bytes(&bytes).map_err(|_| broken("clock"))?);
         } else if let Some(name) = line.strip_prefix(COUNTERS) {
             let memory = lines.descriptor().ok_or_else(|| broken("counters"))?;
             self.counters.push((name.to_owned(), memory));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluicegate_limiter::{Decision, RateState, RemoteState, Timestamp, Told as Outcome, Verdict};
+use sluicegate_limiter::{Decision, RateState, RemoteOutcome, RemoteState, Timestamp, Verdict};
 
 use super::call::{joint_cost, place_of, state_of};
 use super::{Ask, Charge, KeyName, Reply};
@@ -154,12 +154,12 @@ fn told(
     }
     let state = RemoteState::new(states);
     let outcome = match came {
-        ChargeResult::Charged => Outcome::Taken(ask.cost),
-        ChargeResult::NotCharged => Outcome::Wanted {
+        ChargeResult::Charged => RemoteOutcome::Charged(ask.cost),
+        ChargeResult::NotCharged => RemoteOutcome::NotCharged {
             cost: joint_cost(asks, ask),
             refusing: u8::try_from(*refusing).ok()?,
         },
-        ChargeResult::Done => Outcome::Nothing,
+        ChargeResult::Done => RemoteOutcome::Peeked,
     };
     let charge = (came == ChargeResult::Charged).then(|| Charge {
         policy: ask.policy.clone(),

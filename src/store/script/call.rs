@@ -7,7 +7,8 @@
 //! `entries` is zero but for logs, which take two keys instead of one: the log, and what is to be remembered beside it.
 
 use sluicegate_limiter::{
-    Begins, Cost, Debt, Entry, RateState, RateTerms, RemoteState, Settle, Span, Timestamp,
+    CalendarWindow, Cost, DrainTime, LogEntry, RateState, RateTerms, RemoteState, Settle,
+    Timestamp, WindowStart,
 };
 
 use super::{Ask, Call, Charge, KeyName, NodeId, PushNumber};
@@ -189,14 +190,14 @@ impl Call {
             RateTerms::Sliding { .. }
             | RateTerms::Log { .. }
             | RateTerms::Window {
-                begins: Begins::Epoch | Begins::First,
+                begins: WindowStart::Epoch | WindowStart::First,
                 ..
             } => {}
             RateTerms::Window {
-                begins: Begins::Calendar(spans),
+                begins: WindowStart::Calendar(spans),
                 ..
             } => {
-                for Span { begin, length } in spans {
+                for CalendarWindow { begin, length } in spans {
                     self.number(*begin);
                     self.number(*length);
                 }
@@ -219,7 +220,7 @@ impl Call {
     }
 
     /// Minus one is what never fits.
-    fn debt(&mut self, debt: Option<Debt>) {
+    fn debt(&mut self, debt: Option<DrainTime>) {
         let (millis, ticks) = debt.map_or((-1, 0), |debt| (i128::from(debt.millis), debt.ticks));
         self.number(millis);
         self.number(ticks);
@@ -280,9 +281,9 @@ fn kind_of(terms: &RateTerms) -> &'static str {
     match terms {
         RateTerms::Sliding { .. } => "s",
         RateTerms::Window { begins, .. } => match begins {
-            Begins::Epoch => "w",
-            Begins::First => "f",
-            Begins::Calendar(_) => "c",
+            WindowStart::Epoch => "w",
+            WindowStart::First => "f",
+            WindowStart::Calendar(_) => "c",
         },
         RateTerms::Interval { .. } => "i",
         RateTerms::Drain { .. } => "d",
@@ -295,7 +296,7 @@ pub(super) fn state_of(terms: &RateTerms, numbers: &[u64]) -> Option<(RateState,
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let entry = |age: u64, millis: u64| {
         // Ages are told one more than they are, so that zero is none.
-        age.checked_sub(1).map(|age| Entry {
+        age.checked_sub(1).map(|age| LogEntry {
             age: small(age),
             millis,
         })

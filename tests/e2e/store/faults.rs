@@ -30,7 +30,7 @@ fn is_refused(server: &mut Server, words: &str) {
     let left = look
         .told
         .iter()
-        .map(|told| told.decision.standings()[0].remaining);
+        .map(|told| told.decision.statuses()[0].remaining);
     assert!(left.eq([2, 2]), "nothing was charged");
 }
 

@@ -6,7 +6,7 @@ use sluicegate::store::script::{
     self, ChargeResult, KeyName, NodeId, PushNumber, Reply, ScriptAnswer,
 };
 use sluicegate_limiter::{
-    Algorithm, Alignment, Judgement, Policy, Refill, Settle, Timestamp, Unit, Zone,
+    Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill, Settle, Timestamp,
 };
 
 use super::server::Server;
@@ -24,7 +24,7 @@ const INTERVAL: Algorithm = Algorithm::TokenBucket {
 fn left(server: &mut Server, policy: &Policy, name: &KeyName, now: Timestamp) -> u32 {
     let ask = ask(policy, name, 1);
     let decided = server.decided_at(&[ask], &script::peek(&[ask], now), now);
-    decided.told[0].decision.standings()[0].remaining
+    decided.told[0].decision.statuses()[0].remaining
 }
 
 /// Whether a key is gone at the latest so many milliseconds from now, and not more than five seconds earlier.
@@ -181,7 +181,7 @@ fn who_is_refused_by_one_limit_is_charged_by_none() {
     let asks = [ask(&wide, &first, 1), ask(&tight, &second, 1)];
     let refused = server.decide_at(&asks, START);
     assert_eq!(refused.came, ChargeResult::NotCharged);
-    assert_eq!(refused.told[0].decision.outcome(), Judgement::Admitted);
+    assert!(refused.told[0].decision.is_admitted());
     assert_eq!(
         refused.verdict().outcome(),
         sluicegate_limiter::Outcome::Refused { ask: 1, rate: 0 }
@@ -304,7 +304,7 @@ fn a_push_counts_once() {
             let decided = server.decided_at(&[ask], &call, after(millis));
             (
                 decided.came,
-                decided.told[0].decision.standings()[0].remaining,
+                decided.told[0].decision.statuses()[0].remaining,
             )
         };
         assert_eq!(pushed(1, 5, 0), (ChargeResult::Charged, 97));
@@ -357,8 +357,8 @@ fn nodes_that_push_no_more_are_forgotten() {
 fn a_calendar_is_asked_again_near_the_clock_of_the_store() {
     let mut server = Server::start();
     let days = Algorithm::FixedWindow(Alignment::Calendar {
-        zone: std::sync::Arc::new(Zone::utc()),
-        unit: Unit::Day,
+        zone: std::sync::Arc::new(CalendarZone::utc()),
+        unit: CalendarUnit::Day,
     });
     let policy = policy(days, &[(2, 86_400)]);
     let name = name(1, "limit");
@@ -441,7 +441,7 @@ fn a_new_period_goes_on_from_the_next_longer_one() {
     let new = Policy::new(SLIDING, rates(&[(10, 10), (20, 60), (30, 3_600)])).unwrap();
     let ask = ask(&new, &name, 1);
     let decided = server.decide_at(&[ask], after(30_000));
-    let standings = decided.told[0].decision.standings();
+    let standings = decided.told[0].decision.statuses();
     let left: Vec<u32> = standings
         .iter()
         .map(|standing| standing.remaining)

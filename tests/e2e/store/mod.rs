@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sluicegate::store::script::{Ask, KeyName};
 use sluicegate_limiter::{
-    Algorithm, Cost, Decision, Judgement, KeyHash, Period, Policy, Rate, Rates, Timestamp,
+    Algorithm, Cost, Decision, KeyHash, Period, Policy, Rate, Rates, Timestamp,
 };
 
 /// A moment in the middle of nowhere.
@@ -48,10 +48,10 @@ fn ask<'a>(policy: &'a Policy, name: &'a KeyName, units: u32) -> Ask<'a> {
 }
 
 /// All that a decision says.
-fn said(decision: &Decision) -> (Judgement, Vec<sluicegate_limiter::Standing>, Duration) {
+fn said(decision: &Decision) -> (Option<usize>, Vec<sluicegate_limiter::RateStatus>, Duration) {
     (
-        decision.outcome(),
-        decision.standings().to_vec(),
+        decision.refusing_rate(),
+        decision.statuses().to_vec(),
         decision.delay(),
     )
 }

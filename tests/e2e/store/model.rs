@@ -8,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sluicegate::store::script::{self, Ask, Charge, ChargeResult, KeyName, NodeId, PushNumber};
 use sluicegate_limiter::{
-    self as limiter, Algorithm, Alignment, Capacity, Counted, KeyHash, Limit, MAX_COUNT, Outcome,
-    Policy, Rates, Refill, Reservation, Settle, Timestamp, Unit, Zone,
+    self as limiter, Algorithm, Alignment, CalendarUnit, CalendarZone, Capacity, KeyHash,
+    KeyPlacement, Limit, MAX_COUNT, Outcome, Policy, Rates, Refill, Reservation, Settle, Timestamp,
 };
 
 use super::server::Server;
@@ -59,9 +59,9 @@ fn any_rates(most: u32) -> impl Strategy<Value = Rates> {
 }
 
 /// Berlin around the transitions of 2027.
-fn berlin() -> Arc<Zone> {
+fn berlin() -> Arc<CalendarZone> {
     let transitions = [(1_806_195_600, 7_200), (1_824_944_400, 3_600)];
-    Arc::new(Zone::new(3_600, transitions).unwrap())
+    Arc::new(CalendarZone::new(3_600, transitions).unwrap())
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -83,7 +83,11 @@ fn any_policy() -> impl Strategy<Value = Policy> {
             Policy::new(algorithm, rates).ok()
         });
     let exact = any_rates(64).prop_map(|rates| Policy::new(Algorithm::Exact, rates).unwrap());
-    let unit = prop_oneof![Just(Unit::Day), Just(Unit::Week), Just(Unit::Month)];
+    let unit = prop_oneof![
+        Just(CalendarUnit::Day),
+        Just(CalendarUnit::Week),
+        Just(CalendarUnit::Month)
+    ];
     let calendar = (unit, 1u32..12).prop_map(|(unit, count)| {
         let zone = berlin();
         let algorithm = Algorithm::FixedWindow(Alignment::Calendar { zone, unit });
@@ -273,7 +277,10 @@ impl<'s> Bench<'s> {
         }
         for ((limit, key, units), told) in asks.iter().zip(&decided.told) {
             let view = &self.views[*limit];
-            prop_assert_eq!(view.adopt(key_of(*key), &told.state, now), Counted::Alone);
+            prop_assert_eq!(
+                view.adopt(key_of(*key), &told.state, now),
+                KeyPlacement::OwnSlot
+            );
             let seen = view.peek(key_of(*key), cost(*units), now);
             if !charged {
                 prop_assert_eq!(
@@ -283,15 +290,15 @@ impl<'s> Bench<'s> {
                 );
                 prop_assert_eq!(seen.retry_after(), told.decision.retry_after());
             }
-            let remaining = |standings: &[limiter::Standing]| -> Vec<u32> {
+            let remaining = |standings: &[limiter::RateStatus]| -> Vec<u32> {
                 standings
                     .iter()
                     .map(|standing| standing.remaining)
                     .collect()
             };
             prop_assert_eq!(
-                remaining(&seen.standings()),
-                remaining(&told.decision.standings()),
+                remaining(&seen.statuses()),
+                remaining(&told.decision.statuses()),
                 "a view counts alike"
             );
         }
@@ -337,7 +344,7 @@ impl<'s> Bench<'s> {
             cost: cost(units),
             payer: None,
         };
-        drop(limiter::spend(&[here], now));
+        drop(limiter::charge_unchecked(&[here], now));
         self.compare(limit, key)
     }
 

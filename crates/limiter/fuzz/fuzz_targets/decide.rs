@@ -134,7 +134,7 @@ impl Side {
     fn remaining(&self, key: u64, now: Timestamp) -> Vec<u64> {
         match &self.truth {
             Truth::Window(window) => window
-                .standings(key, None, now)
+                .statuses(key, None, now)
                 .iter()
                 .map(|rate| u64::from(rate.remaining))
                 .collect(),
@@ -171,8 +171,8 @@ impl Side {
     fn agrees(&self, now: Timestamp) {
         for key in 0..KEYS {
             let decision = self.limit.peek(hash(key), Cost::ONE, now);
-            let standings = decision.standings();
-            let seen: Vec<u64> = standings
+            let statuses = decision.statuses();
+            let seen: Vec<u64> = statuses
                 .iter()
                 .map(|rate| u64::from(rate.remaining))
                 .collect();

@@ -1,6 +1,6 @@
 //! Finds the day, week or month that a moment lies in, somewhere on earth.
 //!
-//! A [`Zone`] is data: the offset from UTC before the first transition, and from each transition on. Whoever makes one
+//! A [`CalendarZone`] is data: the offset from UTC before the first transition, and from each transition on. Whoever makes one
 //! takes it from a library of time zones. A window begins at the first moment whose local time has reached its first
 //! midnight: a midnight that is skipped begins with the first moment after the gap, one that comes twice with its first
 //! coming. So days of 23 and 25 hours are windows of 23 and 25 hours, and every moment lies in exactly one window.
@@ -17,7 +17,7 @@ const MOST_TRANSITIONS: usize = 4096;
 
 /// The offsets of a place from UTC.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Zone {
+pub struct CalendarZone {
     before: i32,
     /// From which second of the Unix epoch on, how many seconds local time is ahead of UTC; by rising second.
     transitions: Vec<(i64, i32)>,
@@ -25,7 +25,7 @@ pub struct Zone {
 
 /// What a calendar window spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unit {
+pub enum CalendarUnit {
     /// From local midnight to local midnight.
     Day,
     /// From Monday to Monday.
@@ -71,7 +71,7 @@ impl fmt::Display for ZoneError {
 
 impl std::error::Error for ZoneError {}
 
-impl Zone {
+impl CalendarZone {
     /// A zone without transitions, at UTC.
     #[must_use]
     pub const fn utc() -> Self {
@@ -156,7 +156,7 @@ impl Zone {
     }
 
     /// The window of `unit` that a moment lies in.
-    pub(crate) fn window(&self, unit: Unit, now: Timestamp) -> Shape {
+    pub(crate) fn window(&self, unit: CalendarUnit, now: Timestamp) -> Shape {
         // Below 2^35.
         let now = now.as_secs() as i64;
         let mut ordinal = unit.ordinal((now + self.offset(now)).div_euclid(DAY));
@@ -177,7 +177,7 @@ impl Zone {
     }
 }
 
-impl Unit {
+impl CalendarUnit {
     /// The period that a rate of such windows has, in seconds: a month counts as its longest, 31 days.
     #[must_use]
     pub const fn secs(self) -> u32 {
@@ -234,7 +234,7 @@ fn month_of(day: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn span(zone: &Zone, unit: Unit, second: i64) -> (i64, i64) {
+    fn span(zone: &CalendarZone, unit: CalendarUnit, second: i64) -> (i64, i64) {
         match zone.window(unit, Timestamp::from_secs(second as u64)) {
             Shape::Span { start, length } => (start, i64::from(length)),
             other => unreachable!("a calendar has spans, not {other:?}"),
@@ -242,16 +242,16 @@ mod tests {
     }
 
     /// Berlin around the transitions of 2026: 29 March 01:00 UTC and 25 October 01:00 UTC.
-    fn berlin() -> Zone {
-        Zone::new(3600, [(1_774_746_000, 7200), (1_792_890_000, 3600)]).expect("a zone")
+    fn berlin() -> CalendarZone {
+        CalendarZone::new(3600, [(1_774_746_000, 7200), (1_792_890_000, 3600)]).expect("a zone")
     }
 
     /// Goal: daylight saving. Method: the two odd days of a year, from a moment inside each.
     #[test]
     fn days_of_23_and_25_hours_are_windows_of_their_own() {
-        let (start, length) = span(&berlin(), Unit::Day, 1_774_746_000);
+        let (start, length) = span(&berlin(), CalendarUnit::Day, 1_774_746_000);
         assert_eq!((start, length), (1_774_738_800, 23 * 3600));
-        let (start, length) = span(&berlin(), Unit::Day, 1_792_890_000);
+        let (start, length) = span(&berlin(), CalendarUnit::Day, 1_792_890_000);
         assert_eq!((start, length), (1_792_879_200, 25 * 3600));
     }
 
@@ -260,16 +260,17 @@ mod tests {
     #[test]
     fn every_moment_lies_in_exactly_one_window() {
         const STEP: usize = if cfg!(miri) { 3_600 } else { 60 };
-        let zone = Zone::new(0, [(10 * DAY - 1800, 3600), (20 * DAY - 1800, 0)]).expect("a zone");
+        let zone =
+            CalendarZone::new(0, [(10 * DAY - 1800, 3600), (20 * DAY - 1800, 0)]).expect("a zone");
         assert_eq!(
-            span(&zone, Unit::Day, 10 * DAY).0,
+            span(&zone, CalendarUnit::Day, 10 * DAY).0,
             10 * DAY - 1800,
             "the gap ends there"
         );
         for around in [10 * DAY, 20 * DAY] {
-            let mut last = span(&zone, Unit::Day, around - 2 * DAY);
+            let mut last = span(&zone, CalendarUnit::Day, around - 2 * DAY);
             for second in (around - 2 * DAY..around + 2 * DAY).step_by(STEP) {
-                let here = span(&zone, Unit::Day, second);
+                let here = span(&zone, CalendarUnit::Day, second);
                 assert!(here.0 <= second && second < here.0 + here.1);
                 assert!(here == last || here.0 == last.0 + last.1);
                 last = here;
@@ -308,7 +309,7 @@ mod tests {
             }
         }
         // 2026-11-21 was a Saturday; its Monday was the 16th.
-        let (start, length) = span(&Zone::utc(), Unit::Week, 1_795_219_200);
+        let (start, length) = span(&CalendarZone::utc(), CalendarUnit::Week, 1_795_219_200);
         assert_eq!((start, length), (1_795_219_200 - 5 * DAY, 7 * DAY));
     }
 
@@ -316,13 +317,13 @@ mod tests {
     #[test]
     fn zones_that_cannot_be_are_refused() {
         assert_eq!(
-            Zone::new(86_400, []),
+            CalendarZone::new(86_400, []),
             Err(ZoneError::Offset { got: 86_400 })
         );
         assert_eq!(
-            Zone::new(0, [(5, 0), (5, 1)]),
+            CalendarZone::new(0, [(5, 0), (5, 1)]),
             Err(ZoneError::Order { at: 1 })
         );
-        assert!(Zone::new(0, (0..5000).map(|at| (at, 0))).is_err());
+        assert!(CalendarZone::new(0, (0..5000).map(|at| (at, 0))).is_err());
     }
 }

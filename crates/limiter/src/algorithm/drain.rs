@@ -36,9 +36,9 @@ use std::time::Duration;
 
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, Standing};
+use crate::decision::{NEVER, RateStatus};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Rate};
-use crate::remote::{Debt, RateTerms};
+use crate::remote::{DrainTime, RateTerms};
 use crate::time::Timestamp;
 
 /// Longest time that a full debt may take to drain, in milliseconds: two of the longest periods.
@@ -80,8 +80,8 @@ impl Shape {
     pub(crate) fn terms(self, rate: Rate, cost: Cost) -> RateTerms {
         // These depend on no moment.
         let judge = Judge::new(rate, self, Timestamp::default());
-        let debt = |ticks| Debt::of(ticks, rate.count());
-        let nothing = Debt {
+        let debt = |ticks| DrainTime::of(ticks, rate.count());
+        let nothing = DrainTime {
             millis: 0,
             ticks: 0,
         };
@@ -217,7 +217,7 @@ impl Judge {
     }
 
     /// The word after a charge of `cost` whether it fits or not; stops at twice what may be owed.
-    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
         let debt = self.debt(word);
         let forced = (debt + self.ticks(cost.get())).min(debt.max(2 * self.most()));
         self.owing(forced, Self::generation(word))
@@ -301,7 +301,7 @@ impl Judge {
         (self.debt(word) as u64).div_ceil(self.unit() as u64)
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let debt = self.debt(word);
         let remaining = self.room(debt);
         let wanted = refused.or_else(|| Cost::new(remaining.saturating_add(1)));
@@ -311,7 +311,7 @@ impl Judge {
             Some(cost) if self.allowed(cost) < 0 => NEVER,
             Some(cost) => self.until(debt - self.allowed(cost)),
         };
-        Standing {
+        RateStatus {
             rate: self.rate,
             remaining,
             next_free,

@@ -22,9 +22,9 @@ use std::time::Duration;
 use super::begun::{Begun, CountsSince, MOST, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, Standing};
+use crate::decision::{NEVER, RateStatus};
 use crate::rate::Rate;
-use crate::remote::{Begins, Span};
+use crate::remote::{CalendarWindow, WindowStart};
 use crate::time::Timestamp;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -48,12 +48,12 @@ pub(crate) enum Shape {
 
 impl Shape {
     /// Where windows begin, as a store is told; a span is told with those beside it, by who knows the calendar.
-    pub(crate) fn begins(self) -> Begins {
+    pub(crate) fn begins(self) -> WindowStart {
         match self {
-            Self::Epoch => Begins::Epoch,
-            Self::First => Begins::First,
-            Self::Span { start, length } => Begins::Calendar(
-                [Span {
+            Self::Epoch => WindowStart::Epoch,
+            Self::First => WindowStart::First,
+            Self::Span { start, length } => WindowStart::Calendar(
+                [CalendarWindow {
                     begin: start,
                     length,
                 }; 3],
@@ -62,10 +62,10 @@ impl Shape {
     }
 
     /// The window itself, where it is known.
-    pub(crate) fn span(self) -> Option<Span> {
+    pub(crate) fn span(self) -> Option<CalendarWindow> {
         match self {
             Self::Epoch | Self::First => None,
-            Self::Span { start, length } => Some(Span {
+            Self::Span { start, length } => Some(CalendarWindow {
                 begin: start,
                 length,
             }),
@@ -146,11 +146,12 @@ impl Judge {
             .then(|| begun.plus(cost.get()).word())
     }
 
-    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
         self.begun(word).plus(cost.get()).word()
     }
 
-    /// As [`force`](Self::force) on a word that several keys share. Where each would have a window of its own the shared
+    /// As [`charge_unchecked`](Self::charge_unchecked) on a word that several keys share.
+    /// Where each would have a window of its own the shared
     /// one begins again with every charge: it ends no earlier than any of theirs.
     pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
         let begun = self.begun(word).plus(cost.get());
@@ -191,13 +192,13 @@ impl Judge {
             .flatten()
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let Begun { start, count } = self.begun(word);
         let end = match count {
             0 => Duration::ZERO,
             _ => self.until(start + self.length),
         };
-        Standing {
+        RateStatus {
             rate: self.rate,
             remaining: self.room(count),
             next_free: match refused {

@@ -4,7 +4,7 @@
 //! that what an edit keeps while the process runs, a restart keeps too. They never change for a policy, from one version
 //! to the next, unless its words do: then another name must stand here, since a file under the old one is not to be read.
 
-use super::calendar::Unit;
+use super::calendar::CalendarUnit;
 use super::policy::{Algorithm, Alignment, Policy, Refill};
 
 impl Policy {
@@ -26,9 +26,9 @@ impl Policy {
         meaning.extend(name(self.algorithm()));
         if let Some((zone, unit)) = self.calendar() {
             meaning.push(match unit {
-                Unit::Day => b'd',
-                Unit::Week => b'w',
-                Unit::Month => b'm',
+                CalendarUnit::Day => b'd',
+                CalendarUnit::Week => b'w',
+                CalendarUnit::Month => b'm',
             });
             meaning.extend(zone.bytes());
         }
@@ -66,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::algorithm::Zone;
+    use crate::algorithm::CalendarZone;
     use crate::rate::{Period, Rate, Rates};
 
     const DAY: u32 = 24 * 60 * 60;
@@ -76,16 +76,16 @@ mod tests {
         let burst = || prop_oneof![Just(None), (1_u32..9).prop_map(Some)];
         let refill = prop_oneof![Just(Refill::Greedy), Just(Refill::Interval)];
         let zone = prop_oneof![
-            Just(Zone::utc()),
-            Just(Zone::new(3_600, []).expect("a zone")),
-            Just(Zone::new(0, [(7, 3_600)]).expect("a zone")),
+            Just(CalendarZone::utc()),
+            Just(CalendarZone::new(3_600, []).expect("a zone")),
+            Just(CalendarZone::new(0, [(7, 3_600)]).expect("a zone")),
         ];
         let alignment = prop_oneof![
             Just(Alignment::Epoch),
             Just(Alignment::FirstRequest),
             zone.prop_map(|zone| Alignment::Calendar {
                 zone: Arc::new(zone),
-                unit: Unit::Day
+                unit: CalendarUnit::Day
             }),
         ];
         prop_oneof![

@@ -19,12 +19,12 @@ mod token_bucket;
 use std::time::Duration;
 
 use crate::cost::Cost;
-use crate::decision::Standing;
+use crate::decision::RateStatus;
 use crate::rate::{Period, Rate};
 use crate::time::Timestamp;
 
 use begun::CountsSince;
-pub use calendar::{Unit, Zone, ZoneError};
+pub use calendar::{CalendarUnit, CalendarZone, ZoneError};
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 
 /// The packed state of one rate for one key; what its bits mean is its algorithm's business.
@@ -162,16 +162,16 @@ impl Judge {
 
     /// The word after a charge of `cost` whether it fits or not; counts stop at a ceiling.
     #[must_use]
-    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
-        with_judge!(self, judge => judge.force(word, cost))
+    pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
+        with_judge!(self, judge => judge.charge_unchecked(word, cost))
     }
 
-    /// As [`force`](Self::force) on a word that several keys share: it counts at least what each of them used.
+    /// As [`charge_unchecked`](Self::charge_unchecked) on a word that several keys share: it counts at least what each of them used.
     #[must_use]
     pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
         match self {
             Self::Window(judge) => judge.force_shared(word, cost),
-            _ => self.force(word, cost),
+            _ => self.charge_unchecked(word, cost),
         }
     }
 
@@ -266,7 +266,7 @@ impl Judge {
     }
 
     /// How the rate stands; `refused` is the cost that it did not admit.
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         with_judge!(self, judge => judge.standing(word, refused))
     }
 
@@ -304,7 +304,9 @@ impl Judge {
             _ if self.keeps_words_of(from) => word,
             _ => {
                 let used = u32::try_from(from.used_units(word)).unwrap_or(u32::MAX);
-                Cost::new(used).map_or(Word::UNUSED, |used| self.force(Word::UNUSED, used))
+                Cost::new(used).map_or(Word::UNUSED, |used| {
+                    self.charge_unchecked(Word::UNUSED, used)
+                })
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::exact::MAX_ENTRIES;
 use crate::rate::{MAX_COUNT, MAX_RATES, Rate, Rates};
 use crate::time::Timestamp;
 
-use super::calendar::{Unit, Zone};
+use super::calendar::{CalendarUnit, CalendarZone};
 use super::{Meter, drain, fixed_window, gcra, leaky_bucket, sliding_window};
 
 /// How the rates of a limit are judged.
@@ -54,9 +54,9 @@ pub enum Alignment {
     /// With the days, weeks or months of a place.
     Calendar {
         /// The place.
-        zone: Arc<Zone>,
+        zone: Arc<CalendarZone>,
         /// What a window spans.
-        unit: Unit,
+        unit: CalendarUnit,
     },
 }
 
@@ -94,7 +94,7 @@ impl Policy {
                 }
                 Algorithm::FixedWindow(Alignment::Calendar { unit, .. }) => {
                     if rate.period().as_secs() != unit.secs() {
-                        return Err(PolicyError::Unit {
+                        return Err(PolicyError::CalendarUnit {
                             unit: *unit,
                             rate: *rate,
                         });
@@ -189,7 +189,7 @@ impl Policy {
     }
 
     /// The place and unit, if windows follow a calendar.
-    pub(crate) fn calendar(&self) -> Option<(&Zone, Unit)> {
+    pub(crate) fn calendar(&self) -> Option<(&CalendarZone, CalendarUnit)> {
         match &self.algorithm {
             Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => Some((zone, *unit)),
             _ => None,
@@ -268,9 +268,9 @@ pub enum PolicyError {
         most: u32,
     },
     /// Windows of a calendar, and a rate with another period.
-    Unit {
+    CalendarUnit {
         /// What windows span.
-        unit: Unit,
+        unit: CalendarUnit,
         /// The rate.
         rate: Rate,
     },
@@ -295,11 +295,11 @@ impl fmt::Display for PolicyError {
                 into,
                 "at {rate} a burst of {got} takes more than 62 days to come back; write at most {most}"
             ),
-            Self::Unit { unit, rate } => {
+            Self::CalendarUnit { unit, rate } => {
                 let (name, span) = match unit {
-                    Unit::Day => ("days", "1d"),
-                    Unit::Week => ("weeks", "7d"),
-                    Unit::Month => ("months", "31d"),
+                    CalendarUnit::Day => ("days", "1d"),
+                    CalendarUnit::Week => ("weeks", "7d"),
+                    CalendarUnit::Month => ("months", "31d"),
                 };
                 let count = rate.count();
                 write!(

@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, Standing};
+use crate::decision::{NEVER, RateStatus};
 use crate::rate::{MAX_COUNT, Rate};
 use crate::time::Timestamp;
 
@@ -346,7 +346,7 @@ impl Judge {
 
     /// The word after a charge of `cost` whether it fits or not; counts saturate.
     #[must_use]
-    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
         self.window(word).charged(cost)
     }
 
@@ -408,7 +408,7 @@ impl Judge {
     }
 
     /// How the rate stands; `refused` is the cost that it did not admit.
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let window = self.window(word);
         let remaining = self.room(&window);
         let next_free = match refused {
@@ -416,7 +416,7 @@ impl Judge {
             None if remaining >= self.count() => Duration::ZERO,
             None => self.wait(&window, remaining + 1),
         };
-        Standing {
+        RateStatus {
             rate: self.rate,
             remaining,
             next_free,

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::begun::{Begun, CountsSince, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, Standing};
+use crate::decision::{NEVER, RateStatus};
 use crate::rate::Rate;
 use crate::time::Timestamp;
 
@@ -102,7 +102,7 @@ impl Judge {
     }
 
     /// The word after a charge of `cost` whether it fits or not; stops at twice the burst.
-    pub(crate) fn force(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
         let begun = self.begun(word);
         let most = self.burst.saturating_mul(2).max(begun.count);
         let count = begun.plus(cost.get()).count.min(most);
@@ -143,14 +143,14 @@ impl Judge {
         (!full).then(|| self.undo(word, charge)).flatten()
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> Standing {
+    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let Begun {
             start,
             count: missing,
         } = self.begun(word);
         let remaining = self.room(missing);
         let until = |left: u32| self.until(start, missing.saturating_sub(left));
-        Standing {
+        RateStatus {
             rate: self.rate,
             remaining,
             next_free: match refused {

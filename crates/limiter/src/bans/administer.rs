@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::key::KeyHash;
 use crate::time::Timestamp;
 
-use super::{Bans, Struck};
+use super::{Bans, StrikeOutcome};
 
 impl Bans {
     /// Bans `key` for `length` from now on, at most for as long as the rules make the longest ban; a ban in force is replaced.
     ///
     /// The level is the lowest whose bans last as long, and never lower than what is remembered of the key: the next strike after the
     /// ban leads on from there.
-    pub fn ban(&self, key: KeyHash, length: Duration, now: Timestamp) -> Struck {
+    pub fn ban(&self, key: KeyHash, length: Duration, now: Timestamp) -> StrikeOutcome {
         self.begin(key, now, |sentence| {
             sentence.decreed(self.rules(), length, now)
         })
@@ -25,12 +25,12 @@ mod tests {
 
     use super::*;
     use crate::bans::BanRules;
-    use crate::bans::rules::Factor;
+    use crate::bans::rules::BanFactor;
     use crate::capacity::Capacity;
 
     fn bans() -> Bans {
         let secs = Duration::from_secs;
-        let rules = BanRules::new(secs(60), Factor::TWO, secs(3600));
+        let rules = BanRules::new(secs(60), BanFactor::TWO, secs(3600));
         let capacity = Capacity::new(64).expect("a capacity");
         Bans::new(rules.expect("rules"), capacity)
     }
@@ -50,9 +50,9 @@ mod tests {
             let begun = bans.ban(key, Duration::from_secs(length), now).banned();
             let wanted = Duration::from_secs(length.min(3600));
             prop_assert_eq!(begun.map(|banned| banned.left), Some(wanted));
-            prop_assert_eq!(bans.standing(key, now).map(|banned| banned.left), Some(wanted));
+            prop_assert_eq!(bans.active(key, now).map(|banned| banned.left), Some(wanted));
             prop_assert!(bans.lift(key, now).is_some());
-            prop_assert!(bans.standing(key, now).is_none() && bans.level(key, now) == 0);
+            prop_assert!(bans.active(key, now).is_none() && bans.level(key, now) == 0);
         }
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! # Limits
 //! A request that still holds the old bans when the new ones are in use does not see what began only there. What a
-//! smaller capacity has no room for is forgotten, first of all what is only remembered ([`BanTallies::not_kept`]).
+//! smaller capacity has no room for is forgotten, first of all what is only remembered ([`BanStats::not_kept`]).
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -16,11 +16,11 @@ use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::Ordering;
 use crate::table::single::{Claimed, Known};
-use crate::table::{Table, Tallies};
+use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
 use super::sentence::{Remembering, Sentence};
-use super::{BanRules, Banned, Bans, Docket, Struck, mark};
+use super::{ActiveBan, BanRules, Bans, Docket, StrikeOutcome, mark};
 
 impl Bans {
     /// The bans after an edit: those in force go on, and levels are kept.
@@ -41,7 +41,7 @@ impl Bans {
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,
-        make: impl FnOnce(Tallies) -> Table<1>,
+        make: impl FnOnce(TableStats) -> Table<1>,
     ) -> Self {
         // Held until the copy is complete.
         let (latest, _turn) = self.latest();
@@ -51,7 +51,7 @@ impl Bans {
                 ..latest.clone()
             };
         }
-        let table = make(latest.docket.table.tallies());
+        let table = make(latest.docket.table.stats());
         let next = Self::within(rules, capacity, Docket::new(table));
         let next = latest.docket.successor.get_or_init(|| next).clone();
         // SeqCst: a ban that the copy misses sees the successor. After it is set, so that who sees the flag finds it.
@@ -64,10 +64,10 @@ impl Bans {
     /// Forgets every ban of `key`: an operator's pardon. What was in force, if anything.
     ///
     /// Waits for an edit of the capacity that is under way, so that its copy brings back nothing.
-    pub fn lift(&self, key: KeyHash, now: Timestamp) -> Option<Banned> {
+    pub fn lift(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {
         let (latest, _turn) = self.latest();
         let at = latest.docket.table.address(key);
-        let banned = latest.standing(key, now);
+        let banned = latest.active(key, now);
         let none = Sentence::none(mark(at)).word();
         let _ = latest
             .docket
@@ -92,12 +92,12 @@ impl Bans {
 
     /// What becomes of a strike that found no slot.
     #[cold]
-    pub(super) fn not_kept(&self, key: KeyHash, now: Timestamp) -> Struck {
+    pub(super) fn not_kept(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
         match self.docket.successor() {
             Some(next) => next.strike(key, now),
             None => {
                 self.docket.counts.not_kept.fetch_add(1, Ordering::Relaxed);
-                Struck::NotKept
+                StrikeOutcome::NotKept
             }
         }
     }
@@ -120,17 +120,17 @@ impl Bans {
             now,
         }];
         // Bans in force first: what is only remembered gives way where there is no room for both.
-        for in_force in [Force::Now, Force::Before] {
+        for in_force in [ChargeUnchecked::Now, ChargeUnchecked::Before] {
             for slot in slots.clone() {
                 let Some((key, [word])) = self.docket.table.occupant(slot, &remembering) else {
                     continue;
                 };
                 let sentence = Sentence::of(word, mark(self.docket.table.address(key)));
-                let standing = sentence.standing(&self.rules, now);
+                let standing = sentence.active(&self.rules, now);
                 let found = if standing.is_some() {
-                    Force::Now
+                    ChargeUnchecked::Now
                 } else {
-                    Force::Before
+                    ChargeUnchecked::Before
                 };
                 if found == in_force && sentence.word() == word {
                     next.adopt(key, word, now);
@@ -166,7 +166,7 @@ impl Bans {
 
 /// Whether a ban is in force, or only remembered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Force {
+enum ChargeUnchecked {
     Now,
     Before,
 }

@@ -1,7 +1,7 @@
 //! Owns who is banned: keys that exceeded their limit, for how long still, and how often before.
 //!
 //! A limit refuses while it has no room; a ban refuses longer, and longer each time. Whoever decides looks at the ban
-//! first ([`Bans::standing`]): a banned request charges nothing. When a limit refuses it strikes ([`Bans::strike`]).
+//! first ([`Bans::active`]): a banned request charges nothing. When a limit refuses it strikes ([`Bans::strike`]).
 //!
 //! # Guarantee
 //! *One ban for any number of refusals at a time:* a strike while a ban is in force changes nothing, and of strikes that
@@ -16,11 +16,11 @@
 //! was banned would never rise.)
 //!
 //! *Nobody is forgotten to make room.* Slots are taken over only from keys of whom nothing is remembered. When all slots
-//! that a key could use are taken, its strike is not kept ([`Struck::NotKept`], [`BanTallies::not_kept`]), and nothing else
+//! that a key could use are taken, its strike is not kept ([`StrikeOutcome::NotKept`], [`BanStats::not_kept`]), and nothing else
 //! happens: the limit goes on refusing it.
 //!
 //! *Time.* A ban is never longer than its length from now, whatever the clock does: a clock that steps back makes it
-//! begin anew, at most. [`Banned::left`] is true: once it has passed the ban is over.
+//! begin anew, at most. [`ActiveBan::left`] is true: once it has passed the ban is over.
 //!
 //! # Memory
 //! A table as a limit's with one rate: fixed, 30 bytes a key at full capacity. Capacity must hold the keys that were banned
@@ -48,12 +48,12 @@ use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::table::single::{Address, Claimed, Home, Known};
-use crate::table::{Table, Tallies};
+use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-pub use occupied::{BansOccupied, Offender};
-pub use rules::{BanError, BanRules, Factor};
-use sentence::{Mark, Remembering, Sentence};
+pub use occupied::{BannedKey, BannedKeys};
+pub use rules::{BanError, BanFactor, BanRules};
+use sentence::{KeyMark, Remembering, Sentence};
 
 /// Who is banned, and how bans last.
 #[derive(Clone)]
@@ -84,7 +84,7 @@ struct Counts {
 
 /// A ban in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Banned {
+pub struct ActiveBan {
     /// How long still, more than zero; it is over when this has passed.
     pub left: Duration,
     /// Which ban in a row, 1 to 127.
@@ -94,11 +94,11 @@ pub struct Banned {
 /// What a strike came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a strike that was not kept bans nobody"]
-pub enum Struck {
+pub enum StrikeOutcome {
     /// A ban begins.
-    Begun(Banned),
+    Begun(ActiveBan),
     /// One is in force already, and stays as it is.
-    InForce(Banned),
+    InForce(ActiveBan),
     /// There is no room to remember this key: every slot that it could use belongs to another that is banned or
     /// remembered.
     NotKept,
@@ -106,7 +106,7 @@ pub enum Struck {
 
 /// What happened since the bans were made, edits included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BanTallies {
+pub struct BanStats {
     /// Bans that began.
     pub begun: u64,
     /// Strikes that were not kept, and keys that an edit to a smaller capacity had no room for.
@@ -115,7 +115,7 @@ pub struct BanTallies {
     pub slots_reused: u64,
 }
 
-impl Banned {
+impl ActiveBan {
     /// When it is over.
     #[must_use]
     pub fn until(&self, now: Timestamp) -> Timestamp {
@@ -123,10 +123,10 @@ impl Banned {
     }
 }
 
-impl Struck {
+impl StrikeOutcome {
     /// The ban that is in force now, if any.
     #[must_use]
-    pub fn banned(self) -> Option<Banned> {
+    pub fn banned(self) -> Option<ActiveBan> {
         match self {
             Self::Begun(banned) | Self::InForce(banned) => Some(banned),
             Self::NotKept => None,
@@ -139,7 +139,7 @@ impl Bans {
     /// allocated later.
     #[must_use]
     pub fn new(rules: BanRules, capacity: Capacity) -> Self {
-        let table = Table::new(capacity, 0, Tallies::default());
+        let table = Table::new(capacity, 0, TableStats::default());
         Self::within(rules, capacity, Docket::new(table))
     }
 
@@ -148,7 +148,7 @@ impl Bans {
     #[must_use]
     pub fn with_buckets(rules: BanRules, buckets: usize) -> Self {
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
-        let table = Table::with_buckets(buckets, 0, Tallies::default());
+        let table = Table::with_buckets(buckets, 0, TableStats::default());
         Self::within(rules, capacity, Docket::new(table))
     }
 
@@ -187,12 +187,12 @@ impl Bans {
 
     /// What happened so far.
     #[must_use]
-    pub fn tallies(&self) -> BanTallies {
+    pub fn stats(&self) -> BanStats {
         let Docket { table, counts, .. } = &*self.docket;
-        BanTallies {
+        BanStats {
             begun: counts.begun.load(Ordering::Relaxed),
             not_kept: counts.not_kept.load(Ordering::Relaxed),
-            slots_reused: table.tallies().slots_reused,
+            slots_reused: table.stats().slots_reused,
         }
     }
 
@@ -200,17 +200,17 @@ impl Bans {
     /// writes only to moderate a ban whose end has come too far ahead.
     #[must_use]
     #[inline]
-    pub fn standing(&self, key: KeyHash, now: Timestamp) -> Option<Banned> {
+    pub fn active(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {
         let at = self.docket.table.address(key);
         let word = self.docket.table.word_by_signpost(at)?;
         self.standing_by(word, at, now)
     }
 
     /// The ban that a key's word says is in force.
-    fn standing_by(&self, word: Word, at: Address, now: Timestamp) -> Option<Banned> {
+    fn standing_by(&self, word: Word, at: Address, now: Timestamp) -> Option<ActiveBan> {
         let mark = mark(at);
         let sentence = Sentence::of(word, mark);
-        let banned = sentence.standing(&self.rules, now)?;
+        let banned = sentence.active(&self.rules, now)?;
         if sentence.moderated(&self.rules, now).is_some() {
             let moderate = |word| {
                 Sentence::of(word, mark)
@@ -234,7 +234,7 @@ impl Bans {
     }
 
     /// Bans a key that exceeded its limit, unless it is banned already.
-    pub fn strike(&self, key: KeyHash, now: Timestamp) -> Struck {
+    pub fn strike(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
         self.begin(key, now, |sentence| sentence.struck(&self.rules, now))
     }
 
@@ -244,7 +244,7 @@ impl Bans {
         key: KeyHash,
         now: Timestamp,
         next: impl Fn(Sentence) -> Option<Sentence>,
-    ) -> Struck {
+    ) -> StrikeOutcome {
         let at = self.docket.table.address(key);
         // Another round means that another thread seated this key, or had its turn taken away.
         let word = loop {
@@ -253,7 +253,7 @@ impl Bans {
                 Known::Written(word, _) => break word,
                 Known::Left(word) => {
                     if let Some(banned) = self.standing_by(word, at, now) {
-                        return Struck::InForce(banned);
+                        return StrikeOutcome::InForce(banned);
                     }
                 }
                 Known::Nowhere => {
@@ -269,10 +269,10 @@ impl Bans {
         };
         let newest = self.tell_successors(key, word, now);
         newest.docket.counts.begun.fetch_add(1, Ordering::Relaxed);
-        match Sentence::of(word, mark(at)).standing(&self.rules, now) {
-            Some(banned) => Struck::Begun(banned),
+        match Sentence::of(word, mark(at)).active(&self.rules, now) {
+            Some(banned) => StrikeOutcome::Begun(banned),
             // A ban lasts a second at least; there is none only at the end of time.
-            None => Struck::NotKept,
+            None => StrikeOutcome::NotKept,
         }
     }
 
@@ -298,8 +298,8 @@ impl Bans {
 }
 
 /// The mark of a key: other bits than those that name its signpost and its buckets.
-fn mark(at: Address) -> Mark {
-    Mark::of(at.middle())
+fn mark(at: Address) -> KeyMark {
+    KeyMark::of(at.middle())
 }
 
 impl Docket {

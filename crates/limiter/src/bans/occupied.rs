@@ -11,34 +11,34 @@ use crate::table::Occupancy;
 use crate::time::Timestamp;
 
 use super::sentence::{Remembering, Sentence};
-use super::{Banned, Bans, mark};
+use super::{ActiveBan, Bans, mark};
 
 /// Most keys that [`Bans::top`] gives.
 const MOST_TOP: usize = 1024;
 
 /// A key that is banned or remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offender {
+pub struct BannedKey {
     /// What the table knows of the key's hash: all but its lowest bit.
     pub key: KeyHash,
     /// How many bans in a row are remembered, at least 1.
     pub level: u8,
     /// The ban in force, if it is not over.
-    pub banned: Option<Banned>,
+    pub banned: Option<ActiveBan>,
 }
 
-/// The keys that are banned or remembered; see [`Bans::occupied`].
+/// The keys that are banned or remembered; see [`Bans::banned_keys`].
 #[derive(Clone, Debug)]
-pub struct BansOccupied<'b> {
+pub struct BannedKeys<'b> {
     bans: &'b Bans,
     now: Timestamp,
     next: usize,
 }
 
-impl Iterator for BansOccupied<'_> {
-    type Item = Offender;
+impl Iterator for BannedKeys<'_> {
+    type Item = BannedKey;
 
-    fn next(&mut self) -> Option<Offender> {
+    fn next(&mut self) -> Option<BannedKey> {
         let Self { bans, now, .. } = *self;
         let (table, rules) = (&bans.docket.table, &bans.rules);
         while self.next < table.slots() {
@@ -51,8 +51,8 @@ impl Iterator for BansOccupied<'_> {
             let level = sentence.level(rules, now);
             // What a lost claim left behind says nothing of this key.
             if level > 0 {
-                let banned = sentence.standing(rules, now);
-                return Some(Offender { key, level, banned });
+                let banned = sentence.active(rules, now);
+                return Some(BannedKey { key, level, banned });
             }
         }
         None
@@ -62,8 +62,8 @@ impl Iterator for BansOccupied<'_> {
 impl Bans {
     /// The keys that are banned or remembered.
     #[must_use]
-    pub fn occupied(&self, now: Timestamp) -> BansOccupied<'_> {
-        BansOccupied {
+    pub fn banned_keys(&self, now: Timestamp) -> BannedKeys<'_> {
+        BannedKeys {
             bans: self,
             now,
             next: 0,
@@ -72,14 +72,14 @@ impl Bans {
 
     /// The `n` keys that are banned for longest still, then those of whom most is remembered; at most 1024.
     #[must_use]
-    pub fn top(&self, n: usize, now: Timestamp) -> Vec<Offender> {
+    pub fn top(&self, n: usize, now: Timestamp) -> Vec<BannedKey> {
         let n = n.min(MOST_TOP);
-        let rank = |offender: &Offender| {
+        let rank = |offender: &BannedKey| {
             let left = offender.banned.map_or(Duration::ZERO, |banned| banned.left);
             Reverse((left, offender.level))
         };
-        let mut top: Vec<Offender> = Vec::with_capacity(2 * n + 1);
-        for offender in self.occupied(now) {
+        let mut top: Vec<BannedKey> = Vec::with_capacity(2 * n + 1);
+        for offender in self.banned_keys(now) {
             top.push(offender);
             // Sorted once for every n: a heap would save nothing beside the reading of the table.
             if top.len() > 2 * n {

@@ -12,9 +12,9 @@ const WHOLE: u64 = 100;
 
 /// By how much a repeated ban is longer than the one before: 1 to 100, in hundredths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Factor(u16);
+pub struct BanFactor(u16);
 
-impl Factor {
+impl BanFactor {
     /// The smallest: every ban is as long as the first.
     pub const ONE: Self = Self(100);
     /// Each ban is twice as long as the one before.
@@ -28,7 +28,7 @@ impl Factor {
     /// Outside 100 to 10,000.
     pub const fn from_hundredths(hundredths: u32) -> Result<Self, BanError> {
         if hundredths < Self::ONE.0 as u32 || hundredths > Self::MAX.0 as u32 {
-            return Err(BanError::Factor { got: hundredths });
+            return Err(BanError::BanFactor { got: hundredths });
         }
         Ok(Self(hundredths as u16))
     }
@@ -47,7 +47,7 @@ impl Factor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BanRules {
     first: Duration,
-    factor: Factor,
+    factor: BanFactor,
     max: Duration,
     /// The level that a strike does not lead beyond: the first whose ban lasts `max`.
     top: u8,
@@ -62,7 +62,7 @@ impl BanRules {
     ///
     /// # Errors
     /// When `first` is shorter than a second, or `max` shorter than `first` or longer than [`BanRules::MAX_BAN`].
-    pub fn new(first: Duration, factor: Factor, max: Duration) -> Result<Self, BanError> {
+    pub fn new(first: Duration, factor: BanFactor, max: Duration) -> Result<Self, BanError> {
         if first < MIN_BAN || first > Self::MAX_BAN {
             return Err(BanError::First { got: first });
         }
@@ -92,7 +92,7 @@ impl BanRules {
 
     /// By how much each is longer than the one before.
     #[must_use]
-    pub fn factor(&self) -> Factor {
+    pub fn factor(&self) -> BanFactor {
         self.factor
     }
 
@@ -149,7 +149,7 @@ pub enum BanError {
         got: Duration,
     },
     /// The factor is below 1 or above 100.
-    Factor {
+    BanFactor {
         /// What was asked for, in hundredths.
         got: u32,
     },
@@ -168,7 +168,7 @@ impl fmt::Display for BanError {
             Self::First { got } => {
                 write!(into, "a ban lasts 1 second to 366 days, not {got:?}")
             }
-            Self::Factor { got } => {
+            Self::BanFactor { got } => {
                 let (whole, hundredths) = (got / 100, got % 100);
                 write!(into, "a factor is 1 to 100, not {whole}.{hundredths:02}")
             }
@@ -192,7 +192,7 @@ mod tests {
     /// Goal: no number that means something else. Method: both sides of every bound.
     #[test]
     fn rules_outside_their_bounds_are_refused() {
-        let new = |first, max| BanRules::new(first, Factor::TWO, max);
+        let new = |first, max| BanRules::new(first, BanFactor::TWO, max);
         assert!(new(MIN_BAN, MIN_BAN).is_ok());
         let got = Duration::from_millis(999);
         assert_eq!(new(got, DAY), Err(BanError::First { got }));
@@ -203,31 +203,31 @@ mod tests {
         assert!(new(first, BanRules::MAX_BAN + MIN_BAN).is_err());
         assert!(new(Duration::MAX, Duration::MAX).is_err());
         assert_eq!(
-            Factor::from_hundredths(99),
-            Err(BanError::Factor { got: 99 })
+            BanFactor::from_hundredths(99),
+            Err(BanError::BanFactor { got: 99 })
         );
-        assert_eq!(Factor::from_hundredths(10_000), Ok(Factor::MAX));
-        assert!(Factor::from_hundredths(10_001).is_err());
+        assert_eq!(BanFactor::from_hundredths(10_000), Ok(BanFactor::MAX));
+        assert!(BanFactor::from_hundredths(10_001).is_err());
     }
 
     /// Goal: the lengths that an operator expects. Method: those of ten minutes, doubled, up to a day; and factors at both
     /// ends.
     #[test]
     fn each_ban_is_longer_than_the_one_before_up_to_the_longest() {
-        let rules = BanRules::new(TEN_MINUTES, Factor::TWO, DAY).expect("rules");
+        let rules = BanRules::new(TEN_MINUTES, BanFactor::TWO, DAY).expect("rules");
         let minutes = [0, 10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440];
         for (level, minutes) in minutes.into_iter().enumerate() {
             assert_eq!(rules.length(level as u8).as_secs(), 60 * minutes);
         }
         assert_eq!((rules.top(), rules.length(u8::MAX)), (9, DAY));
-        let flat = BanRules::new(TEN_MINUTES, Factor::ONE, DAY).expect("rules");
+        let flat = BanRules::new(TEN_MINUTES, BanFactor::ONE, DAY).expect("rules");
         assert_eq!((flat.top(), flat.length(u8::MAX)), (1, TEN_MINUTES));
-        let steep = BanRules::new(TEN_MINUTES, Factor::MAX, DAY).expect("rules");
+        let steep = BanRules::new(TEN_MINUTES, BanFactor::MAX, DAY).expect("rules");
         assert_eq!(
             (steep.top(), steep.length(2)),
             (3, Duration::from_secs(60_000))
         );
-        let slow = Factor::from_hundredths(101).expect("a factor");
+        let slow = BanFactor::from_hundredths(101).expect("a factor");
         let slow = BanRules::new(MIN_BAN, slow, BanRules::MAX_BAN).expect("rules");
         assert_eq!(slow.top(), MAX_LEVEL);
         assert!((1..MAX_LEVEL).all(|level| slow.length(level) < slow.length(level + 1)));

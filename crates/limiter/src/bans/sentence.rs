@@ -25,7 +25,7 @@ use crate::algorithm::Word;
 use crate::table::single::Weigh;
 use crate::time::Timestamp;
 
-use super::Banned;
+use super::ActiveBan;
 use super::rules::{BanRules, MAX_LEVEL};
 
 const MARK_BITS: u32 = 12;
@@ -40,9 +40,9 @@ const _: () = assert!(u64::MAX / NANOS_PER_MILLI < LAST_END);
 
 /// What tells the words of keys in one slot apart: 12 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark(u16);
+pub(super) struct KeyMark(u16);
 
-impl Mark {
+impl KeyMark {
     /// The mark of these bits, of which the lowest 12 count.
     pub(super) const fn of(bits: u64) -> Self {
         Self((bits & ((1 << MARK_BITS) - 1)) as u16)
@@ -56,12 +56,12 @@ pub(super) struct Sentence {
     end: u64,
     /// How many bans in a row.
     level: u8,
-    mark: Mark,
+    mark: KeyMark,
 }
 
 impl Sentence {
     /// What `word` says of a key with this mark.
-    pub(super) fn of(word: Word, mark: Mark) -> Self {
+    pub(super) fn of(word: Word, mark: KeyMark) -> Self {
         let sentence = Self::of_anybody(word);
         if sentence.mark == mark {
             sentence
@@ -75,12 +75,12 @@ impl Sentence {
         Self {
             end: bits >> (LEVEL_BITS + MARK_BITS),
             level: (bits >> MARK_BITS) as u8 & MAX_LEVEL,
-            mark: Mark::of(bits),
+            mark: KeyMark::of(bits),
         }
     }
 
     /// No ban, and none remembered.
-    pub(super) const fn none(mark: Mark) -> Self {
+    pub(super) const fn none(mark: KeyMark) -> Self {
         Self {
             end: 0,
             level: 0,
@@ -99,14 +99,14 @@ impl Sentence {
     }
 
     /// The ban that is in force, as if its end were [moderated](Self::moderated).
-    pub(super) fn standing(self, rules: &BanRules, now: Timestamp) -> Option<Banned> {
+    pub(super) fn active(self, rules: &BanRules, now: Timestamp) -> Option<ActiveBan> {
         if !self.is_in_force(now) {
             return None;
         }
         let sentence = self.moderated(rules, now).unwrap_or(self);
         let left = Duration::from_millis(sentence.end)
             .saturating_sub(Duration::from_nanos(now.as_nanos()));
-        Some(Banned {
+        Some(ActiveBan {
             left,
             level: sentence.level,
         })

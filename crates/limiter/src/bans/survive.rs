@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use crate::capacity::Capacity;
-use crate::limit::Meaning;
-use crate::region::{Adopted, Identity, Layout, Place, Region, StateError};
-use crate::table::{Table, Tallies};
+use crate::limit::TableId;
+use crate::region::{FileIdentity, LayoutId, OpenOutcome, Region, StateError, StateLocation};
+use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
 use super::{BanRules, Bans, Docket};
@@ -21,12 +21,12 @@ const LAYOUT: u64 = 1 << 16 | Table::<1>::LAYOUT;
 impl Bans {
     /// The identity of the bans of this meaning, which may be that of a limit, too. A sweep asks for those in use.
     #[must_use]
-    pub fn identity(meaning: Meaning<'_>, capacity: Capacity) -> Identity {
+    pub fn identity(meaning: TableId<'_>, capacity: Capacity) -> FileIdentity {
         let keys = capacity.keys().to_le_bytes();
         let parts: [&[u8]; 3] = [meaning.key.as_bytes(), b"bans", &keys];
-        Identity::new(
+        FileIdentity::new(
             meaning.name,
-            Layout(LAYOUT),
+            LayoutId(LAYOUT),
             Table::<1>::bucket_words_for(capacity),
             &parts,
         )
@@ -39,19 +39,19 @@ impl Bans {
     /// # Errors
     /// No room for the file, or the system's. [`Bans::new`] bans without a file.
     pub fn open<'a>(
-        place: impl Into<Place<'a>>,
-        meaning: Meaning<'_>,
+        place: impl Into<StateLocation<'a>>,
+        meaning: TableId<'_>,
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,
-    ) -> Result<(Self, Adopted), StateError> {
+    ) -> Result<(Self, OpenOutcome), StateError> {
         let identity = Self::identity(meaning, capacity);
         let heal = |region: &Region| {
             Table::<1>::heal(region);
             Table::<1>::mend_signposts(region);
         };
         let (region, adopted) = place.into().turn()?.region(&identity, now, heal)?;
-        let table = Table::within(region, 0, Tallies::default());
+        let table = Table::within(region, 0, TableStats::default());
         let docket = Arc::new(Docket::new(table));
         let bans = Self {
             rules,
@@ -68,8 +68,8 @@ impl Bans {
     /// The bans are edited whatever becomes of the file. An error says that what begins from now on will not survive.
     pub fn edited_in<'a>(
         &self,
-        place: impl Into<Place<'a>>,
-        meaning: Meaning<'_>,
+        place: impl Into<StateLocation<'a>>,
+        meaning: TableId<'_>,
         rules: BanRules,
         capacity: Capacity,
         now: Timestamp,

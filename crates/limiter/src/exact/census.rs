@@ -1,10 +1,10 @@
 //! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
 
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::table::{Ages, Occupancy, Tallies};
+use crate::table::{KeyAges, Occupancy, TableStats};
 use crate::time::Timestamp;
 
 use super::LogTable;
@@ -17,7 +17,7 @@ const SAMPLE: usize = 32_768;
 
 /// A key that owes.
 #[derive(Clone, Debug)]
-pub struct Occupant {
+pub struct LogUsage {
     /// A hash that stands for the key: 63 bits of the one it was charged under.
     pub key: KeyHash,
     /// What it would be told if it asked for one unit.
@@ -29,8 +29,8 @@ pub struct Occupant {
 impl LogTable {
     /// What happened to newcomers since the table was made.
     #[must_use]
-    pub fn tallies(&self) -> Tallies {
-        self.counts.tallies()
+    pub fn stats(&self) -> TableStats {
+        self.counts.stats()
     }
 
     /// How full the table is; of a large one a sample is looked at.
@@ -66,18 +66,18 @@ impl LogTable {
     }
 
     /// Counts a refusal by a log that new keys share.
-    pub(crate) fn count_refusal(&self, counted: Counted) {
-        self.counts.refused(counted);
+    pub(crate) fn count_refusal(&self, placement: KeyPlacement) {
+        self.counts.refused(placement);
     }
 
     /// How long ago the keys that owe were charged; of a large table a sample is looked at.
     #[must_use]
-    pub fn ages(&self, rates: &Rates, now: Timestamp) -> Ages {
+    pub fn ages(&self, rates: &Rates, now: Timestamp) -> KeyAges {
         let (period, moment) = (longest(rates), Moment::new(now));
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut ages) = (0_u64, Ages::default());
+        let (mut looked, mut ages) = (0_u64, KeyAges::default());
         for home in (0..buckets).step_by(step) {
             looked += 1;
             for slot in home * SLOTS..(home + 1) * SLOTS {
@@ -95,11 +95,11 @@ impl LogTable {
     }
 
     /// The keys that owe and have a log of their own, in no order. Takes nothing and waits for nobody.
-    pub fn occupied<'t>(
+    pub fn active_keys<'t>(
         &'t self,
         rates: &'t Rates,
         now: Timestamp,
-    ) -> impl Iterator<Item = Occupant> + 't {
+    ) -> impl Iterator<Item = LogUsage> + 't {
         (0..self.slots()).filter_map(move |slot| self.occupant(slot, rates, now))
     }
 
@@ -108,7 +108,7 @@ impl LogTable {
     }
 
     /// The key that has a slot, counted through all buckets, if it owes.
-    pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<Occupant> {
+    pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<LogUsage> {
         let moment = Moment::new(now);
         let (owner, found) = settled(self.memory.slot(slot), |view| {
             let charged = view
@@ -120,7 +120,7 @@ impl LogTable {
             ))
         });
         let (answer, charged) = found?;
-        Some(Occupant {
+        Some(LogUsage {
             key: owner?.key(),
             answer,
             charged: Timestamp::from_nanos(charged.saturating_mul(NANOS_PER_MILLI)),

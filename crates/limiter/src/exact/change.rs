@@ -1,7 +1,7 @@
 //! Changes one log: judged as it was seen, taken only if it is still so.
 
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::rate::{Period, Rates};
 use crate::table::tag::Tag;
 
@@ -16,7 +16,7 @@ pub(super) enum Change<'c> {
     /// Take this cost if it fits.
     Charge(Cost),
     /// Take this cost, fit or not.
-    Force(Cost),
+    ChargeUnchecked(Cost),
     /// Have used this much, now.
     Set(Cost),
     /// Add these entries.
@@ -48,7 +48,7 @@ impl Change<'_> {
     pub(super) fn fits(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> bool {
         match self {
             Self::Charge(cost) => view.fits(rates, *cost, moment),
-            Self::Force(_) | Self::Set(_) | Self::Absorb(_) | Self::Adopt(_) => true,
+            Self::ChargeUnchecked(_) | Self::Set(_) | Self::Absorb(_) | Self::Adopt(_) => true,
         }
     }
 
@@ -72,7 +72,7 @@ impl Change<'_> {
     /// What an answer is about.
     fn cost(&self) -> Cost {
         match self {
-            Self::Charge(cost) | Self::Force(cost) | Self::Set(cost) => *cost,
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) | Self::Set(cost) => *cost,
             Self::Absorb(_) | Self::Adopt(_) => Cost::ONE,
         }
     }
@@ -88,7 +88,7 @@ impl Change<'_> {
         let units = |cost: Cost| std::iter::repeat_n(at, cost.get().min(size + 1) as usize);
         let old = log.moments.iter().copied();
         match self {
-            Self::Charge(cost) | Self::Force(cost) => {
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => {
                 Inherited::of(units(*cost).chain(old), log.spill, size)
             }
             Self::Set(used) => Inherited::of(units(*used), Spill::None, size),
@@ -154,9 +154,9 @@ impl LogTable {
         change: &Change<'_>,
         moment: Moment,
     ) -> Option<Applied> {
-        let counted = match owner {
-            Some(_) => Counted::Alone,
-            None => Counted::InOverflow,
+        let placement = match owner {
+            Some(_) => KeyPlacement::OwnSlot,
+            None => KeyPlacement::Overflow,
         };
         let mut patience = self.patience;
         // Lock-free but for the wait, which is bounded: another round means that another thread changed this log.
@@ -167,7 +167,9 @@ impl LogTable {
             }
             let view = log.view(seen);
             if !change.fits(&view, rates, moment) {
-                let answer = change.refusal(&view, rates, moment).with_counted(counted);
+                let answer = change
+                    .refusal(&view, rates, moment)
+                    .with_placement(placement);
                 // A refusal must be one by the log that it shows.
                 if answer.refusing().is_some() && log.is(seen) {
                     return Some(Applied::Refused(answer));
@@ -181,7 +183,7 @@ impl LogTable {
             let at = view.enters_as(moment);
             let answer = change
                 .consent(&view, rates, at, moment)
-                .with_counted(counted);
+                .with_placement(placement);
             if write(log, &view, seen, rates, change, moment).is_ok() {
                 return Some(Applied::Made { answer, at });
             }
@@ -205,12 +207,15 @@ fn write(
         Change::Charge(cost) => log
             .take(seen, at, size - cost.get())?
             .append(at, cost.get()),
-        Change::Force(cost) if view.used(period, moment).saturating_add(cost.get()) <= size => log
-            .take(seen, at, size - cost.get())?
-            .append(at, cost.get()),
+        Change::ChargeUnchecked(cost)
+            if view.used(period, moment).saturating_add(cost.get()) <= size =>
+        {
+            log.take(seen, at, size - cost.get())?
+                .append(at, cost.get())
+        }
         // Not on top of what there was: whoever looks meanwhile finds a log in other hands, and nothing in it.
         Change::Adopt(told) if log.tag.is_some() => log.take(seen, told.latest(), 0)?.fill(told),
-        Change::Force(_) | Change::Set(_) | Change::Absorb(_) | Change::Adopt(_) => {
+        Change::ChargeUnchecked(_) | Change::Set(_) | Change::Absorb(_) | Change::Adopt(_) => {
             let composed = change.on_top_of(view, rates, moment);
             log.take(seen, composed.latest(), view.len())?
                 .rewrite(&composed)

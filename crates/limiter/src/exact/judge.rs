@@ -13,9 +13,9 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 
 use crate::cost::Cost;
-use crate::decision::{Counted, NEVER, Standing, Standings};
+use crate::decision::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 use crate::rate::{MAX_RATES, Period, Rate, Rates};
-use crate::table::Overflow;
+use crate::table::OverflowPeriod;
 use crate::time::Timestamp;
 
 use super::log::View;
@@ -70,8 +70,8 @@ impl Moment {
     }
 
     /// The time through which a charge made now counts in a period; what clocks entered ahead of it counts longer.
-    pub(super) fn spell(self, period: Period) -> Overflow {
-        Overflow {
+    pub(super) fn spell(self, period: Period) -> OverflowPeriod {
+        OverflowPeriod {
             since: self.now,
             until: self
                 .now
@@ -99,26 +99,26 @@ pub(super) fn longest(rates: &Rates) -> Period {
 /// The answer of a table of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    told: ArrayVec<Told, MAX_RATES>,
+    told: ArrayVec<RateSummary, MAX_RATES>,
     refusing: Option<usize>,
-    counted: Counted,
+    placement: KeyPlacement,
 }
 
 impl Answer {
     /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
-    pub(super) fn of(standings: impl Iterator<Item = (Standing, bool)>) -> Self {
+    pub(super) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
         let mut longest: Option<(usize, Duration)> = None;
-        for (standing, refuses) in standings.take(MAX_RATES) {
+        for (standing, refuses) in statuses.take(MAX_RATES) {
             if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
                 longest = Some((told.len(), standing.next_free));
             }
-            told.push(Told::of(&standing));
+            told.push(RateSummary::of(&standing));
         }
         Self {
             told,
             refusing: longest.map(|(rate, _)| rate),
-            counted: Counted::Alone,
+            placement: KeyPlacement::OwnSlot,
         }
     }
 
@@ -127,7 +127,7 @@ impl Answer {
     pub(super) fn over_share(rates: &Rates) -> Self {
         let standing = |rate: &Rate| {
             let period = Duration::from_secs(rate.period().as_secs().into());
-            let standing = Standing {
+            let standing = RateStatus {
                 rate: *rate,
                 remaining: 0,
                 next_free: period,
@@ -135,13 +135,13 @@ impl Answer {
             };
             (standing, true)
         };
-        Self::of(rates.iter().map(standing)).with_counted(Counted::OverShare)
+        Self::of(rates.iter().map(standing)).with_placement(KeyPlacement::OverShare)
     }
 
     /// How every rate stands, after the charge where one was made.
     #[must_use]
-    pub fn standings(&self) -> Standings {
-        Standings::of(self.told.iter().map(Told::standing))
+    pub fn statuses(&self) -> RateStatuses {
+        RateStatuses::of(self.told.iter().map(RateSummary::standing))
     }
 
     /// The least that any rate has left.
@@ -164,7 +164,7 @@ impl Answer {
 
     /// Thousandths of its fullest rate that are used.
     pub(crate) fn fullness(&self) -> u64 {
-        let fullness = |told: &Told| {
+        let fullness = |told: &RateSummary| {
             let (count, left) = (told.rate.count(), told.remaining);
             u64::from(1000 * count.saturating_sub(left) / count)
         };
@@ -173,18 +173,18 @@ impl Answer {
 
     /// Where the key was counted.
     #[must_use]
-    pub fn counted(&self) -> Counted {
-        self.counted
+    pub fn placement(&self) -> KeyPlacement {
+        self.placement
     }
 
-    pub(super) fn with_counted(self, counted: Counted) -> Self {
-        Self { counted, ..self }
+    pub(super) fn with_placement(self, placement: KeyPlacement) -> Self {
+        Self { placement, ..self }
     }
 }
 
 /// A standing in fewer bytes: an answer is no larger than a decision that is told from words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct RateSummary {
     rate: Rate,
     remaining: u32,
     /// In nanoseconds, as the next; at most [`NEVER`], which fits.
@@ -192,8 +192,8 @@ struct Told {
     reset: u64,
 }
 
-impl Told {
-    fn of(standing: &Standing) -> Self {
+impl RateSummary {
+    fn of(standing: &RateStatus) -> Self {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Self {
             rate: standing.rate,
@@ -203,8 +203,8 @@ impl Told {
         }
     }
 
-    fn standing(&self) -> Standing {
-        Standing {
+    fn standing(&self) -> RateStatus {
+        RateStatus {
             rate: self.rate,
             remaining: self.remaining,
             next_free: Duration::from_nanos(self.next_free),
@@ -276,10 +276,10 @@ impl View<'_> {
     }
 
     /// How one rate stands, and whether it refuses.
-    fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (Standing, bool) {
+    fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (RateStatus, bool) {
         let (count, period) = (self.count(rate), rate.period());
         let frees = |entry: u64| moment.until(entry + millis(period));
-        let standing = |used: u32, next_free, reset| Standing {
+        let standing = |used: u32, next_free, reset| RateStatus {
             rate: *rate,
             remaining: count.saturating_sub(used),
             next_free,

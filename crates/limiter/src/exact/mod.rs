@@ -72,18 +72,18 @@ mod told;
 
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::share::Account;
 use crate::sync::{Ordering, Patience};
-use crate::table::Tallies;
+use crate::table::TableStats;
 use crate::table::census::Counts;
 use crate::table::overflow_filter::{OverflowFilter, words_for};
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
-pub use census::Occupant;
+pub use census::LogUsage;
 use change::{Applied, Change};
 use control::Control;
 pub use control::MAX_ENTRIES;
@@ -140,14 +140,14 @@ impl LogTable {
     fn with_filter(buckets: usize, filter_words: usize, rates: &Rates) -> Self {
         Self {
             memory: Memory::new(buckets, shape_for(rates), filter_words),
-            counts: Counts::new(Tallies::default()),
+            counts: Counts::new(TableStats::default()),
             patience: Patience::lasting(PATIENCE),
         }
     }
 
     /// The same table with another patience: for tests of what happens when it ends.
     #[must_use]
-    pub fn with_patience(self, patience: u32) -> Self {
+    pub fn with_backoff_limit(self, patience: u32) -> Self {
         Self {
             patience: Patience::lasting(patience),
             ..self
@@ -156,7 +156,7 @@ impl LogTable {
 
     /// The same table, going on from these tallies.
     #[must_use]
-    pub fn with_tallies(self, before: Tallies) -> Self {
+    pub fn with_stats(self, before: TableStats) -> Self {
         Self {
             counts: Counts::new(before),
             ..self
@@ -229,7 +229,7 @@ impl LogTable {
             let prospect = || self.prospect(tag, homes, rates, moment);
             let begins_empty = slot.is_none()
                 && !self.was_in_overflow(tag, rates, moment)
-                && prospect() == Counted::Alone;
+                && prospect() == KeyPlacement::OwnSlot;
             let seen = log.control();
             if slot.is_some() && !log.belongs_to(Some(tag)) {
                 continue;
@@ -249,12 +249,12 @@ impl LogTable {
                 return match slot {
                     Some(_) => answer,
                     None if answer.refusing().is_some() && empty_admits() => {
-                        answer.with_counted(Counted::InOverflow)
+                        answer.with_placement(KeyPlacement::Overflow)
                     }
                     None if self.is_short(tag, homes, rates, moment, account) => {
                         Answer::over_share(rates)
                     }
-                    None => answer.with_counted(prospect()),
+                    None => answer.with_placement(prospect()),
                 };
             }
         }
@@ -279,28 +279,34 @@ impl LogTable {
         match self.change_paid(key, rates, &change, (Heritage::Overflow, account), now) {
             Applied::Refused(answer) => Charged::Refused(answer),
             Applied::Made { answer, at } => {
-                let receipt = Receipt::new(key, at, cost, answer.counted());
+                let receipt = Receipt::new(key, at, cost, answer.placement());
                 Charged::Admitted(answer, receipt)
             }
         }
     }
 
     /// Takes `cost` whether it fits or not. A log keeps its N latest entries: enough to refuse.
-    pub fn force(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Receipt {
-        let change = Change::Force(cost);
-        let (at, counted) = match self.change(key, rates, &change, Heritage::Overflow, now) {
-            Applied::Made { answer, at } => (at, answer.counted()),
+    pub fn charge_unchecked(
+        &self,
+        key: KeyHash,
+        rates: &Rates,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Receipt {
+        let change = Change::ChargeUnchecked(cost);
+        let (at, placement) = match self.change(key, rates, &change, Heritage::Overflow, now) {
+            Applied::Made { answer, at } => (at, answer.placement()),
             // Force is never refused.
-            Applied::Refused(answer) => (0, answer.counted()),
+            Applied::Refused(answer) => (0, answer.placement()),
         };
-        Receipt::new(key, at, cost, counted)
+        Receipt::new(key, at, cost, placement)
     }
 
     /// Lets `key` have used `used` units by now and nothing before, as far as it has, or gets, a slot of its own; in
     /// overflow it is charged so much.
-    pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> Counted {
+    pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> KeyPlacement {
         match self.change(key, rates, &Change::Set(used), Heritage::Nothing, now) {
-            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! gives nothing back until a charge fits (`control::Spill`).
 
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::table::moving::overlapping;
@@ -55,21 +55,21 @@ impl LogTable {
         key: KeyHash,
         rates: &Rates,
         cost: Cost,
-        from: Counted,
+        from: KeyPlacement,
         now: Timestamp,
-    ) -> Counted {
+    ) -> KeyPlacement {
         match from {
             // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
-            Counted::Alone | Counted::OverShare => {
-                let change = Change::Force(cost);
+            KeyPlacement::OwnSlot | KeyPlacement::OverShare => {
+                let change = Change::ChargeUnchecked(cost);
                 match self.change(key, rates, &change, Heritage::Overflow, now) {
-                    Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+                    Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
                 }
             }
             // Not seated: before the overflow logs are copied, it would not inherit from them.
-            Counted::InOverflow => {
+            KeyPlacement::Overflow => {
                 let (tag, moment) = (Tag::of(key), Moment::new(now));
-                self.change_unseated(tag, rates, &Change::Force(cost), moment)
+                self.change_unseated(tag, rates, &Change::ChargeUnchecked(cost), moment)
             }
         }
     }

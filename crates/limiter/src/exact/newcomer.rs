@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::rate::Rates;
 use crate::share::{Account, RESERVED};
 use crate::sync::{Ordering, fence};
@@ -69,12 +69,12 @@ impl LogTable {
         homes: [usize; 2],
         rates: &Rates,
         moment: Moment,
-    ) -> Counted {
+    ) -> KeyPlacement {
         let vacant = |home: &usize| !self.vacancies(*home, tag, rates, moment).is_empty();
         if homes.iter().any(vacant) {
-            Counted::Alone
+            KeyPlacement::OwnSlot
         } else {
-            Counted::InOverflow
+            KeyPlacement::Overflow
         }
     }
 
@@ -162,19 +162,19 @@ impl LogTable {
             }
             if !self.was_in_overflow(tag, rates, moment)
                 && change.fits(&view.emptied(), rates, moment)
-                && self.prospect(tag, homes, rates, moment) == Counted::Alone
+                && self.prospect(tag, homes, rates, moment) == KeyPlacement::OwnSlot
             {
                 return None;
             }
             let answer = change.refusal(&view, rates, moment);
             if answer.refusing().is_some() && log.is(seen) {
-                let counted = if change.fits(&view.emptied(), rates, moment) {
+                let placement = if change.fits(&view.emptied(), rates, moment) {
                     // An empty slot would take the change: the refusal is due to what new keys share.
-                    Counted::InOverflow
+                    KeyPlacement::Overflow
                 } else {
                     self.prospect(tag, homes, rates, moment)
                 };
-                return Some(Applied::Refused(answer.with_counted(counted)));
+                return Some(Applied::Refused(answer.with_placement(placement)));
             }
         }
     }
@@ -263,7 +263,7 @@ impl LogTable {
             let at = view.enters_as(moment);
             let answer = change.consent(&view, rates, at, moment);
             let plain = match change {
-                Change::Charge(cost) | Change::Force(cost) => {
+                Change::Charge(cost) | Change::ChargeUnchecked(cost) => {
                     let free = !view.owes(longest(rates), moment);
                     (free && cost.get() <= view.size()).then_some(cost.get())
                 }
@@ -296,7 +296,7 @@ impl LogTable {
         } = *newcomer;
         // What others used stays.
         let change = match change {
-            Change::Set(used) => &Change::Force(*used),
+            Change::Set(used) => &Change::ChargeUnchecked(*used),
             other => other,
         };
         let log = self.memory.overflow(homes[0]);
@@ -309,7 +309,7 @@ impl LogTable {
         fence(Ordering::SeqCst);
         if let Applied::Made { at, .. } = &applied {
             if self.find(tag, homes).is_some() {
-                if let Change::Charge(cost) | Change::Force(cost) = change {
+                if let Change::Charge(cost) | Change::ChargeUnchecked(cost) = change {
                     self.remove_from(log, None, *at, *cost);
                 }
                 return None;
@@ -341,7 +341,7 @@ impl LogTable {
         rates: &Rates,
         change: &Change<'_>,
         moment: Moment,
-    ) -> Counted {
+    ) -> KeyPlacement {
         let homes = self.memory.homes(tag);
         let newcomer = Newcomer {
             tag,
@@ -361,7 +361,7 @@ impl LogTable {
                 None => self.change_overflow(&newcomer),
             };
             if let Some(Applied::Made { answer, .. }) = applied {
-                return answer.counted();
+                return answer.placement();
             }
         }
     }

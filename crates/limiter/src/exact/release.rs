@@ -1,7 +1,7 @@
 //! Gives back what was charged, and forgets what a key used.
 
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::table::tag::Tag;
@@ -19,16 +19,16 @@ pub struct Receipt {
     at: u64,
     /// What was not given back yet.
     units: u32,
-    counted: Counted,
+    placement: KeyPlacement,
 }
 
 impl Receipt {
-    pub(super) fn new(key: KeyHash, at: u64, cost: Cost, counted: Counted) -> Self {
+    pub(super) fn new(key: KeyHash, at: u64, cost: Cost, placement: KeyPlacement) -> Self {
         Self {
             key,
             at,
             units: cost.get(),
-            counted,
+            placement,
         }
     }
 
@@ -45,8 +45,8 @@ impl Receipt {
 
     /// Where the charge was made.
     #[must_use]
-    pub fn counted(&self) -> Counted {
-        self.counted
+    pub fn placement(&self) -> KeyPlacement {
+        self.placement
     }
 }
 
@@ -95,9 +95,9 @@ impl LogTable {
                 },
                 None => 0,
             };
-            let shared = match receipt.counted {
-                Counted::Alone | Counted::OverShare => 0,
-                Counted::InOverflow => {
+            let shared = match receipt.placement {
+                KeyPlacement::OwnSlot | KeyPlacement::OverShare => 0,
+                KeyPlacement::Overflow => {
                     let log = self.memory.overflow(homes[0]);
                     self.remove_from(log, None, at, units).unwrap_or(0)
                 }
@@ -150,10 +150,10 @@ impl LogTable {
     }
 
     /// As [`reset`](Self::reset); how the key is counted then.
-    pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> Counted {
+    pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> KeyPlacement {
         match self.reset(key) {
-            Reset::Forgotten => Counted::Alone,
-            Reset::Shared | Reset::Unknown => self.peek(key, rates, Cost::ONE, now).counted(),
+            Reset::Forgotten => KeyPlacement::OwnSlot,
+            Reset::Shared | Reset::Unknown => self.peek(key, rates, Cost::ONE, now).placement(),
         }
     }
 

@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use crate::cost::Cost;
-use crate::decision::{self, Counted, NEVER, Standing};
+use crate::decision::{self, KeyPlacement, NEVER, RateStatus};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rate, Rates};
-use crate::remote::{Entry, RateState, RemoteState};
+use crate::remote::{LogEntry, RateState, RemoteState};
 use crate::time::Timestamp;
 
 use super::change::{Applied, Change, Inherited};
@@ -33,14 +33,14 @@ impl LogTable {
         rates: &Rates,
         state: &RemoteState,
         now: Timestamp,
-    ) -> Counted {
+    ) -> KeyPlacement {
         let told = Inherited::told(state, self.memory.entries());
         if told.moments.is_empty() {
             return self.forget(key, rates, now);
         }
         let change = Change::Adopt(&told);
         match self.change(key, rates, &change, Heritage::Nothing, now) {
-            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.counted(),
+            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Answer {
 }
 
 /// How a rate stands; as `View::standing` in `judge`, from what the store picked out.
-fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> Standing {
+fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> RateStatus {
     let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
     let RateState::Logged {
         latest,
@@ -76,7 +76,7 @@ fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) 
         oldest,
     } = *state
     else {
-        return Standing {
+        return RateStatus {
             rate: *rate,
             remaining: rate.count(),
             next_free: refused.map_or(Duration::ZERO, |_| NEVER),
@@ -85,7 +85,7 @@ fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) 
     };
     let used = oldest.map_or(0, |oldest| oldest.age.saturating_add(1));
     let awaited = awaited.map(|entry| frees(entry.millis));
-    Standing {
+    RateStatus {
         rate: *rate,
         remaining: rate.count().saturating_sub(used),
         next_free: match refused {
@@ -106,7 +106,7 @@ impl Inherited {
     /// told are as they were told.
     pub(super) fn told(state: &RemoteState, size: u32) -> Self {
         // Of each rate the latest, the awaited and the oldest.
-        let mut known = arrayvec::ArrayVec::<Entry, { 3 * MAX_RATES }>::new();
+        let mut known = arrayvec::ArrayVec::<LogEntry, { 3 * MAX_RATES }>::new();
         for rate in state.rates() {
             if let RateState::Logged {
                 latest,
@@ -114,7 +114,7 @@ impl Inherited {
                 oldest,
             } = *rate
             {
-                let newest = oldest.map(|_| Entry {
+                let newest = oldest.map(|_| LogEntry {
                     age: 0,
                     millis: latest,
                 });

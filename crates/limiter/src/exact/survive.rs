@@ -38,7 +38,7 @@ use crate::{
     rate::{Period, Rates},
     region::{Lengths, Region},
     sync::Patience,
-    table::Tallies,
+    table::TableStats,
     table::census::Counts,
     table::overflow_filter,
     time::Timestamp,
@@ -109,7 +109,7 @@ impl LogTable {
     }
 
     /// The table for `capacity` keys that lies in `region`, which has one of its [lengths](Self::lengths_for).
-    pub(crate) fn within(region: Region, capacity: Capacity, before: Tallies) -> Self {
+    pub(crate) fn within(region: Region, capacity: Capacity, before: TableStats) -> Self {
         let buckets = Memory::buckets_for(capacity);
         let words = region.len() - overflow_filter::words_for(Some(capacity));
         let shape = Shape::found(words, buckets).expect("each of the lengths is a shape's");

@@ -52,7 +52,7 @@ impl Random {
 fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
     for count in [1, 2, 3, 6] {
         let rates = rates(count);
-        let table = LogTable::with_buckets(1, &rates).with_patience(2);
+        let table = LogTable::with_buckets(1, &rates).with_backoff_limit(2);
         let mut random = Random(u64::from(count));
         let mut charged: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut receipts: Vec<(u64, u64, Receipt)> = Vec::new();
@@ -70,7 +70,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
                     receipts.push((
                         number,
                         millis,
-                        table.force(key(number), &rates, cost(units), now),
+                        table.charge_unchecked(key(number), &rates, cost(units), now),
                     ));
                     log.extend((0..units).map(|_| millis));
                 }
@@ -108,7 +108,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
                 log.iter().filter(|at| **at + PERIOD > millis).count() as u32
             });
             let answer = table.peek(key(number), &rates, Cost::ONE, now);
-            let left = answer.standings()[0].remaining;
+            let left = answer.statuses()[0].remaining;
             assert!(
                 left <= count.saturating_sub(counted),
                 "{left} of {count} left of key {number}, which was charged {counted}"
@@ -117,11 +117,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
         assert!(deaths > STEPS / 34, "{deaths}");
         let later = after(millis + PERIOD);
         assert!((0..18).all(|number| {
-            table
-                .peek(key(number), &rates, Cost::ONE, later)
-                .standings()[0]
-                .remaining
-                == count
+            table.peek(key(number), &rates, Cost::ONE, later).statuses()[0].remaining == count
         }));
     }
 }
@@ -132,7 +128,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
 fn a_table_that_was_healed_is_in_nobodys_hands() {
     let rates = rates(2);
     for writes in 0..4 {
-        let table = LogTable::with_buckets(1, &rates).with_patience(u32::MAX);
+        let table = LogTable::with_buckets(1, &rates).with_backoff_limit(u32::MAX);
         assert!(matches!(
             table.charge(key(1), &rates, Cost::ONE, START),
             Charged::Admitted(..)
@@ -153,7 +149,7 @@ fn a_table_that_was_healed_is_in_nobodys_hands() {
         table.healed();
         let first = table.peek(key(1), &rates, Cost::ONE, START);
         assert!(
-            first.standings()[0].remaining <= 1,
+            first.statuses()[0].remaining <= 1,
             "what was charged counts"
         );
         for number in [1, 2, 3] {
@@ -184,10 +180,10 @@ fn damaged_memory_is_judged_without_a_panic() {
                 {
                     table.undo(receipt);
                 }
-                table.force(key(number), &rates, cost(3), now);
+                table.charge_unchecked(key(number), &rates, cost(3), now);
                 table.reset(key(number));
             }
-            assert!(table.occupied(&rates, START).count() <= 30);
+            assert!(table.active_keys(&rates, START).count() <= 30);
             assert!(table.occupancy(&rates, START).live <= 30);
         }
     }

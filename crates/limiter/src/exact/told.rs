@@ -13,7 +13,7 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
 use crate::table::overflow_filter::OverflowFilter;
@@ -95,7 +95,9 @@ impl LogTable {
         let words = |used: [u32; N]| -> [Word; N] {
             std::array::from_fn(|rate| {
                 let used = Cost::new(used[rate]);
-                used.map_or(Word::UNUSED, |used| judges[rate].force(Word::UNUSED, used))
+                used.map_or(Word::UNUSED, |used| {
+                    judges[rate].charge_unchecked(Word::UNUSED, used)
+                })
             })
         };
         let mut most = [0; N];
@@ -122,8 +124,13 @@ impl LogTable {
 
 impl Receipt {
     /// The receipt of a charge that was made in another table and told to this one.
-    pub(crate) fn of_told(key: KeyHash, made: Timestamp, cost: Cost, counted: Counted) -> Self {
-        Self::new(key, Moment::new(made).rounded_up(), cost, counted)
+    pub(crate) fn of_told(
+        key: KeyHash,
+        made: Timestamp,
+        cost: Cost,
+        placement: KeyPlacement,
+    ) -> Self {
+        Self::new(key, Moment::new(made).rounded_up(), cost, placement)
     }
 
     /// How the charge would have left words that nobody used before, if it still counts for these rates.
@@ -138,7 +145,7 @@ impl Receipt {
         let made = Timestamp::from_nanos(self.at().saturating_mul(NANOS_PER_MILLI));
         Some((
             made,
-            judges_at(made).map(|judge| judge.force(Word::UNUSED, cost)),
+            judges_at(made).map(|judge| judge.charge_unchecked(Word::UNUSED, cost)),
         ))
     }
 }

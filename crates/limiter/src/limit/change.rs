@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Judge, Word};
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::exact;
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
@@ -19,21 +19,21 @@ impl Limit {
     /// Forgets what `key` used, for instance when an operator pardons a client; a reset that races with a charge comes
     /// before or after it.
     ///
-    /// [`Counted::InOverflow`] says that the key has no counter of its own: what it shares with others stays.
-    pub fn reset(&self, key: KeyHash, now: Timestamp) -> Counted {
+    /// [`KeyPlacement::Overflow`] says that the key has no counter of its own: what it shares with others stays.
+    pub fn reset(&self, key: KeyHash, now: Timestamp) -> KeyPlacement {
         self.put(key, None, now)
     }
 
-    /// Makes `key` have used `used` of every rate and nothing else. [`Counted::InOverflow`] says that it was added to what
+    /// Makes `key` have used `used` of every rate and nothing else. [`KeyPlacement::Overflow`] says that it was added to what
     /// the key shares with others instead.
-    pub fn set(&self, key: KeyHash, used: Cost, now: Timestamp) -> Counted {
+    pub fn set(&self, key: KeyHash, used: Cost, now: Timestamp) -> KeyPlacement {
         self.put(key, Some(used), now)
     }
 
-    fn put(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> Counted {
+    fn put(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
         let mut limit = self;
         loop {
-            let counted = with_table!(&limit.counters.table, table => {
+            let placement = with_table!(&limit.counters.table, table => {
                 table.set(key, &limit.judges(now), used)
             }, logs => match used {
                 Some(used) => logs.set(key, limit.rates(), used, now),
@@ -41,7 +41,7 @@ impl Limit {
             });
             match limit.counters.successor() {
                 Some(next) => limit = next,
-                None => return counted,
+                None => return placement,
             }
         }
     }
@@ -53,7 +53,7 @@ impl Limit {
         words: &[Word; MAX_RATES],
         state: &RemoteState,
         now: Timestamp,
-    ) -> Counted {
+    ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
             let words = std::array::from_fn(|rate| words[rate]);
             table.adopt(key, &self.judges(now), &words)
@@ -77,24 +77,24 @@ impl Limit {
     }
 
     /// Takes `cost` whether it fits or not.
-    pub(crate) fn force(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Receipt {
-        let (counted, receipt) = with_table!(&self.counters.table, table => {
-            match table.change(key, &self.judges(now), Change::Force(cost)) {
+    pub(crate) fn charge_unchecked(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Receipt {
+        let (placement, receipt) = with_table!(&self.counters.table, table => {
+            match table.change(key, &self.judges(now), Change::ChargeUnchecked(cost)) {
                 Charged::Admitted(state, seat) => {
                     let (left, made) = (state.left(), now);
-                    (seat.counted(), Receipt::Words { seat, left, made })
+                    (seat.placement(), Receipt::Words { seat, left, made })
                 }
                 // Force is never refused.
                 Charged::Refused(state) => {
                     let (left, made) = (state.left(), now);
-                    (state.counted(), Receipt::Words { seat: NOWHERE, left, made })
+                    (state.placement(), Receipt::Words { seat: NOWHERE, left, made })
                 }
             }
         }, logs => {
-            let receipt = logs.force(key, self.rates(), cost, now);
-            (receipt.counted(), Receipt::Log(receipt))
+            let receipt = logs.charge_unchecked(key, self.rates(), cost, now);
+            (receipt.placement(), Receipt::Log(receipt))
         });
-        self.counters.forward(key, counted, cost, now);
+        self.counters.forward(key, placement, cost, now);
         receipt
     }
 
@@ -184,7 +184,7 @@ impl Limit {
             }
             // Found if it was made while the words were copied: what they say of earlier charges is not when.
             (Receipt::Words { seat, made, .. }, AnyTable::Log(_)) => Some(Receipt::Log(
-                exact::Receipt::of_told(key, *made, cost, seat.counted()),
+                exact::Receipt::of_told(key, *made, cost, seat.placement()),
             )),
             (Receipt::Words { seat, left, made }, _) => {
                 let left = with_table!(&from.counters.table, table => {

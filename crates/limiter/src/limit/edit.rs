@@ -25,11 +25,11 @@ use std::sync::{Arc, PoisonError};
 use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::share::Shares;
 use crate::sync::{Ordering, in_one_order};
-use crate::table::{Change, Charged, Tallies};
+use crate::table::{Change, Charged, TableStats};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size, with_table};
@@ -57,7 +57,7 @@ impl Limit {
     /// Where a token bucket refills at intervals and its burst is more than a count, the counts should be the same: by the handle that
     /// refills faster a key may be free, and its slot another's, that still owes by its own.
     #[must_use]
-    pub fn judged_by(&self, policy: impl Into<Policy>) -> Option<Self> {
+    pub fn with_policy(&self, policy: impl Into<Policy>) -> Option<Self> {
         let policy = policy.into();
         let is_held =
             with_table!(&self.counters.table, _table => true, logs => logs.holds(policy.rates()));
@@ -75,7 +75,7 @@ impl Limit {
         policy: Policy,
         capacity: Capacity,
         now: Timestamp,
-        make: impl FnOnce(&Policy, Tallies) -> AnyTable,
+        make: impl FnOnce(&Policy, TableStats) -> AnyTable,
     ) -> Self {
         let mut latest = self;
         loop {
@@ -102,7 +102,7 @@ impl Limit {
                 edited.prolong_overflow(now);
                 return edited;
             }
-            let table = make(&policy, latest.tallies());
+            let table = make(&policy, latest.stats());
             let shares = latest.counters.shares.get().map(Shares::anew);
             let next = Self {
                 meters: policy.meters(),
@@ -140,24 +140,24 @@ impl Limit {
         ));
     }
 
-    /// Adds a charge that was made in the table before this one, where it was `counted`; how it is counted in this one.
+    /// Adds a charge that was made in the table before this one, where it was `placement`; how it is counted in this one.
     pub(super) fn take_over(
         &self,
         key: KeyHash,
-        counted: Counted,
+        placement: KeyPlacement,
         cost: Cost,
         now: Timestamp,
-    ) -> Counted {
+    ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
             let judges = self.judges(now);
-            match counted {
-                Counted::Alone | Counted::OverShare => match table.change(key, &judges, Change::Force(cost)) {
+            match placement {
+                KeyPlacement::OwnSlot | KeyPlacement::OverShare => match table.change(key, &judges, Change::ChargeUnchecked(cost)) {
                     // Force is never refused.
-                    Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+                    Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
                 },
-                Counted::InOverflow => table.force_unseated(key, &judges, cost).counted(),
+                KeyPlacement::Overflow => table.force_unseated(key, &judges, cost).placement(),
             }
-        }, logs => logs.take_over(key, self.rates(), cost, counted, now))
+        }, logs => logs.take_over(key, self.rates(), cost, placement, now))
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
             let rated = |count, secs| policy(algorithm.clone(), count, secs);
             let capacity = Capacity::new(10).expect("a capacity");
             let many = Limit::new(rated(5, 60), capacity);
-            let few = many.judged_by(rated(2, 60)).expect("the same counters");
+            let few = many.with_policy(rated(2, 60)).expect("the same counters");
             let admits = |limit: &Limit| {
                 let ask = Ask {
                     limit,
@@ -196,16 +196,20 @@ mod tests {
             assert!(admits(&few) && admits(&many));
             assert!(!admits(&few), "both charges count");
             assert!(admits(&many) && admits(&many) && admits(&many) && !admits(&many));
-            assert!(many.judged_by(rated(5, 61)).is_none());
+            assert!(many.with_policy(rated(5, 61)).is_none());
         }
         let short = Limit::new(
             policy(Algorithm::Exact, 5, 60),
             Capacity::new(10).expect("a capacity"),
         );
-        assert!(short.judged_by(policy(Algorithm::Exact, 500, 60)).is_none());
         assert!(
             short
-                .judged_by(policy(Algorithm::SlidingWindow, 5, 60))
+                .with_policy(policy(Algorithm::Exact, 500, 60))
+                .is_none()
+        );
+        assert!(
+            short
+                .with_policy(policy(Algorithm::SlidingWindow, 5, 60))
                 .is_none()
         );
     }

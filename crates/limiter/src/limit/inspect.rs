@@ -1,27 +1,27 @@
 //! Says how a limit's table is doing: since when newcomers share counters, and how old what it holds is.
 //!
 //! Keys in overflow have no place of their own, so nobody can list them: that is why they are there. Of one key
-//! [`Limit::peek`] tells by [`Decision::counted`](crate::Decision::counted) whether it would be counted so; of all
-//! of them this tells since when, [`Limit::tallies`] how many decisions it was, and [`Limit::occupancy`] in how many
+//! [`Limit::peek`] tells by [`Decision::placement`](crate::Decision::placement) whether it would be counted so; of all
+//! of them this tells since when, [`Limit::stats`] how many decisions it was, and [`Limit::occupancy`] in how many
 //! buckets.
 
 use crate::capacity::Capacity;
-use crate::decision::{Counted, Decision, Judgement};
+use crate::decision::{Decision, KeyPlacement};
 use crate::share;
-use crate::table::{Ages, Overflow};
+use crate::table::{KeyAges, OverflowPeriod};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, with_table};
 
 impl Limit {
-    /// The slots that one payer may take however crowded the table is; `None` where payers have [no shares](Self::sharing).
+    /// The slots that one payer may take however crowded the table is; `None` where payers have [no shares](Self::with_payer_shares).
     #[must_use]
     pub fn share(&self) -> Option<u64> {
         let shares = self.counters.shares.get();
         shares.map(|_| share::share(self.capacity))
     }
 
-    /// What the share of a payer is where payers have [shares](Self::sharing), in keys.
+    /// What the share of a payer is where payers have [shares](Self::with_payer_shares), in keys.
     #[must_use]
     pub fn share_of(capacity: Capacity) -> u64 {
         share::share(capacity)
@@ -30,8 +30,8 @@ impl Limit {
     /// Since when newcomers have been counted together, and until when at the latest that weighs on any of them; `None` when
     /// none is. Reads one word.
     #[must_use]
-    pub fn overflow(&self, now: Timestamp) -> Option<Overflow> {
-        self.tallies().overflow.filter(|spell| now < spell.until)
+    pub fn overflow(&self, now: Timestamp) -> Option<OverflowPeriod> {
+        self.stats().overflow.filter(|spell| now < spell.until)
     }
 
     /// Of 1000 new keys that were never counted together with others, how many begin with what such keys used all the same, although they
@@ -45,22 +45,21 @@ impl Limit {
         )
     }
 
-    /// Adds a decision of this limit to the [`Tallies`](crate::Tallies) if it refuses by a counter that new keys share, or since the
+    /// Adds a decision of this limit to the [`TableStats`](crate::TableStats) if it refuses by a counter that new keys share, or since the
     /// payer has taken its share. For each refusal that is enforced, whether it was peeked at or came from [`decide`](crate::decide) or
     /// [`reserve`](crate::reserve).
     pub fn count_refusal(&self, decision: &Decision) {
-        let refuses = decision.outcome() != Judgement::Admitted;
-        if refuses {
-            self.count_refusal_as(decision.counted());
+        if decision.is_refused() {
+            self.count_refusal_as(decision.placement());
         }
     }
 
     /// As [`count_refusal`](Self::count_refusal), for a decision that is known to refuse a key that is counted so.
-    pub fn count_refusal_as(&self, counted: Counted) {
+    pub fn count_refusal_as(&self, placement: KeyPlacement) {
         with_table!(
             &self.counters.table,
-            table => table.count_refusal(counted),
-            logs => logs.count_refusal(counted),
+            table => table.count_refusal(placement),
+            logs => logs.count_refusal(placement),
         );
     }
 
@@ -68,7 +67,7 @@ impl Limit {
     /// of `sliding-window` do, to the second, and those of `exact`. Reads as much of the table as
     /// [`occupancy`](Self::occupancy).
     #[must_use]
-    pub fn ages(&self, now: Timestamp) -> Option<Ages> {
+    pub fn ages(&self, now: Timestamp) -> Option<KeyAges> {
         with_table!(
             &self.counters.table,
             table => table.ages(&self.judges(now)),

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::decision::{Asked, Decision, Refusing, Standings};
+use crate::decision::{Asked, Decision, RateStatuses, Refusing};
 use crate::exact;
 use crate::key::KeyHash;
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ const MOST_TOP: usize = 1024;
 
 /// A key that owes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Occupant {
+pub struct KeyUsage {
     /// What the table knows of the key's hash: all but its lowest bit.
     pub key: KeyHash,
     decision: Decision,
@@ -27,11 +27,11 @@ pub struct Occupant {
     charged: Option<Timestamp>,
 }
 
-impl Occupant {
+impl KeyUsage {
     /// How every rate stands, in the order of the limit's rates.
     #[must_use]
-    pub fn standings(&self) -> Standings {
-        self.decision.standings()
+    pub fn statuses(&self) -> RateStatuses {
+        self.decision.statuses()
     }
 
     /// Thousandths of its fullest rate that the key has used; more than 1000 where an edit or a settlement left more.
@@ -47,18 +47,18 @@ impl Occupant {
     }
 }
 
-/// The keys of a limit that owe something; see [`Limit::occupied`].
+/// The keys of a limit that owe something; see [`Limit::active_keys`].
 #[derive(Clone, Debug)]
-pub struct Occupied<'l> {
+pub struct ActiveKeys<'l> {
     limit: &'l Limit,
     now: Timestamp,
     next: usize,
 }
 
-impl Iterator for Occupied<'_> {
-    type Item = Occupant;
+impl Iterator for ActiveKeys<'_> {
+    type Item = KeyUsage;
 
-    fn next(&mut self) -> Option<Occupant> {
+    fn next(&mut self) -> Option<KeyUsage> {
         let Self { limit, now, .. } = *self;
         let slots =
             with_table!(&limit.counters.table, table => table.slots(), logs => logs.slots());
@@ -78,17 +78,17 @@ impl Iterator for Occupied<'_> {
                 }
                 let decision = limit.decision(in_slot(Asked::Nothing, Refusing::default(), &words), now);
                 let charged = judges[0].charged(words[0]);
-                return Some(Occupant { key, decision, fullness, charged });
+                return Some(KeyUsage { key, decision, fullness, charged });
             }
             None
         }, logs => {
             while self.next < slots {
                 let slot = self.next;
                 self.next += 1;
-                if let Some(exact::Occupant { key, answer, charged }) = logs.occupant(slot, limit.rates(), now) {
+                if let Some(exact::LogUsage { key, answer, charged }) = logs.occupant(slot, limit.rates(), now) {
                     let fullness = answer.fullness();
                     let decision = Decision::of_log(answer);
-                    return Some(Occupant { key, decision, fullness, charged: Some(charged) });
+                    return Some(KeyUsage { key, decision, fullness, charged: Some(charged) });
                 }
             }
             None
@@ -99,8 +99,8 @@ impl Iterator for Occupied<'_> {
 impl Limit {
     /// The keys that have a slot and owe something.
     #[must_use]
-    pub fn occupied(&self, now: Timestamp) -> Occupied<'_> {
-        Occupied {
+    pub fn active_keys(&self, now: Timestamp) -> ActiveKeys<'_> {
+        ActiveKeys {
             limit: self,
             now,
             next: 0,
@@ -109,12 +109,12 @@ impl Limit {
 
     /// The `n` keys that have used most of their fullest rate, fullest first; at most 1024.
     #[must_use]
-    pub fn top(&self, n: usize, now: Timestamp) -> Vec<Occupant> {
+    pub fn top(&self, n: usize, now: Timestamp) -> Vec<KeyUsage> {
         let n = n.min(MOST_TOP);
         // The emptiest of the fullest on top. Ranked without the decision, which is large.
         let mut fullest: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::with_capacity(n + 1);
-        let mut kept: Vec<Occupant> = Vec::with_capacity(n);
-        for occupant in self.occupied(now) {
+        let mut kept: Vec<KeyUsage> = Vec::with_capacity(n);
+        for occupant in self.active_keys(now) {
             if kept.len() < n {
                 fullest.push(Reverse((occupant.fullness, kept.len())));
                 kept.push(occupant);

@@ -1,6 +1,6 @@
 //! Opens a limit whose counters survive the process, and edits it so that they go on surviving.
 //!
-//! The counters lie in a file of a [`Place`], named after the limit and after everything that the counts mean: its
+//! The counters lie in a file of a [`StateLocation`], named after the limit and after everything that the counts mean: its
 //! name, what the caller says of its key, the algorithm, the periods, the capacity, the layout of the table. Counts,
 //! bursts and queues are not part of it, since no state depends on them.
 //!
@@ -20,51 +20,51 @@ use std::sync::Arc;
 use crate::algorithm::{Algorithm, Policy};
 use crate::capacity::Capacity;
 use crate::exact::LogTable;
-use crate::region::{Adopted, Identity, Layout, Place, Region, StateError};
+use crate::region::{FileIdentity, LayoutId, OpenOutcome, Region, StateError, StateLocation};
 use crate::sync::AtomicU64;
-use crate::table::{Table, Tallies, overflow_filter};
+use crate::table::{Table, TableStats, overflow_filter};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size};
 
 /// What tells a limit's counters from all others, beside its policy and its capacity.
 #[derive(Clone, Copy, Debug)]
-pub struct Meaning<'a> {
+pub struct TableId<'a> {
     /// The limit's name.
     pub name: &'a str,
     /// What its keys are: the template that they are made from.
     pub key: &'a str,
 }
 
-impl Meaning<'_> {
+impl TableId<'_> {
     /// The identity of the counters of a limit of this meaning. A sweep asks for those in use.
     #[must_use]
-    pub fn identity(&self, policy: &Policy, capacity: Capacity) -> Identity {
+    pub fn identity(&self, policy: &Policy, capacity: Capacity) -> FileIdentity {
         let rates = policy.rates();
         let keys = capacity.keys().to_le_bytes();
         let states = policy.meaning_of_states();
         let meaning: [&[u8]; 3] = [self.key.as_bytes(), &states, &keys];
         let (layout, bucket_words) = match (policy.algorithm(), rates.len()) {
             (Algorithm::Exact, _) => {
-                let layout = Layout(LogTable::LAYOUT | overflow_filter::LAYOUT);
+                let layout = LayoutId(LogTable::LAYOUT | overflow_filter::LAYOUT);
                 let words = LogTable::words_for(capacity, rates);
                 let lengths = LogTable::lengths_for(capacity);
-                return Identity::of_lengths(self.name, layout, lengths, words, &meaning);
+                return FileIdentity::of_lengths(self.name, layout, lengths, words, &meaning);
             }
             (_, 1) => (Table::<1>::LAYOUT, Table::<1>::bucket_words_for(capacity)),
             (_, 2) => (Table::<2>::LAYOUT, Table::<2>::bucket_words_for(capacity)),
             (_, 3) => (Table::<3>::LAYOUT, Table::<3>::bucket_words_for(capacity)),
             _ => (Table::<4>::LAYOUT, Table::<4>::bucket_words_for(capacity)),
         };
-        let layout = Layout(layout | overflow_filter::LAYOUT);
+        let layout = LayoutId(layout | overflow_filter::LAYOUT);
         let words = bucket_words + overflow_filter::words_for(Some(capacity));
-        Identity::new(self.name, layout, words, &meaning)
+        FileIdentity::new(self.name, layout, words, &meaning)
     }
 }
 
 impl AnyTable {
     /// The table for `policy` that lies in `region`.
-    fn within(policy: &Policy, capacity: Capacity, region: Region, before: Tallies) -> Self {
+    fn within(policy: &Policy, capacity: Capacity, region: Region, before: TableStats) -> Self {
         let filter = overflow_filter::words_for(Some(capacity));
         match (policy.algorithm(), policy.rates().len()) {
             (Algorithm::Exact, _) => Self::Log(LogTable::within(region, capacity, before)),
@@ -110,15 +110,15 @@ impl Limit {
     /// # Errors
     /// No room for the counters, or the system's. [`Limit::new`] counts without a file.
     pub fn open<'a>(
-        place: impl Into<Place<'a>>,
-        meaning: Meaning<'_>,
+        place: impl Into<StateLocation<'a>>,
+        meaning: TableId<'_>,
         policy: impl Into<Policy>,
         capacity: Capacity,
         now: Timestamp,
-    ) -> Result<(Self, Adopted), StateError> {
+    ) -> Result<(Self, OpenOutcome), StateError> {
         let policy = policy.into();
         let identity = meaning.identity(&policy, capacity);
-        let mut found = Tallies::default();
+        let mut found = TableStats::default();
         let heal = |region: &Region| {
             found.dropped = AnyTable::heal(&policy, capacity, region, now);
         };
@@ -134,7 +134,7 @@ impl Limit {
                 logs.copy_into(policy.rates(), &fitting, policy.rates(), now);
                 fitting
             })?;
-            (table, adopted) = (AnyTable::Log(fitting), Adopted::Continued);
+            (table, adopted) = (AnyTable::Log(fitting), OpenOutcome::Continued);
         }
         drop(turn);
         let limit = Self {
@@ -154,8 +154,8 @@ impl Limit {
     /// not survive.
     pub fn edited_in<'a>(
         &self,
-        place: impl Into<Place<'a>>,
-        meaning: Meaning<'_>,
+        place: impl Into<StateLocation<'a>>,
+        meaning: TableId<'_>,
         policy: impl Into<Policy>,
         capacity: Capacity,
         now: Timestamp,

@@ -6,14 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{AnyTable, Counters, Limit};
-use crate::algorithm::{Algorithm, Alignment, Policy, Refill, Unit, Zone};
+use crate::algorithm::{Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decide::{Ask, decide, peek, reserve};
 use crate::exact::LogTable;
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
-use crate::sync::lose_patience;
+use crate::sync::exhaust_backoff;
 use crate::time::Timestamp;
 
 const DAY: u32 = 24 * 60 * 60;
@@ -30,7 +30,7 @@ fn key(number: u64) -> KeyHash {
 /// Every algorithm with every alignment and refill.
 fn algorithms() -> Vec<Algorithm> {
     let calendar = |unit| {
-        let zone = Arc::new(Zone::new(3_600, [(1_900_000_000, 7_200)]).expect("a zone"));
+        let zone = Arc::new(CalendarZone::new(3_600, [(1_900_000_000, 7_200)]).expect("a zone"));
         Algorithm::FixedWindow(Alignment::Calendar { zone, unit })
     };
     let token_bucket = |refill, burst| Algorithm::TokenBucket { burst, refill };
@@ -43,9 +43,9 @@ fn algorithms() -> Vec<Algorithm> {
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
-        calendar(Unit::Day),
-        calendar(Unit::Week),
-        calendar(Unit::Month),
+        calendar(CalendarUnit::Day),
+        calendar(CalendarUnit::Week),
+        calendar(CalendarUnit::Month),
         token_bucket(Refill::Greedy, None),
         token_bucket(Refill::Interval, None),
         token_bucket(Refill::Interval, Some(MAX_COUNT)),
@@ -78,7 +78,7 @@ fn scrawled(policy: &Policy, bits: &[u64]) -> Limit {
     let mut limit = Limit::with_buckets(policy.clone(), 2);
     if let Algorithm::Exact = policy.algorithm() {
         // As little as with a file's.
-        let logs = LogTable::with_buckets(2, policy.rates()).with_patience(2);
+        let logs = LogTable::with_buckets(2, policy.rates()).with_backoff_limit(2);
         limit.counters = Arc::new(Counters::new(AnyTable::Log(logs)));
     }
     let keys = [key(0), key(1)];
@@ -130,7 +130,7 @@ fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
         }
     }
     let _ = limit.occupancy(now);
-    assert_eq!(limit.occupied(now).count(), limit.top(1_000, now).len());
+    assert_eq!(limit.active_keys(now).count(), limit.top(1_000, now).len());
 }
 
 /// Goal: to say that a key comes changes nothing. Method: keys of both ends of all hashes, known and not, under every
@@ -143,14 +143,14 @@ fn to_fetch_a_counter_ahead_changes_nothing() {
     for policy in policies(&rates.expect("rates")).into_iter().step_by(STRIDE) {
         let limit = Limit::new(policy, Capacity::new(10).expect("a capacity"));
         let _ = limit.set(key(1), Cost::ONE, now);
-        let occupied = limit.occupancy(now);
+        let occupancy = limit.occupancy(now);
         let ends = [0, u64::MAX, u64::MAX >> 1, 1 << 63].map(KeyHash::from_bits);
         for key in ends.into_iter().chain([key(1), key(2)]) {
             let before = limit.peek(key, Cost::ONE, now);
             limit.prefetch(key);
             assert_eq!(limit.peek(key, Cost::ONE, now), before);
         }
-        assert_eq!(limit.occupancy(now), occupied);
+        assert_eq!(limit.occupancy(now), occupancy);
     }
 }
 
@@ -167,7 +167,7 @@ proptest! {
         cost in prop_oneof![3 => 1..6_u32, 1 => 1..=u32::MAX],
         four in (1..=MAX_COUNT, 1..=MAX_PERIOD / 4),
     ) {
-        lose_patience();
+        exhaust_backoff();
         let (now, cost) = (Timestamp::from_nanos(now), Cost::new(cost).expect("a cost"));
         let (count, secs) = four;
         let rate = |rank| Rate::new(count, Period::from_secs(rank * secs).expect("a period")).expect("a rate");

@@ -5,7 +5,7 @@
 
 use crate::algorithm::Word;
 use crate::cost::Cost;
-use crate::decision::{Asked, Counted, Decision, Finding, Refusing};
+use crate::decision::{Asked, Decision, Finding, KeyPlacement, Refusing};
 use crate::exact::{self, Answer, LogTable};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
@@ -121,10 +121,10 @@ impl Limit {
             let words = [&seen.words, next].map(|words| std::array::from_fn(|rate| words[rate]));
             padded(&table.charge_seen(key, *seat, words, || self.judges(now), cost)?)
         }, _logs => return None);
-        self.counters.forward(key, Counted::Alone, cost, now);
+        self.counters.forward(key, KeyPlacement::OwnSlot, cost, now);
         let finding = Finding {
             asked: Asked::Taken(cost),
-            counted: Counted::Alone,
+            placement: KeyPlacement::OwnSlot,
             refusing: Refusing::default(),
             words,
         };
@@ -150,7 +150,7 @@ impl Limit {
             match table.charge(key, &judges, cost, self.account(payer, now)) {
                 Charged::Refused(state) => (refused(&state, &judges, cost), None),
                 Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat.counted(), cost, now);
+                    self.counters.forward(key, seat.placement(), cost, now);
                     let (left, made) = (state.left(), now);
                     (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
                 }
@@ -169,7 +169,7 @@ impl Limit {
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
             exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
             exact::Charged::Admitted(answer, receipt) => {
-                self.counters.forward(key, answer.counted(), cost, now);
+                self.counters.forward(key, answer.placement(), cost, now);
                 (Decision::of_log(answer), Some(Receipt::Log(receipt)))
             }
         }

@@ -19,7 +19,7 @@
 //! [`Concurrency::MAX`]: super::Concurrency::MAX
 
 use crate::algorithm::Word;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::table::single::Weigh;
 
 use super::concurrency::Concurrency;
@@ -40,7 +40,7 @@ pub(super) struct Count {
     /// Permits that were taken in this slot.
     pub(super) permits: u64,
     /// Whether what newcomers share counts for the key, too.
-    pub(super) counted: Counted,
+    pub(super) placement: KeyPlacement,
     generation: u64,
 }
 
@@ -49,17 +49,17 @@ impl Count {
         let bits = word.bits();
         Self {
             permits: bits & PERMITS,
-            counted: company(bits & IN_OVERFLOW),
+            placement: company(bits & IN_OVERFLOW),
             generation: bits >> GENERATION,
         }
     }
 
     #[must_use]
     pub(super) fn word(self) -> Word {
-        let shares = match self.counted {
+        let shares = match self.placement {
             // Permits have no shares.
-            Counted::Alone | Counted::OverShare => 0,
-            Counted::InOverflow => IN_OVERFLOW,
+            KeyPlacement::OwnSlot | KeyPlacement::OverShare => 0,
+            KeyPlacement::Overflow => IN_OVERFLOW,
         };
         // The highest bit of a generation falls out at its end.
         Word::from_bits(self.generation << GENERATION | shares | self.permits & PERMITS)
@@ -70,7 +70,7 @@ impl Count {
     pub(super) fn first(before: Word, shared: u64) -> Self {
         Self {
             permits: 1,
-            counted: company(shared),
+            placement: company(shared),
             generation: Self::of(before).generation + 1,
         }
     }
@@ -79,13 +79,13 @@ impl Count {
     /// who has a slot takes no others there.
     #[must_use]
     pub(super) fn one_more(self, shared: u64) -> Self {
-        let counted = match self.counted {
-            Counted::InOverflow => company(shared),
+        let placement = match self.placement {
+            KeyPlacement::Overflow => company(shared),
             alone => alone,
         };
         Self {
             permits: self.permits + 1,
-            counted,
+            placement,
             ..self
         }
     }
@@ -100,10 +100,10 @@ impl Count {
 }
 
 /// Whether who meets `shared` permits of newcomers is counted with them.
-pub(super) const fn company(shared: u64) -> Counted {
+pub(super) const fn company(shared: u64) -> KeyPlacement {
     match shared {
-        0 => Counted::Alone,
-        _ => Counted::InOverflow,
+        0 => KeyPlacement::OwnSlot,
+        _ => KeyPlacement::Overflow,
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
                 }
                 present.push(word);
                 prop_assert_eq!(Count::of(word).permits, permits);
-                prop_assert_eq!(Count::of(word).counted == Counted::InOverflow, shares);
+                prop_assert_eq!(Count::of(word).placement == KeyPlacement::Overflow, shares);
                 prop_assert_eq!(Held.owes(word), permits > 0);
                 prop_assert!(!past.contains(&word));
             }

@@ -23,7 +23,7 @@ use crate::sync::{Ordering, fence};
 use crate::table::Table;
 
 use super::count::Held;
-use super::{Concurrency, Counters, Full, InFlight, Permit, Permits};
+use super::{Concurrency, ConcurrencyExceeded, Counters, InFlight, Permit, Permits};
 
 /// Tables of other capacities that a permit from before keeps: each is asked at every taking.
 const MOST_BEFORE: usize = 8;
@@ -60,7 +60,7 @@ impl Permits {
                 };
             }
             before.push(Arc::downgrade(&latest));
-            let table = Table::new(capacity, 0, latest.table.tallies());
+            let table = Table::new(capacity, 0, latest.table.stats());
             let counters = Arc::new(Counters::new(table, capacity, before));
             // Nobody else sets it: this is the turn, and it was not set when that began.
             let counters = Arc::clone(latest.successor.get_or_init(|| counters));
@@ -106,10 +106,10 @@ impl Counters {
         self: &Arc<Self>,
         key: KeyHash,
         max: Concurrency,
-    ) -> Result<Permit, Full> {
+    ) -> Result<Permit, ConcurrencyExceeded> {
         let earlier = self.earlier_in_flight(key);
         let room = max.get().saturating_sub(earlier.permits);
-        let full = |here: InFlight, earlier| Full {
+        let full = |here: InFlight, earlier| ConcurrencyExceeded {
             in_flight: here.and(earlier),
             max,
         };

@@ -35,11 +35,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::algorithm::Word;
 use crate::capacity::Capacity;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::single::{Address, Claimed, Known};
-use crate::table::{Occupancy, Seat, Table, Tallies};
+use crate::table::{Occupancy, Seat, Table, TableStats};
 
 pub use concurrency::{Concurrency, ConcurrencyError};
 use count::{Count, Held, company};
@@ -75,12 +75,12 @@ pub struct InFlight {
     /// Permits: what the key holds, and in overflow maybe what others hold.
     pub permits: u32,
     /// Whether some of them are counted together with others'.
-    pub counted: Counted,
+    pub placement: KeyPlacement,
 }
 
 /// Why there is no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full {
+pub struct ConcurrencyExceeded {
     /// What is in flight, at least [`max`](Self::max).
     pub in_flight: InFlight,
     /// What may be.
@@ -89,7 +89,7 @@ pub struct Full {
 
 /// A key with permits, as an operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct PermitHolder {
     /// What the table knows of the key's hash: all but its lowest bit.
     pub key: KeyHash,
     /// What is in flight.
@@ -99,21 +99,21 @@ pub struct Holder {
 impl InFlight {
     const NONE: Self = Self {
         permits: 0,
-        counted: Counted::Alone,
+        placement: KeyPlacement::OwnSlot,
     };
 
-    fn new(permits: u64, counted: Counted) -> Self {
+    fn new(permits: u64, placement: KeyPlacement) -> Self {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
-        Self { permits, counted }
+        Self { permits, placement }
     }
 
     /// Both together.
     fn and(self, other: Self) -> Self {
         Self {
             permits: self.permits.saturating_add(other.permits),
-            counted: match (self.counted, other.counted) {
-                (Counted::Alone, Counted::Alone) => Counted::Alone,
-                _ => Counted::InOverflow,
+            placement: match (self.placement, other.placement) {
+                (KeyPlacement::OwnSlot, KeyPlacement::OwnSlot) => KeyPlacement::OwnSlot,
+                _ => KeyPlacement::Overflow,
             },
         }
     }
@@ -124,7 +124,11 @@ impl Permits {
     /// allocated later.
     #[must_use]
     pub fn new(max: Concurrency, capacity: Capacity) -> Self {
-        Self::within(max, Table::new(capacity, 0, Tallies::default()), capacity)
+        Self::within(
+            max,
+            Table::new(capacity, 0, TableStats::default()),
+            capacity,
+        )
     }
 
     /// Permits in so many buckets: for tests that need keys to collide.
@@ -134,7 +138,7 @@ impl Permits {
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self::within(
             max,
-            Table::with_buckets(buckets, 0, Tallies::default()),
+            Table::with_buckets(buckets, 0, TableStats::default()),
             capacity,
         )
     }
@@ -181,7 +185,7 @@ impl Permits {
     /// # Errors
     /// As many as may be are in flight.
     #[inline]
-    pub fn take(&self, key: KeyHash) -> Result<Permit, Full> {
+    pub fn take(&self, key: KeyHash) -> Result<Permit, ConcurrencyExceeded> {
         let taken = self.counters.take(key, self.max);
         match self.counters.successor() {
             None => taken,
@@ -195,7 +199,11 @@ impl Permits {
 
     /// As [`take`](Self::take) in the table after an edit.
     #[cold]
-    fn take_newer(&self, mut newer: &Arc<Counters>, key: KeyHash) -> Result<Permit, Full> {
+    fn take_newer(
+        &self,
+        mut newer: &Arc<Counters>,
+        key: KeyHash,
+    ) -> Result<Permit, ConcurrencyExceeded> {
         // As many rounds as there were edits since this handle was made.
         loop {
             let taken = newer.take(key, self.max);
@@ -213,13 +221,13 @@ impl Permits {
     ///
     /// # Errors
     /// As many as may be are in flight.
-    pub fn peek(&self, key: KeyHash) -> Result<(), Full> {
+    pub fn peek(&self, key: KeyHash) -> Result<(), ConcurrencyExceeded> {
         let in_flight = self.in_flight(key);
         let max = self.max;
         if in_flight.permits < max.get() {
             Ok(())
         } else {
-            Err(Full { in_flight, max })
+            Err(ConcurrencyExceeded { in_flight, max })
         }
     }
 
@@ -237,25 +245,25 @@ impl Permits {
 
     /// What happened to newcomers since the beginning, edits included.
     #[must_use]
-    pub fn tallies(&self) -> Tallies {
-        self.newest(|counters| counters.table.tallies())
+    pub fn stats(&self) -> TableStats {
+        self.newest(|counters| counters.table.stats())
     }
 
     /// The `n` keys with most in flight, most first; at most 1024. Those without a slot are not told apart, so not among
     /// them. Reads the whole table: for an operator's question.
     #[must_use]
-    pub fn top(&self, n: usize) -> Vec<Holder> {
+    pub fn top(&self, n: usize) -> Vec<PermitHolder> {
         let n = n.min(MOST_TOP);
         self.newest(|counters| {
-            let mut top: Vec<Holder> = Vec::with_capacity(2 * n + 1);
-            let keep = |top: &mut Vec<Holder>| {
+            let mut top: Vec<PermitHolder> = Vec::with_capacity(2 * n + 1);
+            let keep = |top: &mut Vec<PermitHolder>| {
                 top.sort_by_key(|holder| Reverse(holder.in_flight.permits));
                 top.truncate(n);
             };
             for key in counters.holders() {
                 let in_flight = counters.in_flight(key);
                 let in_flight = in_flight.and(counters.earlier_in_flight(key));
-                top.push(Holder { key, in_flight });
+                top.push(PermitHolder { key, in_flight });
                 // Sorted once for every n: a heap would save nothing beside the reading of the table.
                 if top.len() > 2 * n {
                     keep(&mut top);
@@ -290,10 +298,14 @@ impl Counters {
 
     /// Takes a permit in this table, if the key holds fewer than `max` here and in those before.
     #[inline]
-    fn take(self: &Arc<Self>, key: KeyHash, max: Concurrency) -> Result<Permit, Full> {
+    fn take(
+        self: &Arc<Self>,
+        key: KeyHash,
+        max: Concurrency,
+    ) -> Result<Permit, ConcurrencyExceeded> {
         if self.before.is_empty() {
             let seat = self.take_here(key, max.get());
-            let full = |in_flight| Full { in_flight, max };
+            let full = |in_flight| ConcurrencyExceeded { in_flight, max };
             return seat.map(|seat| Permit::new(self, seat)).map_err(full);
         }
         self.take_beside_earlier(key, max)
@@ -361,8 +373,8 @@ impl Counters {
 
     fn refuse_newcomer(&self, at: Address) -> Result<Seat, InFlight> {
         let in_flight = self.told(None, at);
-        if in_flight.counted == Counted::InOverflow {
-            self.table.counts().refused(Counted::InOverflow);
+        if in_flight.placement == KeyPlacement::Overflow {
+            self.table.counts().refused(KeyPlacement::Overflow);
         }
         Err(in_flight)
     }
@@ -382,20 +394,22 @@ impl Counters {
             }
             None => {
                 let shared = self.shared(at);
-                let counted = match company(shared) {
-                    Counted::Alone if !self.table.has_room(at, &Held) => Counted::InOverflow,
-                    counted => counted,
+                let placement = match company(shared) {
+                    KeyPlacement::OwnSlot if !self.table.has_room(at, &Held) => {
+                        KeyPlacement::Overflow
+                    }
+                    placement => placement,
                 };
-                InFlight::new(shared, counted)
+                InFlight::new(shared, placement)
             }
         }
     }
 
     /// What newcomers share that counts for the key of a slot.
     fn shared_by(&self, count: Count, at: Address) -> u64 {
-        match count.counted {
-            Counted::InOverflow => self.shared(at),
-            Counted::Alone | Counted::OverShare => 0,
+        match count.placement {
+            KeyPlacement::Overflow => self.shared(at),
+            KeyPlacement::OwnSlot | KeyPlacement::OverShare => 0,
         }
     }
 
@@ -418,11 +432,11 @@ impl fmt::Debug for Permits {
     }
 }
 
-impl fmt::Display for Full {
+impl fmt::Display for ConcurrencyExceeded {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (permits, max) = (self.in_flight.permits, self.max.get());
         write!(into, "{permits} of {max} requests are in flight")
     }
 }
 
-impl std::error::Error for Full {}
+impl std::error::Error for ConcurrencyExceeded {}

@@ -46,9 +46,9 @@ impl Counters {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = self.seat.counted();
+        let placement = self.seat.placement();
         into.debug_struct("Permit")
-            .field("counted", &counted)
+            .field("counted", &placement)
             .finish_non_exhaustive()
     }
 }

@@ -28,8 +28,9 @@ mod map;
 pub(crate) use files::Lengths;
 #[cfg(feature = "mmap")]
 pub use files::{
-    Adopted, AnonymousFiles, BootId, Boottime, Clock, Distrust, Draft, Drift, Identity,
-    KEPT_UNUSED, Layout, Mark, Place, Reading, StateDir, StateError, Swept, Wall,
+    AnonymousFiles, BootId, BootTime, Clock, ClockDrift, ClockMark, ClockReading, FileDraft,
+    FileIdentity, LayoutId, OpenOutcome, RemovedFiles, StateDir, StateError, StateLocation,
+    UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
 #[cfg(not(feature = "mmap"))]
 use heap::Heap;

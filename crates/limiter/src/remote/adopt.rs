@@ -3,7 +3,7 @@
 //! A table that adopts is a view: what it counts is what the store said last, and a refusal by it is one that the store has
 //! given or would give. It is a memory, not the truth: what is lost of it is asked again.
 
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::limit::Limit;
 use crate::time::Timestamp;
@@ -13,10 +13,10 @@ use super::RemoteState;
 impl Limit {
     /// Makes `key` have used what a store says, at this moment of the store's clock, whatever was counted here before.
     ///
-    /// A newcomer that owes something gets a slot. [`Counted::InOverflow`] says that it got none: what it shares with others
+    /// A newcomer that owes something gets a slot. [`KeyPlacement::Overflow`] says that it got none: what it shares with others
     /// counts at least as much as the store does. After an edit of the structure a handle of the old counters tells the new
     /// ones nothing: they learn it with the next answer.
-    pub fn adopt(&self, key: KeyHash, state: &RemoteState, now: Timestamp) -> Counted {
+    pub fn adopt(&self, key: KeyHash, state: &RemoteState, now: Timestamp) -> KeyPlacement {
         let words = state.words(&self.policy().meters());
         self.put_words(key, &words, state, now)
     }

@@ -1,6 +1,6 @@
 //! Says what another place needs to judge by this limiter's rules, and makes decisions of what that place answers.
 //!
-//! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the [`Terms`] of a
+//! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the [`PolicyTerms`] of a
 //! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`] of a key, the fields of its words.
 //! From these a [`Decision`] is told here by the same code as from a local table, and a local table can
 //! [`adopt`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `crates/limiter/tests/vectors` has
@@ -11,11 +11,11 @@ mod spent;
 mod state;
 mod terms;
 
-pub use state::{Entry, RateState, RemoteState, Told};
-pub use terms::{Begins, Debt, RateTerms, Span, Terms};
+pub use state::{LogEntry, RateState, RemoteOutcome, RemoteState};
+pub use terms::{CalendarWindow, DrainTime, PolicyTerms, RateTerms, WindowStart};
 
 use crate::algorithm::{Meter, Policy};
-use crate::decision::{Asked, Counted, Decision, Finding, MAX_ASKS, Refusing, Verdict};
+use crate::decision::{Asked, Decision, Finding, KeyPlacement, MAX_ASKS, Refusing, Verdict};
 use crate::exact::Answer;
 use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
@@ -23,12 +23,17 @@ use crate::time::Timestamp;
 impl Decision {
     /// What a store has said of one ask: how it left the key, what came of the ask, at which moment of its clock.
     #[must_use]
-    pub fn remote(policy: &Policy, state: &RemoteState, told: Told, now: Timestamp) -> Self {
+    pub fn remote(
+        policy: &Policy,
+        state: &RemoteState,
+        told: RemoteOutcome,
+        now: Timestamp,
+    ) -> Self {
         let rates = policy.rates();
         let (asked, refusing) = match told {
-            Told::Taken(cost) => (Asked::Taken(cost), 0),
-            Told::Wanted { cost, refusing } => (Asked::Wanted(cost), refusing),
-            Told::Nothing => (Asked::Nothing, 0),
+            RemoteOutcome::Charged(cost) => (Asked::Taken(cost), 0),
+            RemoteOutcome::NotCharged { cost, refusing } => (Asked::Wanted(cost), refusing),
+            RemoteOutcome::Peeked => (Asked::Nothing, 0),
         };
         if policy.log_entries().is_some() {
             return Self::of_log(Answer::remote(rates, state, asked, refusing, now));
@@ -36,7 +41,7 @@ impl Decision {
         let meters = policy.meters_at(now);
         let finding = Finding {
             asked,
-            counted: Counted::Alone,
+            placement: KeyPlacement::OwnSlot,
             // Bits behind the last rate would name rates that there are not.
             refusing: Refusing::of_bits(refusing & ((1 << rates.len()) - 1)),
             words: state.words(&meters),

@@ -6,7 +6,7 @@
 
 use crate::algorithm::{Meter, Policy};
 use crate::cost::Cost;
-use crate::decision::Standing;
+use crate::decision::RateStatus;
 use crate::key::KeyHash;
 use crate::limit::Limit;
 use crate::rate::Rate;
@@ -15,10 +15,11 @@ use crate::time::Timestamp;
 use super::RemoteState;
 
 impl Limit {
-    /// Counts `cost` as used, whether it fits or not. [`spend`](crate::spend) does so for a charge that may be taken back.
+    /// Counts `cost` as used, whether it fits or not. [`charge_unchecked`](crate::charge_unchecked) does so for a charge that
+    /// may be taken back.
     pub fn count(&self, key: KeyHash, cost: Cost, now: Timestamp) {
         // What is not taken back needs no receipt.
-        let _ = self.force(key, cost, now);
+        let _ = self.charge_unchecked(key, cost, now);
     }
 
     /// Units that `key` has used of the rate of which it has used most; of a log no more than its rates admit.
@@ -26,10 +27,10 @@ impl Limit {
     pub fn used(&self, key: KeyHash, now: Timestamp) -> u64 {
         self.used_in_words(key, now).unwrap_or_else(|| {
             let decision = self.peek(key, Cost::ONE, now);
-            let used = |standing: &Standing| {
+            let used = |standing: &RateStatus| {
                 u64::from(standing.rate.count()).saturating_sub(standing.remaining.into())
             };
-            decision.standings().iter().map(used).max().unwrap_or(0)
+            decision.statuses().iter().map(used).max().unwrap_or(0)
         })
     }
 }

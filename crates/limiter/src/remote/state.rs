@@ -46,15 +46,15 @@ pub enum RateState {
         latest: u64,
         /// The entry whose end frees what is waited for: of a rate that refuses what the refused cost waits for, of another
         /// one more unit.
-        awaited: Option<Entry>,
+        awaited: Option<LogEntry>,
         /// The oldest entry that counts: it has as many later ones as are used, less one.
-        oldest: Option<Entry>,
+        oldest: Option<LogEntry>,
     },
 }
 
 /// One unit of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// How many later ones there are.
     pub age: u32,
     /// When it was admitted, in milliseconds since the epoch.
@@ -67,18 +67,18 @@ pub struct RemoteState(ArrayVec<RateState, MAX_RATES>);
 
 /// What came of an ask, as a store told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum RemoteOutcome {
     /// This was charged; the state is after it.
-    Taken(Cost),
+    Charged(Cost),
     /// This was not charged: some rate refuses, here or in another limit of the request.
-    Wanted {
+    NotCharged {
         /// What was not charged.
         cost: Cost,
         /// A bit for each rate of this limit that refuses, the lowest for the first; none if this limit has room.
         refusing: u8,
     },
     /// Nothing was asked.
-    Nothing,
+    Peeked,
 }
 
 impl RemoteState {

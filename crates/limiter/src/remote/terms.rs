@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 
 /// The terms of each rate, in the order of the policy's rates; a slice that owns what it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms(ArrayVec<RateTerms, MAX_RATES>);
+pub struct PolicyTerms(ArrayVec<RateTerms, MAX_RATES>);
 
 /// How one rate is to be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum RateTerms {
         /// The rate.
         rate: Rate,
         /// Where windows begin.
-        begins: Begins,
+        begins: WindowStart,
     },
     /// By tokens that come back at multiples of the period.
     Interval {
@@ -45,11 +45,11 @@ pub enum RateTerms {
         /// The rate.
         rate: Rate,
         /// What the asked cost adds.
-        cost: Debt,
+        cost: DrainTime,
         /// Most that may be owed before the asked cost is added; `None` if it never fits.
-        room: Option<Debt>,
+        room: Option<DrainTime>,
         /// Where what is charged by force stops.
-        ceiling: Debt,
+        ceiling: DrainTime,
         /// A moment further ahead of now than this is from a clock that stepped back, and counts for nothing.
         horizon: Duration,
     },
@@ -62,18 +62,18 @@ pub enum RateTerms {
 
 /// Where windows begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
+pub enum WindowStart {
     /// At multiples of the period since the Unix epoch.
     Epoch,
     /// With a key's first request after its last window ended.
     First,
     /// With these windows of a calendar: the one before, the one that the moment lies in, the one after.
-    Calendar([Span; 3]),
+    Calendar([CalendarWindow; 3]),
 }
 
 /// A window of a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct CalendarWindow {
     /// Its first second since the epoch; before it for the window that the epoch lies in.
     pub begin: i64,
     /// Its seconds.
@@ -82,14 +82,14 @@ pub struct Span {
 
 /// A debt, as the time in which it drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Debt {
+pub struct DrainTime {
     /// Whole milliseconds.
     pub millis: u64,
     /// And so many ticks of 1/count ms, fewer than the count.
     pub ticks: u32,
 }
 
-impl Deref for Terms {
+impl Deref for PolicyTerms {
     type Target = [RateTerms];
 
     fn deref(&self) -> &[RateTerms] {
@@ -97,7 +97,7 @@ impl Deref for Terms {
     }
 }
 
-impl Debt {
+impl DrainTime {
     /// So many ticks, of which `count` make a millisecond.
     pub(crate) fn of(ticks: i64, count: u32) -> Option<Self> {
         let ticks = u64::try_from(ticks).ok()?;
@@ -127,7 +127,7 @@ impl RateTerms {
 impl Policy {
     /// The terms by which `cost` is judged near a moment: of a calendar they hold for the windows beside that moment's too.
     #[must_use]
-    pub fn terms(&self, cost: Cost, near: Timestamp) -> Terms {
+    pub fn terms(&self, cost: Cost, near: Timestamp) -> PolicyTerms {
         let rates = self.rates().as_slice();
         let is_log = self.log_entries().is_some();
         let terms = self.meters().into_iter().zip(rates).map(|(meter, rate)| {
@@ -140,13 +140,13 @@ impl Policy {
                     rate,
                     begins: self
                         .spans(near)
-                        .map_or_else(|| shape.begins(), Begins::Calendar),
+                        .map_or_else(|| shape.begins(), WindowStart::Calendar),
                 },
                 Meter::Interval(rate, burst) => RateTerms::Interval { rate, burst },
                 Meter::Drain(rate, shape) => shape.terms(rate, cost),
             }
         });
-        Terms(terms.collect())
+        PolicyTerms(terms.collect())
     }
 
     /// Entries that a log keeps; `None` for any other algorithm than `exact`.
@@ -157,7 +157,7 @@ impl Policy {
     }
 
     /// The windows around a moment, if they follow a calendar.
-    fn spans(&self, near: Timestamp) -> Option<[Span; 3]> {
+    fn spans(&self, near: Timestamp) -> Option<[CalendarWindow; 3]> {
         let (zone, unit) = self.calendar()?;
         let span_of = |second: i64| {
             let moment = Timestamp::from_secs(u64::try_from(second).unwrap_or(0));

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Keys that owe something, by how long ago they were last charged; of a large table a sample was looked at and the rest
 /// extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ages {
+pub struct KeyAges {
     /// The first counts those charged less than a second ago, each further one those charged up to twice as long ago as the
     /// one before: 2 s, 4 s, and so on.
     pub keys: [u64; Self::SPANS],
@@ -14,7 +14,7 @@ pub struct Ages {
     pub oldest: Duration,
 }
 
-impl Ages {
+impl KeyAges {
     /// Spans of ages, the last of which ends after 97 days: nothing owes for longer than 62.
     pub const SPANS: usize = 24;
 
@@ -47,17 +47,17 @@ mod tests {
     /// ends, and the longest.
     #[test]
     fn ages_fall_into_their_spans() {
-        for span in 0..Ages::SPANS {
-            let end = Ages::end_of(span);
+        for span in 0..KeyAges::SPANS {
+            let end = KeyAges::end_of(span);
             for (age, expected) in [(end - Duration::from_nanos(1), span), (end, span + 1)] {
-                let mut ages = Ages::default();
+                let mut ages = KeyAges::default();
                 ages.count(age);
-                assert_eq!(ages.keys[expected.min(Ages::SPANS - 1)], 1, "{age:?}");
+                assert_eq!(ages.keys[expected.min(KeyAges::SPANS - 1)], 1, "{age:?}");
                 assert_eq!(ages.oldest, age);
             }
         }
-        let mut ages = Ages::default();
+        let mut ages = KeyAges::default();
         ages.count(Duration::MAX);
-        assert_eq!(ages.keys[Ages::SPANS - 1], 1);
+        assert_eq!(ages.keys[KeyAges::SPANS - 1], 1);
     }
 }

@@ -1,16 +1,16 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
 use crate::algorithm::{Judge, Word};
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::Table;
-use super::ages::Ages;
+use super::ages::KeyAges;
 use super::layout::Bucket;
 use super::lock::settled_owner;
 use super::single::Weigh;
-use super::spell::{Overflow, Spell};
+use super::spell::{OverflowPeriod, Spell};
 use super::tag::Owner;
 
 /// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
@@ -35,7 +35,7 @@ pub struct Occupancy {
 
 /// What happened to newcomers since the limit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tallies {
+pub struct TableStats {
     /// Newcomers admitted while every slot they could use owed something.
     pub admitted_in_overflow: u64,
     /// Refusals by what new keys share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal): only the caller knows
@@ -50,10 +50,10 @@ pub struct Tallies {
     /// States that were found further than a window ahead when the counters were opened, as in a damaged file, and dropped.
     pub dropped: u64,
     /// The latest time through which newcomers were counted together; it goes on until its end is past.
-    pub overflow: Option<Overflow>,
+    pub overflow: Option<OverflowPeriod>,
 }
 
-impl Tallies {
+impl TableStats {
     /// Decisions over keys that were counted together.
     #[must_use]
     pub fn in_overflow(&self) -> u64 {
@@ -75,7 +75,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn new(before: Tallies) -> Self {
+    pub(crate) fn new(before: TableStats) -> Self {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
             refused_in_overflow: AtomicU64::new(before.refused_in_overflow),
@@ -92,11 +92,11 @@ impl Counts {
     }
 
     /// Counts a refusal of a key that is counted so.
-    pub(crate) fn refused(&self, counted: Counted) {
-        let count = match counted {
-            Counted::Alone => return,
-            Counted::InOverflow => &self.refused_in_overflow,
-            Counted::OverShare => &self.refused_over_share,
+    pub(crate) fn refused(&self, placement: KeyPlacement) {
+        let count = match placement {
+            KeyPlacement::OwnSlot => return,
+            KeyPlacement::Overflow => &self.refused_in_overflow,
+            KeyPlacement::OverShare => &self.refused_over_share,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -106,12 +106,12 @@ impl Counts {
     }
 
     /// What newcomers used counts together from the beginning of `spell` to its end.
-    pub(crate) fn shared(&self, spell: Overflow) {
+    pub(crate) fn shared(&self, spell: OverflowPeriod) {
         self.spell.extend(spell);
     }
 
-    pub(crate) fn tallies(&self) -> Tallies {
-        Tallies {
+    pub(crate) fn stats(&self) -> TableStats {
+        TableStats {
             admitted_in_overflow: self.admitted_in_overflow.load(Ordering::Relaxed),
             refused_in_overflow: self.refused_in_overflow.load(Ordering::Relaxed),
             in_overflow_before: self.in_overflow_before,
@@ -124,13 +124,13 @@ impl Counts {
 }
 
 impl<const K: usize> Table<K> {
-    pub(crate) fn tallies(&self) -> Tallies {
-        self.counts.tallies()
+    pub(crate) fn stats(&self) -> TableStats {
+        self.counts.stats()
     }
 
     /// Counts a refusal of a key that is counted so.
-    pub(crate) fn count_refusal(&self, counted: Counted) {
-        self.counts.refused(counted);
+    pub(crate) fn count_refusal(&self, placement: KeyPlacement) {
+        self.counts.refused(placement);
     }
 
     /// How full the table is at the judges' moment.
@@ -166,11 +166,11 @@ impl<const K: usize> Table<K> {
     }
 
     /// How long ago the keys that owe something were charged; `None` if their states do not tell.
-    pub(crate) fn ages(&self, judges: &[Judge; K]) -> Option<Ages> {
+    pub(crate) fn ages(&self, judges: &[Judge; K]) -> Option<KeyAges> {
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
-        let (mut looked, mut ages) = (0_u64, Ages::default());
+        let (mut looked, mut ages) = (0_u64, KeyAges::default());
         for home in (0..buckets).step_by(step) {
             looked += 1;
             for slot in 0..Bucket::<K>::SLOTS {

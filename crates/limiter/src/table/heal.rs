@@ -104,7 +104,7 @@ mod tests {
     use crate::rate::{Period, Rate, Rates};
     use crate::table::overflow_filter::words_for;
     use crate::table::tag::BUSY;
-    use crate::table::{Change, Charged, Found, State, Tallies};
+    use crate::table::{Change, Charged, Found, State, TableStats};
     use crate::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_secs(1_900_000_000);
@@ -144,7 +144,7 @@ mod tests {
 
     /// A table in which key 1 has used two of three, left as by a process that was killed in a claim of its slot.
     fn abandoned<const K: usize>() -> Table<K> {
-        let table = Table::<K>::with_buckets(2, words_for(None), Tallies::default());
+        let table = Table::<K>::with_buckets(2, words_for(None), TableStats::default());
         assert!(admits(&table, 1) && admits(&table, 1));
         tag_of(&table, 1).fetch_or(BUSY, Ordering::Relaxed);
         for home in 0..2 {
@@ -194,12 +194,12 @@ mod tests {
     /// they count for nobody, and two windows later the slot has an owner.
     #[test]
     fn a_slot_that_was_claimed_from_nobody_is_used_again() {
-        let table = Table::<1>::with_buckets(1, words_for(None), Tallies::default());
+        let table = Table::<1>::with_buckets(1, words_for(None), TableStats::default());
         assert!(admits(&table, 1));
         tag_of(&table, 1).store(BUSY, Ordering::Relaxed);
         assert!((2..9).all(|number| admits(&table, number)));
         assert_eq!(
-            table.tallies().admitted_in_overflow,
+            table.stats().admitted_in_overflow,
             1,
             "one slot of seven is not free yet"
         );

@@ -2,13 +2,13 @@
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
-use crate::decision::{Counted, Refusing};
+use crate::decision::{KeyPlacement, Refusing};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
-use super::{Change, Charged, Found, Made, Place, Seat, State, Table};
+use super::{Change, Charged, Found, Made, Seat, SlotPlace, State, Table};
 
 /// What came of changing the words of a key that has a slot.
 pub(crate) enum Changed<const K: usize> {
@@ -42,7 +42,7 @@ impl<const K: usize> Table<K> {
     /// remains.
     #[inline(always)]
     pub(super) fn change_known(
-        place: Place<'_, K>,
+        place: SlotPlace<'_, K>,
         tag: Tag,
         judges: &[Judge; K],
         change: Change<'_, K>,
@@ -64,7 +64,7 @@ impl<const K: usize> Table<K> {
     /// Changes the words of the rates from this one on, once those before were changed; as [`change_known`](Self::change_known).
     #[inline(always)]
     fn change_others(
-        place: Place<'_, K>,
+        place: SlotPlace<'_, K>,
         tag: Tag,
         judges: &[Judge; K],
         change: Change<'_, K>,
@@ -159,7 +159,12 @@ impl<const K: usize> Table<K> {
     /// before or after, rate by rate.
     ///
     /// Newcomers get a slot if there is one and `used` is something; what keys in overflow share is not lowered.
-    pub(crate) fn set(&self, key: KeyHash, judges: &[Judge; K], used: Option<Cost>) -> Counted {
+    pub(crate) fn set(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        used: Option<Cost>,
+    ) -> KeyPlacement {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
         // As in `change`: another round means that another thread claimed or seated something.
@@ -167,17 +172,17 @@ impl<const K: usize> Table<K> {
             match self.find(tag, homes) {
                 Found::At(place) => {
                     if self.set_known(&place, tag, judges, used).is_some() {
-                        return Counted::Alone;
+                        return KeyPlacement::OwnSlot;
                     }
                 }
                 // Waits until it is not.
                 Found::Hidden => _ = self.seated(tag, homes),
                 Found::Nowhere => {
                     let Some(used) = used else {
-                        return self.unseated(tag, homes, judges).counted();
+                        return self.unseated(tag, homes, judges).placement();
                     };
-                    return match self.change(key, judges, Change::Force(used)) {
-                        Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+                    return match self.change(key, judges, Change::ChargeUnchecked(used)) {
+                        Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
                     };
                 }
             }
@@ -188,7 +193,12 @@ impl<const K: usize> Table<K> {
     /// after, rate by rate.
     ///
     /// Newcomers get a slot if there is one and the words owe something; what keys in overflow share counts at least as much.
-    pub(crate) fn adopt(&self, key: KeyHash, judges: &[Judge; K], words: &[Word; K]) -> Counted {
+    pub(crate) fn adopt(
+        &self,
+        key: KeyHash,
+        judges: &[Judge; K],
+        words: &[Word; K],
+    ) -> KeyPlacement {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
         let owes = judges
@@ -202,23 +212,23 @@ impl<const K: usize> Table<K> {
                     Found::At(place) => {
                         let adopt = Change::Adopt(words);
                         if Self::change_known(place, tag, judges, adopt).is_some() {
-                            return Counted::Alone;
+                            return KeyPlacement::OwnSlot;
                         }
                     }
                     Found::Hidden => _ = self.seated(tag, homes),
-                    Found::Nowhere => return self.unseated(tag, homes, judges).counted(),
+                    Found::Nowhere => return self.unseated(tag, homes, judges).placement(),
                 }
             }
         }
         match self.change(key, judges, Change::Adopt(words)) {
-            Charged::Admitted(state, _) | Charged::Refused(state) => state.counted(),
+            Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
         }
     }
 
     /// `None` when the slot is not the key's any more.
     fn set_known(
         &self,
-        place: &Place<'_, K>,
+        place: &SlotPlace<'_, K>,
         tag: Tag,
         judges: &[Judge; K],
         used: Option<Cost>,
@@ -255,7 +265,7 @@ impl<const K: usize> Table<K> {
     }
 }
 
-impl<const K: usize> Place<'_, K> {
+impl<const K: usize> SlotPlace<'_, K> {
     /// The word of rate `rate`, once the slot belongs to `tag` for sure; `None` when it belongs to another key.
     #[cold]
     fn reread(self, tag: Tag, rate: usize) -> Option<Word> {
@@ -274,7 +284,12 @@ impl<const K: usize> Place<'_, K> {
 }
 
 /// Takes charges out of the first rates of a slot again, last first.
-fn undo<const K: usize>(place: Place<'_, K>, tag: Tag, judges: &[Judge; K], charges: &[Charge]) {
+fn undo<const K: usize>(
+    place: SlotPlace<'_, K>,
+    tag: Tag,
+    judges: &[Judge; K],
+    charges: &[Charge],
+) {
     for (rate, charge) in charges.iter().enumerate().rev() {
         // Lock-free: another round means that another thread changed this word. A slot that went to another key owes
         // this one nothing any more, nor does this one owe it.

@@ -53,7 +53,7 @@ pub(crate) mod tag;
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Counted, Refusing};
+use crate::decision::{KeyPlacement, Refusing};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
@@ -62,13 +62,13 @@ use crate::share::Account;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
-pub use ages::Ages;
+pub use ages::KeyAges;
 use census::Counts;
-pub use census::{Occupancy, Tallies};
+pub use census::{Occupancy, TableStats};
 pub(crate) use known::{Changed, Seen};
 use layout::{Bucket, Memory};
 use overflow_filter::OverflowFilter;
-pub use spell::Overflow;
+pub use spell::OverflowPeriod;
 use tag::Tag;
 
 /// The counters of a limit with K rates.
@@ -83,7 +83,7 @@ pub(crate) enum State<const K: usize> {
     /// In a slot of its own; or in one that it would get, with nothing used.
     Own([Word; K]),
     /// In the overflow words of its buckets, of which the smaller counts; or what it would begin with in a slot.
-    Shared([[Word; 2]; K], Counted),
+    Shared([[Word; 2]; K], KeyPlacement),
     /// Nowhere: its payer has taken its share.
     OverShare,
 }
@@ -100,10 +100,10 @@ pub(crate) enum Seat {
 impl Seat {
     /// How the key was counted there.
     #[inline(always)]
-    pub(crate) fn counted(self) -> Counted {
+    pub(crate) fn placement(self) -> KeyPlacement {
         match self {
-            Self::Slot { .. } => Counted::Alone,
-            Self::Overflow(_) => Counted::InOverflow,
+            Self::Slot { .. } => KeyPlacement::OwnSlot,
+            Self::Overflow(_) => KeyPlacement::Overflow,
         }
     }
 }
@@ -136,11 +136,11 @@ pub(crate) enum Charged<const K: usize> {
 impl<const K: usize> State<K> {
     /// Where the key is counted.
     #[inline(always)]
-    pub(crate) fn counted(&self) -> Counted {
+    pub(crate) fn placement(&self) -> KeyPlacement {
         match self {
-            Self::Own(_) => Counted::Alone,
-            Self::Shared(_, counted) => *counted,
-            Self::OverShare => Counted::OverShare,
+            Self::Own(_) => KeyPlacement::OwnSlot,
+            Self::Shared(_, placement) => *placement,
+            Self::OverShare => KeyPlacement::OverShare,
         }
     }
 
@@ -164,7 +164,7 @@ pub(crate) enum Change<'c, const K: usize> {
     /// Take this cost if it fits.
     Charge(Cost),
     /// Take this cost, fit or not.
-    Force(Cost),
+    ChargeUnchecked(Cost),
     /// Add what these words count.
     Absorb(&'c [Word; K]),
     /// Count what these words count, and nothing else.
@@ -177,8 +177,8 @@ impl<const K: usize> Change<'_, K> {
     fn apply(&self, judge: &Judge, rate: usize, word: Word) -> Option<Word> {
         match self {
             Self::Charge(cost) => judge.charge(word, *cost),
-            Self::Force(_) | Self::Absorb(_) | Self::Adopt(_) => {
-                Some(self.force(judge, rate, word))
+            Self::ChargeUnchecked(_) | Self::Absorb(_) | Self::Adopt(_) => {
+                Some(self.charge_unchecked(judge, rate, word))
             }
         }
     }
@@ -186,7 +186,7 @@ impl<const K: usize> Change<'_, K> {
     /// The next word of rate `rate` where several keys share it.
     fn force_shared(&self, judge: &Judge, rate: usize, word: Word) -> Word {
         match self {
-            Self::Charge(cost) | Self::Force(cost) => judge.force_shared(word, *cost),
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => judge.force_shared(word, *cost),
             Self::Absorb(words) => judge.sum(word, words[rate]),
             // What the others used stays.
             Self::Adopt(words) => judge.larger(word, words[rate]),
@@ -195,9 +195,9 @@ impl<const K: usize> Change<'_, K> {
 
     /// The next word of rate `rate`, whatever it counts.
     #[inline(always)]
-    fn force(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+    fn charge_unchecked(&self, judge: &Judge, rate: usize, word: Word) -> Word {
         match self {
-            Self::Charge(cost) | Self::Force(cost) => judge.force(word, *cost),
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => judge.charge_unchecked(word, *cost),
             Self::Absorb(words) => judge.sum(word, words[rate]),
             Self::Adopt(words) => judge.adopt(word, words[rate]),
         }
@@ -226,12 +226,12 @@ impl<const K: usize> Change<'_, K> {
 
 impl<const K: usize> Table<K> {
     /// A table for `capacity` keys, with a filter of so many words.
-    pub(crate) fn new(capacity: Capacity, filter_words: usize, before: Tallies) -> Self {
+    pub(crate) fn new(capacity: Capacity, filter_words: usize, before: TableStats) -> Self {
         Self::with_buckets(Self::buckets_for(capacity), filter_words, before)
     }
 
     /// A table of `buckets` buckets, at least one, with a filter of so many words.
-    pub(crate) fn with_buckets(buckets: usize, filter_words: usize, before: Tallies) -> Self {
+    pub(crate) fn with_buckets(buckets: usize, filter_words: usize, before: TableStats) -> Self {
         Self {
             memory: Memory::new(buckets, filter_words),
             counts: Counts::new(before),
@@ -240,7 +240,7 @@ impl<const K: usize> Table<K> {
 
     /// The table that lies in `region`, which has [`bucket_words_for`](Self::bucket_words_for) words and the filter's.
     #[cfg(feature = "mmap")]
-    pub(crate) fn within(region: Region, filter_words: usize, before: Tallies) -> Self {
+    pub(crate) fn within(region: Region, filter_words: usize, before: TableStats) -> Self {
         Self {
             memory: Memory::within(region, filter_words),
             counts: Counts::new(before),
@@ -385,8 +385,8 @@ impl<const K: usize> Table<K> {
 
     /// The slot `slot` of the bucket `home`.
     #[inline(always)]
-    fn place(&self, home: usize, slot: usize) -> Place<'_, K> {
-        Place {
+    fn place(&self, home: usize, slot: usize) -> SlotPlace<'_, K> {
+        SlotPlace {
             bucket: self.memory.bucket(home),
             home,
             slot,
@@ -403,7 +403,7 @@ impl<const K: usize> Table<K> {
         bucket.ahead(far);
         other.ahead(near);
         match glance.slot {
-            Some(slot) => Found::At(Place {
+            Some(slot) => Found::At(SlotPlace {
                 bucket,
                 home: homes[0],
                 slot,
@@ -458,7 +458,7 @@ enum Further {
 /// What a search came to.
 enum Found<'t, const K: usize> {
     /// The key's slot.
-    At(Place<'t, K>),
+    At(SlotPlace<'t, K>),
     /// It has none.
     Nowhere,
     /// It has none, unless one that is changing hands goes back to it.
@@ -467,13 +467,13 @@ enum Found<'t, const K: usize> {
 
 /// One slot.
 #[derive(Clone, Copy)]
-struct Place<'t, const K: usize> {
+struct SlotPlace<'t, const K: usize> {
     bucket: Bucket<'t, K>,
     home: usize,
     slot: usize,
 }
 
-impl<'t, const K: usize> Place<'t, K> {
+impl<'t, const K: usize> SlotPlace<'t, K> {
     #[inline(always)]
     fn seat(&self) -> Seat {
         Seat::Slot {

@@ -174,7 +174,7 @@ impl<const K: usize> Table<K> {
     pub(crate) fn force_unseated(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Seat {
         let tag = Tag::of(key);
         let homes = self.memory.homes(tag);
-        let change = Change::Force(cost);
+        let change = Change::ChargeUnchecked(cost);
         // As in `change`: another round means that another thread seated or unseated this key.
         loop {
             if let Found::At(place) = self.find(tag, homes) {

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use crate::algorithm::{Judge, Word};
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::share::{Account, RESERVED};
 use crate::sync::Ordering;
 
@@ -12,11 +12,11 @@ use super::layout::{Bucket, MOST_SLOTS, Memory};
 use super::lock::{Lock, give_back, settled_owner};
 use super::single::Weigh;
 use super::tag::{Owner, Tag};
-use super::{Change, Charged, Made, Place, State, Table};
+use super::{Change, Charged, Made, SlotPlace, State, Table};
 
 /// A slot that owed nothing when it was looked at, with what it held.
 pub(super) struct Vacancy<'t, const K: usize> {
-    pub(super) place: Place<'t, K>,
+    pub(super) place: SlotPlace<'t, K>,
     pub(super) owner: Owner,
     pub(super) words: [Word; K],
 }
@@ -37,9 +37,9 @@ impl<const K: usize> Table<K> {
             .iter()
             .any(|home| !self.vacancies(tag, *home, judges).is_empty());
         if !vacant {
-            State::Shared(self.rows(homes), Counted::InOverflow)
+            State::Shared(self.rows(homes), KeyPlacement::Overflow)
         } else if self.was_in_overflow(tag, judges) {
-            State::Shared(self.rows(homes), Counted::Alone)
+            State::Shared(self.rows(homes), KeyPlacement::OwnSlot)
         } else {
             State::Own([Word::UNUSED; K])
         }
@@ -114,7 +114,7 @@ impl<const K: usize> Table<K> {
         let rows = self.rows(homes);
         // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
         let inherited = match change {
-            Change::Charge(_) | Change::Force(_) if self.was_in_overflow(tag, judges) => {
+            Change::Charge(_) | Change::ChargeUnchecked(_) if self.was_in_overflow(tag, judges) => {
                 lighter(&rows, judges)
             }
             _ => [Word::UNUSED; K],
@@ -124,7 +124,7 @@ impl<const K: usize> Table<K> {
         };
         // A window that others have begun in overflow is not the key's own: what it inherits counts from now on, as it did there.
         let fresh = match change {
-            Change::Charge(cost) | Change::Force(cost) => {
+            Change::Charge(cost) | Change::ChargeUnchecked(cost) => {
                 std::array::from_fn(|rate| judges[rate].force_shared(inherited[rate], cost))
             }
             Change::Absorb(_) | Change::Adopt(_) => fresh,
@@ -232,7 +232,7 @@ impl<const K: usize> Table<K> {
     ) -> ArrayVec<Vacancy<'_, K>, MOST_SLOTS> {
         let bucket = self.memory.bucket(home);
         let vacancy = |slot| {
-            let place = Place { bucket, home, slot };
+            let place = SlotPlace { bucket, home, slot };
             // Acquire: pairs with the release of the tag, so that the words are its own.
             let owner = Owner::of(place.tag().load(Ordering::Acquire));
             let words = match owner {

@@ -10,13 +10,13 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
-use crate::decision::Counted;
+use crate::decision::KeyPlacement;
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::known::revise;
 use super::layout::Memory;
-use super::spell::Overflow;
+use super::spell::OverflowPeriod;
 use super::tag::Tag;
 use super::{Change, Charged, Made, Seat, State, Table};
 
@@ -55,7 +55,7 @@ impl<const K: usize> Table<K> {
             self.overflow_filter(judges).insert(tag, now, until);
         }
         Charged::Admitted(
-            State::Shared(rows, Counted::InOverflow),
+            State::Shared(rows, KeyPlacement::Overflow),
             Seat::Overflow(homes),
         )
     }
@@ -63,7 +63,7 @@ impl<const K: usize> Table<K> {
     /// Remembers that these words of overflow, as many for each rate, count from now on for as long as they owe; until when.
     pub(super) fn note_shared(&self, judges: &[Judge; K], words: &[Word]) -> Option<Timestamp> {
         let (since, until) = (judges[0].now(), self.last_of(judges, words)?);
-        self.counts.shared(Overflow { since, until });
+        self.counts.shared(OverflowPeriod { since, until });
         Some(until)
     }
 

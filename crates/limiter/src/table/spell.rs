@@ -24,7 +24,7 @@ const MOST_LASTS: u64 = (1 << LASTS_BITS) - 1;
 
 /// A time through which some newcomers were counted together, without a moment at which all of that had expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflow {
+pub struct OverflowPeriod {
     /// When the first of them was counted so, to the second. After a restart, the first since then.
     pub since: Timestamp,
     /// When the last of what they used has expired if nobody adds to it, to the second and at the latest: what is given
@@ -32,7 +32,7 @@ pub struct Overflow {
     pub until: Timestamp,
 }
 
-impl Overflow {
+impl OverflowPeriod {
     /// This spell, if the other comes after its end, gives way to it, else becomes longer by it.
     #[must_use]
     fn followed_by(self, other: Self) -> Self {
@@ -70,12 +70,12 @@ pub(super) struct Spell(AtomicU64);
 
 impl Spell {
     /// Goes on from a spell.
-    pub(super) fn after(before: Option<Overflow>) -> Self {
-        Self(AtomicU64::new(before.map_or(0, Overflow::word)))
+    pub(super) fn after(before: Option<OverflowPeriod>) -> Self {
+        Self(AtomicU64::new(before.map_or(0, OverflowPeriod::word)))
     }
 
     /// Newcomers are counted together from now until then.
-    pub(super) fn extend(&self, by: Overflow) {
+    pub(super) fn extend(&self, by: OverflowPeriod) {
         let longer = |word: u64| {
             let next = Self::joined(word, by).word();
             (next != word).then_some(next)
@@ -88,12 +88,12 @@ impl Spell {
     }
 
     /// The spell that is going on, or was the last.
-    pub(super) fn latest(&self) -> Option<Overflow> {
-        Overflow::of(self.0.load(Ordering::Relaxed))
+    pub(super) fn latest(&self) -> Option<OverflowPeriod> {
+        OverflowPeriod::of(self.0.load(Ordering::Relaxed))
     }
 
-    fn joined(word: u64, by: Overflow) -> Overflow {
-        Overflow::of(word).map_or(by, |before| before.followed_by(by))
+    fn joined(word: u64, by: OverflowPeriod) -> OverflowPeriod {
+        OverflowPeriod::of(word).map_or(by, |before| before.followed_by(by))
     }
 }
 
@@ -101,9 +101,9 @@ impl Spell {
 mod tests {
     use super::*;
 
-    fn spell(since: u64, until: u64) -> Overflow {
+    fn spell(since: u64, until: u64) -> OverflowPeriod {
         let [since, until] = [since, until].map(Timestamp::from_secs);
-        Overflow { since, until }
+        OverflowPeriod { since, until }
     }
 
     /// Goal: one spell goes on while anything of it owes, and the next begins after. Method: charges before, at and after
@@ -113,7 +113,7 @@ mod tests {
         let kept = Spell::default();
         assert_eq!(kept.latest(), None);
         let late = Timestamp::from_nanos(119_000_000_001);
-        kept.extend(Overflow {
+        kept.extend(OverflowPeriod {
             until: late,
             ..spell(100, 0)
         });
@@ -137,7 +137,7 @@ mod tests {
         for since in [0, u64::MAX] {
             let since = Timestamp::from_nanos(since);
             let until = Timestamp::from_nanos(u64::MAX);
-            let told = Overflow::of(Overflow { since, until }.word());
+            let told = OverflowPeriod::of(OverflowPeriod { since, until }.word());
             let told = told.expect("a spell is never 0");
             assert_eq!(told.since.as_secs(), since.as_secs());
             assert!(told.until > told.since);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 #[cfg(feature = "mmap")]
-use sluicegate_limiter::Adopted;
+use sluicegate_limiter::OpenOutcome;
 use sluicegate_limiter::{
     Ask, Capacity, Cost, Decision, KeyHash, Limit, Outcome, Period, Rate, Rates, Seed, Timestamp,
     Verdict, decide,
@@ -33,10 +33,10 @@ pub(crate) fn capacity(keys: u64) -> Capacity {
 /// What `open` finds once nobody else has the file. A child that another test starts at this moment holds whatever files this
 /// process has open, until it has become another program.
 #[cfg(feature = "mmap")]
-pub(crate) fn alone<T>(open: impl Fn() -> (T, Adopted)) -> (T, Adopted) {
+pub(crate) fn alone<T>(open: impl Fn() -> (T, OpenOutcome)) -> (T, OpenOutcome) {
     loop {
         let (opened, adopted) = open();
-        if adopted != Adopted::Joined {
+        if adopted != OpenOutcome::Joined {
             return (opened, adopted);
         }
         drop(opened);
@@ -87,5 +87,5 @@ pub(crate) fn peek(limit: &Limit, number: u64, now: Timestamp) -> Decision {
 
 /// What is left of the first rate.
 pub(crate) fn left(limit: &Limit, number: u64, now: Timestamp) -> u32 {
-    peek(limit, number, now).standings()[0].remaining
+    peek(limit, number, now).statuses()[0].remaining
 }

@@ -1,7 +1,7 @@
 //! C4: another table of other rates or capacity goes on from what was counted.
 
 use sluicegate_limiter::exact::LogTable;
-use sluicegate_limiter::{Capacity, Counted};
+use sluicegate_limiter::{Capacity, KeyPlacement};
 
 use super::{START, admits, after, cost, key, left, rates};
 
@@ -21,7 +21,7 @@ fn a_copy_has_every_charge() {
                 admits(&old, &rates, number, after(1_000 * turn));
             }
         }
-        let new = LogTable::new(capacity(to), &rates).with_tallies(old.tallies());
+        let new = LogTable::new(capacity(to), &rates).with_stats(old.stats());
         old.copy_into(&rates, &new, &rates, after(9_000));
         for number in 0..300 {
             for millis in [9_000, 59_999, 60_000, 63_000, 603_000] {
@@ -32,7 +32,7 @@ fn a_copy_has_every_charge() {
                 );
             }
         }
-        assert_eq!(new.tallies(), old.tallies());
+        assert_eq!(new.stats(), old.stats());
     }
 }
 
@@ -107,11 +107,11 @@ fn charges_made_meanwhile_are_taken_over() {
     );
     let mut seats = Vec::new();
     for number in 0..30 {
-        let receipt = old.force(key(number), &rates, cost(2), START);
-        seats.push(receipt.counted());
-        new.take_over(key(number), &rates, cost(2), receipt.counted(), START);
+        let receipt = old.charge_unchecked(key(number), &rates, cost(2), START);
+        seats.push(receipt.placement());
+        new.take_over(key(number), &rates, cost(2), receipt.placement(), START);
     }
-    assert!(seats.contains(&Counted::InOverflow) && seats.contains(&Counted::Alone));
+    assert!(seats.contains(&KeyPlacement::Overflow) && seats.contains(&KeyPlacement::OwnSlot));
     for number in 0..30 {
         assert!(left(&new, &rates, number, START) <= 8);
     }

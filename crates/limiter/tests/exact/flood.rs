@@ -1,7 +1,7 @@
 //! C3: a flood of new keys makes nobody's count go down, and no memory grow.
 
 use sluicegate_limiter::exact::{LogTable, Receipt, Reset};
-use sluicegate_limiter::{Capacity, Cost, Counted};
+use sluicegate_limiter::{Capacity, Cost, KeyPlacement};
 
 use super::{START, admits, after, cost, key, left, rates};
 
@@ -25,15 +25,18 @@ fn a_flood_resets_nobody() {
     }
     let now = after(4_000);
     assert!((0..500).all(|number| !admits(&table, &rates, number, now)));
-    let (tallies, occupancy) = (table.tallies(), table.occupancy(&rates, now));
-    assert!(tallies.admitted_in_overflow > 0);
-    assert_eq!(tallies.slots_reused, 0);
+    let (stats, occupancy) = (table.stats(), table.occupancy(&rates, now));
+    assert!(stats.admitted_in_overflow > 0);
+    assert_eq!(stats.slots_reused, 0);
     assert!(occupancy.live == occupancy.slots && occupancy.in_overflow > 0);
     assert!((1..=occupancy.buckets).contains(&occupancy.overflowing));
-    assert_eq!(table.occupied(&rates, now).count() as u64, occupancy.slots);
+    assert_eq!(
+        table.active_keys(&rates, now).count() as u64,
+        occupancy.slots
+    );
     assert_eq!(table.bytes(), bytes);
     let later = after(70_000);
-    assert_eq!(table.occupied(&rates, later).count(), 0);
+    assert_eq!(table.active_keys(&rates, later).count(), 0);
     assert_eq!(table.occupancy(&rates, later).overflowing, 0);
     assert!((5_000..5_500).all(|number| admits(&table, &rates, number, later)));
 }
@@ -47,8 +50,8 @@ fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
     let mut slots: Vec<Receipt> = Vec::new();
     let mut number = 0;
     let newcomer = loop {
-        let receipt = table.force(key(number), &rates, Cost::ONE, START);
-        if receipt.counted() == Counted::InOverflow {
+        let receipt = table.charge_unchecked(key(number), &rates, Cost::ONE, START);
+        if receipt.placement() == KeyPlacement::Overflow {
             break number;
         }
         slots.push(receipt);
@@ -57,13 +60,13 @@ fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
     assert_eq!(left(&table, &rates, newcomer, START), 2);
     assert!(admits(&table, &rates, newcomer, START));
     let peek = table.peek(key(newcomer), &rates, Cost::ONE, START);
-    assert_eq!(peek.counted(), Counted::InOverflow);
+    assert_eq!(peek.placement(), KeyPlacement::Overflow);
     assert_eq!(table.reset(key(newcomer)), Reset::Shared);
     // One of those with a slot gives back what it took.
     table.undo(slots.remove(0));
     assert!(admits(&table, &rates, newcomer, START));
     let peek = table.peek(key(newcomer), &rates, Cost::ONE, START);
-    assert_eq!(peek.counted(), Counted::Alone);
+    assert_eq!(peek.placement(), KeyPlacement::OwnSlot);
     assert!(!admits(&table, &rates, newcomer, START));
 }
 
@@ -75,13 +78,13 @@ fn a_charge_in_overflow_is_given_back_wherever_it_went() {
     for seated in [false, true] {
         let table = LogTable::with_buckets(1, &rates);
         let receipts: Vec<Receipt> = (0..100)
-            .map(|number| table.force(key(number), &rates, Cost::ONE, START))
-            .take_while(|receipt| receipt.counted() == Counted::Alone)
+            .map(|number| table.charge_unchecked(key(number), &rates, Cost::ONE, START))
+            .take_while(|receipt| receipt.placement() == KeyPlacement::OwnSlot)
             .collect();
         let newcomer = 1_000;
         let filled = left(&table, &rates, newcomer, START);
-        let mut receipt = table.force(key(newcomer), &rates, cost(2), after(1));
-        assert_eq!(receipt.counted(), Counted::InOverflow);
+        let mut receipt = table.charge_unchecked(key(newcomer), &rates, cost(2), after(1));
+        assert_eq!(receipt.placement(), KeyPlacement::Overflow);
         assert_eq!(left(&table, &rates, newcomer, after(1)), filled - 2);
         if seated {
             table.undo(receipts.into_iter().next().expect("a key with a slot"));
@@ -103,12 +106,12 @@ fn a_charge_in_overflow_is_given_back_wherever_it_went() {
 fn a_log_that_stands_for_more_than_it_shows_gives_nothing_back() {
     let rates = rates(&[(3, 60)]);
     let table = LogTable::with_buckets(1, &rates);
-    table.force(key(1), &rates, cost(2), START);
-    let mut receipt = table.force(key(1), &rates, cost(4), after(1_000));
+    table.charge_unchecked(key(1), &rates, cost(2), START);
+    let mut receipt = table.charge_unchecked(key(1), &rates, cost(4), after(1_000));
     assert_eq!(table.release(&mut receipt, cost(3)), 0);
     assert!(!admits(&table, &rates, 1, after(60_999)));
     assert!(admits(&table, &rates, 1, after(61_000)));
-    let mut receipt = table.force(key(1), &rates, cost(1), after(61_001));
+    let mut receipt = table.charge_unchecked(key(1), &rates, cost(1), after(61_001));
     assert_eq!(
         table.release(&mut receipt, cost(1)),
         1,

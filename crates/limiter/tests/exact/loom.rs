@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use sluicegate_limiter::exact::{Charged, LogTable, Receipt};
-use sluicegate_limiter::{Cost, Counted, Rates, Timestamp};
+use sluicegate_limiter::{Cost, KeyPlacement, Rates, Timestamp};
 
 use crate::common::{after, key, rates};
 
@@ -35,9 +35,9 @@ impl Exact {
         }
     }
 
-    fn with_patience(self, patience: u32) -> Self {
+    fn with_backoff_limit(self, patience: u32) -> Self {
         Self {
-            table: self.table.with_patience(patience),
+            table: self.table.with_backoff_limit(patience),
             ..self
         }
     }
@@ -55,7 +55,7 @@ impl Exact {
 
     fn left(&self, number: u64, now: Timestamp) -> u32 {
         let answer = self.table.peek(key(number), &self.rates, Cost::ONE, now);
-        answer.standings()[0].remaining
+        answer.statuses()[0].remaining
     }
 }
 
@@ -249,7 +249,7 @@ fn a_release_in_overflow_and_a_claim_do_not_lose_a_charge() {
         let leaving = exact.charge(1, after(0)).expect("room");
         assert!(exact.admits(2, after(0)));
         let receipt = exact.charge(3, after(0)).expect("room");
-        assert_eq!(receipt.counted(), Counted::InOverflow);
+        assert_eq!(receipt.placement(), KeyPlacement::Overflow);
         exact.table.undo(leaving);
         let (_, admitted) = both(
             &exact,
@@ -270,7 +270,7 @@ fn a_release_in_overflow_and_a_claim_do_not_lose_a_charge() {
 fn a_holder_that_is_thrown_out_charges_nothing_by_halves() {
     for known in [true, false] {
         explore_bounded(move || {
-            let exact = Arc::new(Exact::new(2).with_patience(0));
+            let exact = Arc::new(Exact::new(2).with_backoff_limit(0));
             if known {
                 assert!(exact.admits(1, after(0)));
             } else {
@@ -301,7 +301,7 @@ fn a_holder_that_is_thrown_out_charges_nothing_by_halves() {
 #[test]
 fn a_release_that_is_thrown_out_gives_nothing_away() {
     explore_bounded(|| {
-        let exact = Arc::new(Exact::new(2).with_patience(0));
+        let exact = Arc::new(Exact::new(2).with_backoff_limit(0));
         let first = exact.charge(1, after(0)).expect("room");
         assert!(exact.admits(1, after(5)));
         let (_, admitted) = both(

@@ -49,7 +49,7 @@ fn admits(table: &LogTable, rates: &Rates, number: u64, now: Timestamp) -> bool 
 fn left(table: &LogTable, rates: &Rates, number: u64, now: Timestamp) -> u32 {
     table
         .peek(key(number), rates, Cost::ONE, now)
-        .standings()
+        .statuses()
         .first()
         .map_or(0, |standing| standing.remaining)
 }

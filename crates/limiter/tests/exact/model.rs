@@ -21,7 +21,7 @@ enum Operation {
     /// A request of a key for so many units.
     Charge(u64, u32),
     /// The same, whether it fits or not.
-    Force(u64, u32),
+    ChargeUnchecked(u64, u32),
     /// A receipt is given back, all or a part: which, counted back from the latest, and how much.
     Release(usize, u32),
     /// A key is forgotten.
@@ -65,7 +65,7 @@ fn any_operation() -> impl Strategy<Value = Operation> {
     };
     prop_oneof![
         12 => (0..KEYS, units()).prop_map(|(key, units)| Operation::Charge(key, units)),
-        2 => (0..KEYS, 1u32..4).prop_map(|(key, units)| Operation::Force(key, units)),
+        2 => (0..KEYS, 1u32..4).prop_map(|(key, units)| Operation::ChargeUnchecked(key, units)),
         4 => (0usize..6, units()).prop_map(|(back, units)| Operation::Release(back, units)),
         1 => (0..KEYS).prop_map(Operation::Reset),
         1 => (0..KEYS, 1u32..8).prop_map(|(key, units)| Operation::Set(key, units)),
@@ -106,10 +106,12 @@ impl Bench {
         let now = self.now;
         match *operation {
             Operation::Charge(number, units) => self.charge(number, units)?,
-            Operation::Force(number, units) => {
+            Operation::ChargeUnchecked(number, units) => {
                 // What exceeds the log is another test's business.
                 if self.oracle.counted(number) + u64::from(units) <= u64::from(self.size) {
-                    let receipt = self.table.force(key(number), &self.rates, cost(units), now);
+                    let receipt =
+                        self.table
+                            .charge_unchecked(key(number), &self.rates, cost(units), now);
                     let at = self.oracle.charge(number, units, now);
                     self.receipts.push((number, at, receipt));
                 }
@@ -195,7 +197,7 @@ impl Bench {
             let refused =
                 refused.filter(|units| !self.oracle.has_room(number, rate, *units, self.now));
             let expected = self.oracle.standing(number, rate, refused, self.now);
-            prop_assert_eq!(answer.standings()[index], expected);
+            prop_assert_eq!(answer.statuses()[index], expected);
             if refused.is_some() && longest.is_none_or(|(_, wait)| expected.next_free > wait) {
                 longest = Some((index, expected.next_free));
             }
@@ -207,7 +209,7 @@ impl Bench {
     /// The moment to come back is the first at which the oracle admits.
     fn comes_true(&self, answer: &Answer, number: u64, units: u32) -> Result<(), TestCaseError> {
         let rate = answer.refusing().expect("a refusal names its rate");
-        let wait = answer.standings()[rate].next_free;
+        let wait = answer.statuses()[rate].next_free;
         let then = self.now.saturating_add(wait);
         if wait < NEVER && then < LAST {
             prop_assert!(self.oracle.admits(number, &self.rates, units, then));

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sluicegate_limiter::{NEVER, Rate, Rates, Standing, Timestamp};
+use sluicegate_limiter::{NEVER, Rate, RateStatus, Rates, Timestamp};
 
 const MILLI: u64 = 1_000_000;
 
@@ -87,7 +87,7 @@ impl Oracle {
         rate: &Rate,
         refused: Option<u32>,
         now: Timestamp,
-    ) -> Standing {
+    ) -> RateStatus {
         let count = u64::from(rate.count());
         let used = self.used(key, rate, now);
         let remaining = count.saturating_sub(used);
@@ -118,7 +118,7 @@ impl Oracle {
             Some(cost) => first(&|used| used + u64::from(cost) <= count),
             None => first(&|used| count.saturating_sub(used) > remaining),
         };
-        Standing {
+        RateStatus {
             rate: *rate,
             remaining: remaining as u32,
             next_free,

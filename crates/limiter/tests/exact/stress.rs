@@ -52,7 +52,7 @@ fn of_many_simultaneous_requests_exactly_the_limit_pass() {
             );
             assert_eq!(left(&table, &rates, number as u64, START), 0);
         }
-        assert_eq!(table.tallies().admitted_in_overflow, 0);
+        assert_eq!(table.stats().admitted_in_overflow, 0);
     }
 }
 
@@ -144,10 +144,10 @@ fn no_key_passes_too_often_while_slots_change_hands() {
                 );
             }
         }
-        let tallies = table.tallies();
+        let stats = table.stats();
         assert!(
-            cfg!(miri) || tallies.slots_reused > 1_000 && tallies.admitted_in_overflow > 100,
-            "the test met its cases: {tallies:?}"
+            cfg!(miri) || stats.slots_reused > 1_000 && stats.admitted_in_overflow > 100,
+            "the test met its cases: {stats:?}"
         );
     }
 }
@@ -175,7 +175,7 @@ fn new_keys_that_come_from_all_sides_at_once_are_counted_once() {
             .all(|admitted| admitted.load(Ordering::Relaxed) == 3)
     );
     assert_eq!(table.occupancy(&rates, START).live, KEYS);
-    assert_eq!(table.tallies().admitted_in_overflow, 0);
+    assert_eq!(table.stats().admitted_in_overflow, 0);
 }
 
 /// Goal: readings of the clock that arrive out of order never admit too much. Method: threads with clocks up to 10 ms

@@ -148,7 +148,7 @@ impl SlidingWindow {
     }
 
     /// How every rate stands; `asked` is the cost that was not taken, if any.
-    pub(crate) fn standings(&self, key: u64, asked: Option<u32>, now: Timestamp) -> Vec<Expected> {
+    pub(crate) fn statuses(&self, key: u64, asked: Option<u32>, now: Timestamp) -> Vec<Expected> {
         let history = self.history(key, now);
         let standing = |rate: &Rate| {
             let fits = |cost: u32, now| history.fits(rate, u64::from(cost), now);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluicegate_limiter::{BanTallies, Banned, Bans, Struck};
+use sluicegate_limiter::{ActiveBan, BanStats, Bans, StrikeOutcome};
 
 use super::{START, after, capacity, key, random, rules, together};
 
@@ -14,9 +14,9 @@ fn bans(first: u64, max: u64, keys: u64) -> Bans {
     Bans::new(rules(first, max), capacity(keys))
 }
 
-fn banned(secs: u64, level: u8) -> Banned {
+fn banned(secs: u64, level: u8) -> ActiveBan {
     let left = Duration::from_secs(secs);
-    Banned { left, level }
+    ActiveBan { left, level }
 }
 
 /// One thing that happens.
@@ -55,16 +55,16 @@ proptest! {
                     let (end, level) = listed.get(&number).copied().unwrap_or_default();
                     let struck = bans.strike(key(number), after(secs));
                     if secs < end {
-                        prop_assert_eq!(struck, Struck::InForce(banned(end - secs, level as u8)));
+                        prop_assert_eq!(struck, StrikeOutcome::InForce(banned(end - secs, level as u8)));
                     } else {
                         let forgotten = u32::try_from((secs - end) / MAX).expect("few");
                         let level = (level.saturating_sub(forgotten) + 1).min(5);
-                        prop_assert_eq!(struck, Struck::Begun(banned(length(level), level as u8)));
+                        prop_assert_eq!(struck, StrikeOutcome::Begun(banned(length(level), level as u8)));
                         listed.insert(number, (secs + length(level), level));
                     }
                 }
                 Operation::Lift(number) => {
-                    let standing = bans.standing(key(number), after(secs));
+                    let standing = bans.active(key(number), after(secs));
                     prop_assert_eq!(bans.lift(key(number), after(secs)), standing);
                     listed.remove(&number);
                 }
@@ -75,12 +75,12 @@ proptest! {
             for number in 0..6 {
                 let (end, level) = listed.get(&number).copied().unwrap_or_default();
                 let standing = (secs < end).then(|| banned(end - secs, level as u8));
-                prop_assert_eq!(bans.standing(key(number), after(secs)), standing);
+                prop_assert_eq!(bans.active(key(number), after(secs)), standing);
                 let level = u64::from(level).saturating_sub(secs.saturating_sub(end) / MAX);
                 prop_assert_eq!(u64::from(bans.level(key(number), after(secs))), level);
                 remembered += u64::from(level > 0);
             }
-            prop_assert_eq!(bans.occupied(after(secs)).count() as u64, remembered);
+            prop_assert_eq!(bans.banned_keys(after(secs)).count() as u64, remembered);
             prop_assert_eq!(bans.occupancy(after(secs)).live, remembered);
         }
     }
@@ -98,14 +98,14 @@ fn racing_strikes_make_one_ban() {
             for (number, begun) in begun.iter().enumerate() {
                 let struck = bans.strike(key(number as u64), after(secs));
                 assert_eq!(struck.banned(), Some(banned(10 << (level - 1), level)));
-                if let Struck::Begun(_) = struck {
+                if let StrikeOutcome::Begun(_) = struck {
                     begun.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
         assert!(begun.iter().all(|begun| begun.load(Ordering::Relaxed) == 1));
     }
-    assert_eq!(bans.tallies().begun, 3 * KEYS);
+    assert_eq!(bans.stats().begun, 3 * KEYS);
 }
 
 /// Goal: who goes on asking does not lengthen his ban. Method: strikes all along.
@@ -118,7 +118,7 @@ fn a_strike_in_force_changes_nothing() {
             Some(banned(10 - secs, 1))
         );
     }
-    assert_eq!(bans.standing(key(1), after(10)), None);
+    assert_eq!(bans.active(key(1), after(10)), None);
     assert_eq!(bans.level(key(1), after(109)), 1);
     assert_eq!(
         bans.level(key(1), after(110)),
@@ -135,36 +135,39 @@ fn a_flood_of_strikes_makes_nobody_forgotten() {
     let (bytes, mut kept, mut not_kept) = (bans.bytes(), Vec::new(), Vec::new());
     for number in 0..20_000 {
         match bans.strike(key(number), START) {
-            Struck::Begun(_) => kept.push(number),
-            Struck::InForce(_) => unreachable!("it was never struck"),
-            Struck::NotKept => not_kept.push(number),
+            StrikeOutcome::Begun(_) => kept.push(number),
+            StrikeOutcome::InForce(_) => unreachable!("it was never struck"),
+            StrikeOutcome::NotKept => not_kept.push(number),
         }
     }
     assert!(kept.len() >= 200 && not_kept.len() > 10_000);
     // Remembered, though not banned any more: they are not forgotten either.
     for (secs, standing) in [(59, Some(banned(1, 1))), (60, None), (659, None)] {
         for number in &kept {
-            assert_eq!(bans.standing(key(*number), after(secs)), standing);
+            assert_eq!(bans.active(key(*number), after(secs)), standing);
             assert_eq!(bans.level(key(*number), after(secs)), 1);
         }
         for number in &not_kept {
-            assert_eq!(bans.standing(key(*number), after(secs)), None);
+            assert_eq!(bans.active(key(*number), after(secs)), None);
         }
-        assert_eq!(bans.strike(key(not_kept[0]), after(secs)), Struck::NotKept);
+        assert_eq!(
+            bans.strike(key(not_kept[0]), after(secs)),
+            StrikeOutcome::NotKept
+        );
     }
-    let tallies = BanTallies {
+    let stats = BanStats {
         begun: kept.len() as u64,
         not_kept: not_kept.len() as u64 + 3,
         slots_reused: 0,
     };
-    assert_eq!((bans.tallies(), bans.bytes()), (tallies, bytes));
+    assert_eq!((bans.stats(), bans.bytes()), (stats, bytes));
     assert_eq!(bans.occupancy(after(659)).live, kept.len() as u64);
     assert_eq!(
         bans.strike(key(not_kept[0]), after(660)).banned(),
         Some(banned(60, 1)),
         "all is forgotten now"
     );
-    assert_eq!(bans.tallies().slots_reused, 1);
+    assert_eq!(bans.stats().slots_reused, 1);
 }
 
 /// Goal: a ban is found in whichever bucket it was seated. Method: tables filled to their capacity, in which many keys
@@ -179,8 +182,8 @@ fn every_ban_of_a_full_table_is_found() {
             "capacity holds what it says"
         );
     }
-    assert!((0..KEYS).all(|number| bans.standing(key(number), START).is_some()));
-    assert!((KEYS..2 * KEYS).all(|number| bans.standing(key(number), START).is_none()));
+    assert!((0..KEYS).all(|number| bans.active(key(number), START).is_some()));
+    assert!((KEYS..2 * KEYS).all(|number| bans.active(key(number), START).is_none()));
 }
 
 /// Goal: a clock that steps back makes no ban longer than its length from then. Method: steps of all sizes during a ban
@@ -194,17 +197,17 @@ fn a_clock_that_steps_back_makes_no_ban_longer_than_it_is() {
         }
         let now = after(40).saturating_sub(Duration::from_secs(back));
         let left = Duration::from_secs((30 + back).min(40));
-        assert_eq!(bans.standing(key(1), now), Some(Banned { left, level: 3 }));
+        assert_eq!(bans.active(key(1), now), Some(ActiveBan { left, level: 3 }));
         assert_eq!(
             bans.strike(key(1), now),
-            Struck::InForce(Banned { left, level: 3 })
+            StrikeOutcome::InForce(ActiveBan { left, level: 3 })
         );
         let over = now.saturating_add(left);
         assert!(
-            bans.standing(key(1), over.saturating_sub(Duration::from_millis(1)))
+            bans.active(key(1), over.saturating_sub(Duration::from_millis(1)))
                 .is_some()
         );
-        assert_eq!(bans.standing(key(1), over), None);
+        assert_eq!(bans.active(key(1), over), None);
     }
 }
 
@@ -215,7 +218,7 @@ fn an_edit_of_the_rules_continues_what_is_in_force() {
     let [_, second] = [0, 10].map(|secs| old.strike(key(1), after(secs)));
     assert_eq!(second.banned(), Some(banned(20, 2)));
     let longer = old.edited(rules(60, 600), capacity(100), after(15));
-    assert_eq!(longer.standing(key(1), after(15)), Some(banned(15, 2)));
+    assert_eq!(longer.active(key(1), after(15)), Some(banned(15, 2)));
     assert_eq!(
         longer.strike(key(1), after(30)).banned(),
         Some(banned(240, 3))
@@ -223,11 +226,11 @@ fn an_edit_of_the_rules_continues_what_is_in_force() {
     // In force under either: they share the table.
     let shorter = longer.edited(rules(5, 10), capacity(100), after(40));
     assert_eq!(
-        shorter.standing(key(1), after(40)),
+        shorter.active(key(1), after(40)),
         Some(banned(10, 3)),
         "no longer than the new rules make it"
     );
-    assert_eq!(shorter.standing(key(1), after(50)), None);
+    assert_eq!(shorter.active(key(1), after(50)), None);
     assert_eq!(shorter.level(key(1), after(50)), 3);
 }
 
@@ -243,24 +246,24 @@ fn an_edit_of_the_capacity_takes_bans_along() {
     let now = after(100);
     let larger = old.edited(*old.rules(), capacity(5000), now);
     assert!((0..1000).all(|number| larger.level(key(number), now) == 1));
-    assert_eq!(larger.tallies(), old.tallies());
+    assert_eq!(larger.stats(), old.stats());
     assert!(
         old.strike(key(2000), now).banned().is_some(),
         "a request that is late"
     );
-    assert!(larger.standing(key(2000), now).is_some());
+    assert!(larger.active(key(2000), now).is_some());
     let smaller = larger.edited(*old.rules(), capacity(120), now);
-    assert!((900..1000).all(|number| smaller.standing(key(number), now).is_some()));
+    assert!((900..1000).all(|number| smaller.active(key(number), now).is_some()));
     let forgotten = (0..900)
         .filter(|number| smaller.level(key(*number), now) == 0)
         .count() as u64;
     assert!(forgotten > 500);
-    assert_eq!(smaller.tallies().not_kept, forgotten);
+    assert_eq!(smaller.stats().not_kept, forgotten);
     assert!(
         larger.lift(key(950), now).is_some(),
         "a pardon reaches the newest"
     );
-    assert_eq!(smaller.standing(key(950), now), None);
+    assert_eq!(smaller.active(key(950), now), None);
 }
 
 /// Goal: no ban is lost between tables while the capacity is edited. Method: threads strike new keys by whatever handle
@@ -274,7 +277,7 @@ fn bans_that_begin_during_an_edit_are_found_after_it() {
             let mine = current.read().expect("no thread panics").clone();
             if thread < 3 {
                 let struck = mine.strike(key(EACH * thread as u64 + turn), START);
-                assert!(matches!(struck, Struck::Begun(_)));
+                assert!(matches!(struck, StrikeOutcome::Begun(_)));
             } else if turn < 40 {
                 let edited = mine.edited(*mine.rules(), capacity(6 * EACH + turn % 2), START);
                 *current.write().expect("no thread panics") = edited;
@@ -282,11 +285,9 @@ fn bans_that_begin_during_an_edit_are_found_after_it() {
         }
     });
     let bans = current.into_inner().expect("no thread panicked");
-    assert!(
-        (0..3 * EACH).all(|number| bans.standing(key(number), START) == Some(banned(6_000, 1)))
-    );
-    assert_eq!(bans.occupied(START).count() as u64, 3 * EACH);
-    assert_eq!(bans.tallies().not_kept, 0);
+    assert!((0..3 * EACH).all(|number| bans.active(key(number), START) == Some(banned(6_000, 1))));
+    assert_eq!(bans.banned_keys(START).count() as u64, 3 * EACH);
+    assert_eq!(bans.stats().not_kept, 0);
 }
 
 /// Goal: invariants of the table while slots change hands all the time: no key is banned that was not struck, none that was
@@ -303,7 +304,7 @@ fn nobody_is_banned_for_another_while_slots_change_hands() {
             let mut state = round * 4 + thread as u64;
             for _ in 0..6 {
                 let number = random(&mut state) % KEYS;
-                if let Struck::Begun(ban) = bans.strike(key(number), now) {
+                if let StrikeOutcome::Begun(ban) = bans.strike(key(number), now) {
                     assert_eq!(ban, banned(1, 1));
                     kept[number as usize].fetch_add(1, Ordering::Relaxed);
                 }
@@ -312,13 +313,13 @@ fn nobody_is_banned_for_another_while_slots_change_hands() {
         for (number, kept) in kept.into_iter().enumerate() {
             let kept = kept.into_inner();
             assert!(kept <= 1);
-            assert_eq!(bans.standing(key(number as u64), now).is_some(), kept == 1);
+            assert_eq!(bans.active(key(number as u64), now).is_some(), kept == 1);
         }
     }
-    let tallies = bans.tallies();
+    let stats = bans.stats();
     assert!(
-        tallies.slots_reused > 1000 && tallies.not_kept > 100,
-        "the test met its cases: {tallies:?}"
+        stats.slots_reused > 1000 && stats.not_kept > 100,
+        "the test met its cases: {stats:?}"
     );
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_limiter::{
-    BanRules, Bans, Concurrency, Factor, Permit, Permits, Struck, lose_patience,
+    BanFactor, BanRules, Bans, Concurrency, Permit, Permits, StrikeOutcome, exhaust_backoff,
 };
 
 use crate::both;
@@ -20,7 +20,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 /// As [`explore`], where a thread that would have to wait takes another for dead, in most interleavings wrongly.
 fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
-    lose_patience();
+    exhaust_backoff();
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.max_branches = 20_000;
@@ -42,7 +42,7 @@ fn in_flight(permits: &Permits, number: u64) -> u32 {
 
 fn bans() -> Arc<Bans> {
     let [first, max] = [10, 40].map(Duration::from_secs);
-    let rules = BanRules::new(first, Factor::TWO, max).expect("rules");
+    let rules = BanRules::new(first, BanFactor::TWO, max).expect("rules");
     Arc::new(Bans::with_buckets(rules, 1))
 }
 
@@ -191,10 +191,10 @@ fn two_strikes_at_one_moment_make_one_ban() {
                 move || theirs.strike(key(1), now),
                 || bans.strike(key(1), now),
             );
-            let begun = |struck: &Struck| matches!(struck, Struck::Begun(_));
+            let begun = |struck: &StrikeOutcome| matches!(struck, StrikeOutcome::Begun(_));
             assert!(begun(&one) != begun(&other));
             assert_eq!(one.banned(), other.banned());
-            assert_eq!(bans.standing(key(1), now), one.banned());
+            assert_eq!(bans.active(key(1), now), one.banned());
             assert_eq!(bans.level(key(1), now), 1 + u8::from(known));
         });
     }
@@ -207,7 +207,7 @@ fn a_ban_that_has_begun_is_found() {
     for (buckets, impatient) in [(1, false), (2, false), (1, true), (2, true)] {
         let model = move || {
             let [first, max] = [10, 40].map(Duration::from_secs);
-            let rules = BanRules::new(first, Factor::TWO, max).expect("rules");
+            let rules = BanRules::new(first, BanFactor::TWO, max).expect("rules");
             let bans = Arc::new(Bans::with_buckets(rules, buckets));
             let filled = 2 * buckets as u64 - 1;
             let kept = (1..=filled)
@@ -215,7 +215,7 @@ fn a_ban_that_has_begun_is_found() {
             let kept = kept.count() as u64;
             let strike = |bans: &Bans, number| {
                 let struck = bans.strike(key(number), after(0)).banned();
-                assert_eq!(bans.standing(key(number), after(0)), struck);
+                assert_eq!(bans.active(key(number), after(0)), struck);
                 u64::from(struck.is_some())
             };
             let theirs = Arc::clone(&bans);
@@ -223,7 +223,10 @@ fn a_ban_that_has_begun_is_found() {
             assert!(
                 [8, 9].map(|number| u64::from(bans.level(key(number), after(0)))) == [one, other]
             );
-            assert_eq!(bans.occupied(after(0)).count() as u64, kept + one + other);
+            assert_eq!(
+                bans.banned_keys(after(0)).count() as u64,
+                kept + one + other
+            );
         };
         if impatient {
             explore_impatient(model);
@@ -247,9 +250,9 @@ fn a_claim_and_a_strike_of_the_old_key_do_not_lose_each_other() {
             move || theirs.strike(key(3), now).banned(),
             || bans.strike(key(1), now).banned(),
         );
-        assert_eq!(bans.standing(key(3), now), newcomer);
-        assert_eq!(bans.standing(key(1), now), old);
-        assert!(bans.standing(key(2), now).is_some());
+        assert_eq!(bans.active(key(3), now), newcomer);
+        assert_eq!(bans.active(key(1), now), old);
+        assert!(bans.active(key(2), now).is_some());
     };
     explore(model);
     explore_impatient(model);

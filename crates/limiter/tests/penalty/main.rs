@@ -11,7 +11,7 @@ mod survive;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use sluicegate_limiter::{BanRules, Capacity, Concurrency, Factor, KeyHash, Seed, Timestamp};
+use sluicegate_limiter::{BanFactor, BanRules, Capacity, Concurrency, KeyHash, Seed, Timestamp};
 
 /// A moment in the middle of nowhere.
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -38,7 +38,7 @@ fn after(secs: u64) -> Timestamp {
 /// Bans of so many seconds at first and at most, each twice as long as the one before.
 fn rules(first: u64, max: u64) -> BanRules {
     let [first, max] = [first, max].map(Duration::from_secs);
-    BanRules::new(first, Factor::TWO, max).expect("rules")
+    BanRules::new(first, BanFactor::TWO, max).expect("rules")
 }
 
 /// Runs `work` on so many threads that start together.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
-use sluicegate_limiter::{Counted, Full, InFlight, Permit, Permits};
+use sluicegate_limiter::{ConcurrencyExceeded, InFlight, KeyPlacement, Permit, Permits};
 
 use super::{capacity, concurrency, key, random, together};
 
@@ -60,8 +60,8 @@ proptest! {
                     match permits.take(key(number)) {
                         Ok(permit) => out.push((number, permit)),
                         Err(full) => {
-                            let in_flight = InFlight { permits: has, counted: Counted::Alone };
-                            prop_assert_eq!(full, Full { in_flight, max: concurrency(max) });
+                            let in_flight = InFlight { permits: has, placement: KeyPlacement::OwnSlot };
+                            prop_assert_eq!(full, ConcurrencyExceeded { in_flight, max: concurrency(max) });
                         }
                     }
                     prop_assert_eq!(held(&out, number), has.max((has + 1).min(max)));
@@ -103,7 +103,7 @@ proptest! {
                     }
                     Err(full) => {
                         prop_assert!(full.in_flight.permits >= 3);
-                        let alone = full.in_flight.counted == Counted::Alone;
+                        let alone = full.in_flight.placement == KeyPlacement::OwnSlot;
                         prop_assert!(!alone || held(&out, number) == 3);
                     }
                 },
@@ -114,12 +114,12 @@ proptest! {
                 let told = permits.in_flight(key(number));
                 let holds = held(&out, number);
                 prop_assert!(told.permits >= holds);
-                prop_assert!(told.counted == Counted::InOverflow || told.permits == holds);
+                prop_assert!(told.placement == KeyPlacement::Overflow || told.permits == holds);
             }
         }
         drop(out);
         for number in 0..40 {
-            let none = InFlight { permits: 0, counted: Counted::Alone };
+            let none = InFlight { permits: 0, placement: KeyPlacement::OwnSlot };
             prop_assert_eq!(permits.in_flight(key(number)), none);
         }
         let occupancy = permits.occupancy();
@@ -179,10 +179,10 @@ fn nobody_gets_in_beyond_the_maximum_while_slots_change_hands() {
             holders[*number].fetch_sub(1, Ordering::SeqCst);
         }
     });
-    let tallies = permits.tallies();
+    let stats = permits.stats();
     assert!(
-        tallies.slots_reused > 1000 && tallies.admitted_in_overflow > 1000,
-        "the test met its cases: {tallies:?}"
+        stats.slots_reused > 1000 && stats.admitted_in_overflow > 1000,
+        "the test met its cases: {stats:?}"
     );
     let occupancy = permits.occupancy();
     assert_eq!((occupancy.live, occupancy.in_overflow), (0, 0));
@@ -346,7 +346,7 @@ fn a_flood_of_new_keys_makes_no_count_go_down() {
         match permits.take(key(flooder)) {
             Ok(permit) => out.entry(flooder).or_default().push(permit),
             Err(full) => {
-                assert_eq!(full.in_flight.counted, Counted::InOverflow);
+                assert_eq!(full.in_flight.placement, KeyPlacement::Overflow);
                 refused += 1;
             }
         }
@@ -359,14 +359,14 @@ fn a_flood_of_new_keys_makes_no_count_go_down() {
             told,
             InFlight {
                 permits: holds,
-                counted: Counted::Alone
+                placement: KeyPlacement::OwnSlot
             }
         );
         assert_eq!(permits.take(key(client)).is_ok(), holds < MAX);
     }
     assert_eq!(permits.bytes(), bytes);
-    let tallies = permits.tallies();
-    assert!(tallies.admitted_in_overflow > 0 && tallies.refused_in_overflow == refused);
+    let stats = permits.stats();
+    assert!(stats.admitted_in_overflow > 0 && stats.refused_in_overflow == refused);
     drop(out);
     assert!((1000..1100).all(|flooder| in_flight(&permits, flooder) == 0));
     assert_eq!(permits.occupancy().in_overflow, 0);

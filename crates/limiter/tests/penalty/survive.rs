@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use sluicegate_limiter::{
-    Adopted, BanRules, Banned, Bans, Limit, Meaning, Rates, Seed, StateDir, Struck,
+    ActiveBan, BanRules, Bans, Limit, OpenOutcome, Rates, Seed, StateDir, StrikeOutcome, TableId,
 };
 use sluicegate_limiter::{Period, Rate};
 
@@ -16,7 +16,7 @@ use super::{START, after, capacity, key, rules};
 
 /// Where a child finds its state directory.
 const HOME: &str = "SLUICEGATE_TEST_BANS";
-const MEANING: Meaning<'static> = Meaning {
+const MEANING: TableId<'static> = TableId {
     name: "otp",
     key: "client.ip",
 };
@@ -29,7 +29,7 @@ fn state(home: &Path) -> StateDir {
     StateDir::open(home, Seed::from_bytes([3; 16])).expect("a state directory")
 }
 
-fn open(home: &Path, rules: BanRules, keys: u64) -> (Bans, Adopted) {
+fn open(home: &Path, rules: BanRules, keys: u64) -> (Bans, OpenOutcome) {
     Bans::open(&state(home), MEANING, rules, capacity(keys), START).expect("bans")
 }
 
@@ -39,14 +39,14 @@ fn open(home: &Path, rules: BanRules, keys: u64) -> (Bans, Adopted) {
 fn a_restart_forgets_no_ban() {
     let home = tempfile::tempdir().expect("a directory");
     let (bans, adopted) = open(home.path(), rules(10, 1000), 100);
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     let _ = [0, 10].map(|secs| bans.strike(key(1), after(secs)));
     let _ = [2, 3].map(|number| bans.strike(key(number), START));
     assert!(bans.lift(key(3), START).is_some());
     let before: Vec<_> = (1..5)
         .map(|number| {
             (
-                bans.standing(key(number), after(10)),
+                bans.active(key(number), after(10)),
                 bans.level(key(number), after(10)),
             )
         })
@@ -56,27 +56,34 @@ fn a_restart_forgets_no_ban() {
     let rates = Rates::new([rate]).expect("rates");
     let (_limit, adopted) =
         Limit::open(&state(home.path()), MEANING, rates, capacity(100), START).expect("a limit");
-    assert_eq!(adopted, Adopted::Fresh);
+    assert_eq!(adopted, OpenOutcome::Fresh);
     let (bans, adopted) = alone(|| open(home.path(), rules(10, 2000), 100));
-    assert_eq!(adopted, Adopted::Continued);
+    assert_eq!(adopted, OpenOutcome::Continued);
     let found: Vec<_> = (1..5)
         .map(|number| {
             (
-                bans.standing(key(number), after(10)),
+                bans.active(key(number), after(10)),
                 bans.level(key(number), after(10)),
             )
         })
         .collect();
     assert_eq!(found, before);
     let (other, adopted) = open(home.path(), rules(10, 2000), 100);
-    assert_eq!(adopted, Adopted::Joined);
-    assert!(matches!(other.strike(key(9), START), Struck::Begun(_)));
+    assert_eq!(adopted, OpenOutcome::Joined);
+    assert!(matches!(
+        other.strike(key(9), START),
+        StrikeOutcome::Begun(_)
+    ));
     assert!(
-        matches!(bans.strike(key(9), START), Struck::InForce(_)),
+        matches!(bans.strike(key(9), START), StrikeOutcome::InForce(_)),
         "both ban in one table"
     );
     let (_, adopted) = open(home.path(), rules(10, 2000), 1000);
-    assert_eq!(adopted, Adopted::Fresh, "another capacity is another file");
+    assert_eq!(
+        adopted,
+        OpenOutcome::Fresh,
+        "another capacity is another file"
+    );
 }
 
 /// Goal: an edited capacity survives in its new file. Method: edit there and back, reopen after each.
@@ -99,12 +106,12 @@ fn edited_bans_survive_in_their_new_shape() {
         drop((edited, bans));
         let (reopened, adopted) =
             alone(|| Bans::open(&state, MEANING, rules, capacity(keys), START).expect("bans"));
-        assert_eq!(adopted, Adopted::Continued);
+        assert_eq!(adopted, OpenOutcome::Continued);
         for edit in 0..=edit as u64 {
             assert!(
                 [edit, 100 + edit]
                     .iter()
-                    .all(|number| reopened.standing(key(*number), START).is_some())
+                    .all(|number| reopened.active(key(*number), START).is_some())
             );
         }
         bans = reopened;
@@ -142,10 +149,10 @@ fn signposts_are_mended_when_a_file_is_adopted() {
         }
         assert!(posts.iter().any(|post| *post != 0) && posts.iter().any(|post| *post != u64::MAX));
         let (bans, adopted) = alone(|| open(home.path(), rules(1000, 10_000), KEYS));
-        assert_eq!(adopted, Adopted::Continued);
+        assert_eq!(adopted, OpenOutcome::Continued);
         assert!(
             kept.iter()
-                .all(|number| bans.standing(key(*number), START).is_some())
+                .all(|number| bans.active(key(*number), START).is_some())
         );
     }
 }
@@ -161,7 +168,10 @@ fn child() {
     let mut said = std::io::stderr();
     for turn in 0_u64.. {
         let number = u64::from(std::process::id()) << 32 | turn;
-        let begun = matches!(bans.strike(key(number), after(turn / 20)), Struck::Begun(_));
+        let begun = matches!(
+            bans.strike(key(number), after(turn / 20)),
+            StrikeOutcome::Begun(_)
+        );
         if !begun || said.write_all(&number.to_le_bytes()).is_err() {
             return;
         }
@@ -204,12 +214,12 @@ fn bans_outlive_kills() {
             .collect();
         let last = told[told.len() - 1];
         let (bans, adopted) = open(home.path(), rules(1, 1), 100);
-        assert_ne!(adopted, Adopted::Joined);
+        assert_ne!(adopted, OpenOutcome::Joined);
         let now = after((last & 0xffff_ffff) / 20);
         let left = std::time::Duration::from_secs(1);
         assert_eq!(
-            bans.standing(key(last), now),
-            Some(Banned { left, level: 1 })
+            bans.active(key(last), now),
+            Some(ActiveBan { left, level: 1 })
         );
         // What was struck, one more that was not told, and bits of hashes that a table does not keep.
         let struck: Vec<u64> = told
@@ -219,7 +229,7 @@ fn bans_outlive_kills() {
             .map(|number| key(number).bits() | 1)
             .collect();
         let banned: Vec<_> = bans
-            .occupied(now)
+            .banned_keys(now)
             .filter(|offender| offender.banned.is_some())
             .collect();
         assert!(

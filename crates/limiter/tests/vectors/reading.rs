@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_limiter::{
-    Algorithm, Alignment, Cost, Decision, Judgement, NEVER, Period, Policy, Rate, Rates, Refill,
-    Timestamp, Unit, Zone,
+    Algorithm, Alignment, CalendarUnit, CalendarZone, Cost, Decision, NEVER, Period, Policy, Rate,
+    Rates, Refill, Timestamp,
 };
 
 /// The vectors.
@@ -62,11 +62,11 @@ pub(crate) fn sections() -> Vec<Section> {
 
 /// What a decision says, as the vectors spell it: times in milliseconds.
 pub(crate) fn said(decision: &Decision) -> String {
-    let mut says = match decision.outcome() {
-        Judgement::Admitted => "admitted, left".to_owned(),
-        Judgement::Refused { .. } => "refused, left".to_owned(),
+    let mut says = match decision.is_admitted() {
+        true => "admitted, left".to_owned(),
+        false => "refused, left".to_owned(),
     };
-    for standing in decision.standings() {
+    for standing in decision.statuses() {
         let _ = write!(says, " {}", standing.remaining);
     }
     let time = |time: Duration| match time {
@@ -94,9 +94,9 @@ fn number(text: &str) -> u64 {
 }
 
 /// Berlin around the transitions of 2027.
-fn berlin() -> Arc<Zone> {
+fn berlin() -> Arc<CalendarZone> {
     let transitions = [(1_806_195_600, 7_200), (1_824_944_400, 3_600)];
-    Arc::new(Zone::new(3_600, transitions).expect("a zone"))
+    Arc::new(CalendarZone::new(3_600, transitions).expect("a zone"))
 }
 
 /// `ALGORITHM [WORD VALUE]... RATE[, RATE]...`
@@ -126,7 +126,7 @@ fn policy(words: &[&str]) -> Policy {
             Some("first-request") => Alignment::FirstRequest,
             Some("berlin-days") => Alignment::Calendar {
                 zone: berlin(),
-                unit: Unit::Day,
+                unit: CalendarUnit::Day,
             },
             Some(other) => unreachable!("no alignment: {other}"),
         }),

@@ -35,7 +35,7 @@ fn charge(left: Word, cost: Cost) -> Charge {
 
 /// The word of a key that took `units` when `judge` judged.
 fn charged(judge: Judge, units: u32) -> Word {
-    judge.force(Word::UNUSED, cost(units))
+    judge.charge_unchecked(Word::UNUSED, cost(units))
 }
 
 /// Goal: the formula. Method: 8 units in one window, what is left 0, 5 and 10 s into the next.
@@ -147,7 +147,7 @@ fn an_undo_subtracts_where_the_charge_was_counted() {
             .remaining,
         10
     );
-    let later = judge(10_000).force(one, cost(2));
+    let later = judge(10_000).charge_unchecked(one, cost(2));
     let rest = undone(10_000, later).expect("it still counts as previous");
     assert_eq!(judge(10_000).standing(rest, None).remaining, 8);
     assert_eq!(
@@ -174,7 +174,7 @@ fn a_word_owes_for_two_windows_whatever_it_counts() {
 #[test]
 fn a_count_at_its_ceiling_is_not_lowered_by_a_forced_undo() {
     let now = judge(0);
-    let full = now.force(charged(now, MAX_COUNT - 1), cost(u32::MAX));
+    let full = now.charge_unchecked(charged(now, MAX_COUNT - 1), cost(u32::MAX));
     assert_eq!(now.undo_forced(full, charge(full, cost(5))), Some(full));
     assert!(!judge_of(MAX_COUNT, 10, Timestamp::from_secs(START)).fits(full, Cost::ONE));
 }
@@ -198,7 +198,7 @@ fn a_clock_that_steps_back_by_up_to_a_day_forgets_nothing() {
     assert!(seen(DAY + 1).fits(word, cost(10)) && !seen(DAY + 1).owes(word));
     assert_eq!(
         seen(5)
-            .force(word, Cost::ONE)
+            .charge_unchecked(word, Cost::ONE)
             .snapshot()
             .map(|word| word.stamp),
         word.snapshot().map(|word| word.stamp)

@@ -3,16 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::bans::Factor;
+use crate::bans::BanFactor;
 
-const MARK: Mark = Mark::of(0x5a5);
+const MARK: KeyMark = KeyMark::of(0x5a5);
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn any_rules() -> impl Strategy<Value = BanRules> {
     let factor = prop_oneof![Just(100_u32), Just(200), 100..1000_u32, Just(10_000)];
     let lengths = (1_000..4_000_u64, 0..60_000_u64);
     (lengths, factor).prop_map(|((first, more), factor)| {
-        let factor = Factor::from_hundredths(factor).expect("a factor");
+        let factor = BanFactor::from_hundredths(factor).expect("a factor");
         let [first, max] = [first, first + more].map(Duration::from_millis);
         BanRules::new(first, factor, max).expect("rules")
     })
@@ -40,7 +40,8 @@ impl Calendar {
         if now < self.end {
             return;
         }
-        if self.level == 0 || rules.length(self.level) < rules.max() && rules.factor() > Factor::ONE
+        if self.level == 0
+            || rules.length(self.level) < rules.max() && rules.factor() > BanFactor::ONE
         {
             self.level += 1;
         }
@@ -69,8 +70,8 @@ proptest! {
                 }
             }
             let left = calendar.end.saturating_sub(passed);
-            let banned = (left > Duration::ZERO).then_some(Banned { left, level: calendar.level });
-            prop_assert_eq!(sentence.standing(&rules, now), banned);
+            let banned = (left > Duration::ZERO).then_some(ActiveBan { left, level: calendar.level });
+            prop_assert_eq!(sentence.active(&rules, now), banned);
             prop_assert_eq!(sentence.level(&rules, now), calendar.level);
             prop_assert_eq!(Remembering { rules: &rules, now }.owes(sentence.word()), calendar.level > 0);
             prop_assert_eq!(sentence.moderated(&rules, now), None);
@@ -83,23 +84,23 @@ proptest! {
     fn any_word_at_any_moment_bans_for_no_longer_than_its_level(
         rules in any_rules(), bits in any::<u64>(), now in any::<u64>(), mark in any::<u64>(), ours in any::<bool>(),
     ) {
-        let mark = Mark::of(if ours { bits } else { mark });
+        let mark = KeyMark::of(if ours { bits } else { mark });
         let (sentence, now) = (Sentence::of(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
-        let standing = sentence.standing(&rules, now);
+        let standing = sentence.active(&rules, now);
         if let Some(banned) = standing {
             prop_assert!(banned.left > Duration::ZERO && banned.left <= rules.length(banned.level));
             let moderated = sentence.moderated(&rules, now).unwrap_or(sentence);
-            prop_assert_eq!(moderated.standing(&rules, now), standing);
+            prop_assert_eq!(moderated.active(&rules, now), standing);
             prop_assert_eq!(moderated.moderated(&rules, now), None);
             let over = now.saturating_add(banned.left);
-            prop_assert!(over == Timestamp::from_nanos(u64::MAX) || moderated.standing(&rules, over).is_none());
+            prop_assert!(over == Timestamp::from_nanos(u64::MAX) || moderated.active(&rules, over).is_none());
         }
         match sentence.struck(&rules, now) {
             None => prop_assert!(standing.is_some()),
             Some(struck) => {
                 prop_assert!(standing.is_none());
                 prop_assert!(struck.level >= 1 && struck.level >= sentence.level(&rules, now));
-                prop_assert!(struck.standing(&rules, now).is_some());
+                prop_assert!(struck.active(&rules, now).is_some());
                 prop_assert_eq!(Sentence::of(struck.word(), mark), struck);
             }
         }
@@ -111,16 +112,16 @@ proptest! {
 fn a_word_of_another_mark_says_nothing() {
     let rules = BanRules::new(
         Duration::from_secs(60),
-        Factor::TWO,
+        BanFactor::TWO,
         Duration::from_secs(600),
     );
     let rules = rules.expect("rules");
     let struck = Sentence::none(MARK)
         .struck(&rules, START)
         .expect("none is in force");
-    let other = Sentence::of(struck.word(), Mark::of(0x5a6));
+    let other = Sentence::of(struck.word(), KeyMark::of(0x5a6));
     assert_eq!(
-        (other.standing(&rules, START), other.level(&rules, START)),
+        (other.active(&rules, START), other.level(&rules, START)),
         (None, 0)
     );
 }
@@ -131,7 +132,7 @@ fn a_word_of_another_mark_says_nothing() {
 fn levels_outlive_the_rules_that_made_them() {
     let rules = |first, max| {
         let [first, max] = [first, max].map(Duration::from_secs);
-        BanRules::new(first, Factor::TWO, max).expect("rules")
+        BanRules::new(first, BanFactor::TWO, max).expect("rules")
     };
     let (long, short) = (rules(60, 3_840), rules(10, 20));
     let mut sentence = Sentence::none(MARK);
@@ -143,13 +144,13 @@ fn levels_outlive_the_rules_that_made_them() {
     assert_eq!((sentence.level, long.top()), (7, 7));
     let during = now.saturating_sub(Duration::from_secs(3_000));
     let banned = |left, level| {
-        Some(Banned {
+        Some(ActiveBan {
             left: Duration::from_secs(left),
             level,
         })
     };
-    assert_eq!(sentence.standing(&long, during), banned(3_000, 7));
-    assert_eq!(sentence.standing(&short, during), banned(20, 7));
+    assert_eq!(sentence.active(&long, during), banned(3_000, 7));
+    assert_eq!(sentence.active(&short, during), banned(20, 7));
     let again = sentence.struck(&short, now).expect("it is over");
-    assert_eq!(again.standing(&short, now), banned(20, 7));
+    assert_eq!(again.active(&short, now), banned(20, 7));
 }

@@ -22,9 +22,9 @@ use crate::key::Seed;
 use crate::time::Timestamp;
 
 use super::directory::{Directory, Turn, read_start, reserve};
-use super::error::{Adopted, StateError};
-use super::identity::{HEADER_BYTES, Identity};
-use super::record::Distrust;
+use super::error::{OpenOutcome, StateError};
+use super::identity::{FileIdentity, HEADER_BYTES};
+use super::record::UntrustedFile;
 use crate::region::Region;
 
 /// Files of one name that are kept aside.
@@ -39,20 +39,20 @@ const DRAFTS: usize = 16;
 /// What was found under a name.
 enum Found {
     Nothing,
-    Usable(Region, Adopted),
-    Distrusted(Distrust),
+    Usable(Region, OpenOutcome),
+    Untrusted(UntrustedFile),
 }
 
 /// Why there is no file to go on from.
 pub(super) enum Unusable {
     Missing,
-    Distrusted(Distrust),
+    Untrusted(UntrustedFile),
 }
 
 /// A file that is in use already but does not have its name yet.
 #[derive(Debug)]
 #[must_use = "without its name the file is gone with the process"]
-pub struct Draft {
+pub struct FileDraft {
     name: String,
     file: String,
 }
@@ -62,16 +62,16 @@ pub struct Draft {
 pub(super) fn open(
     directory: &Directory,
     turn: &Turn,
-    identity: &Identity,
+    identity: &FileIdentity,
     seed: &Seed,
     now: Timestamp,
     heal: impl FnOnce(&Region),
-) -> Result<(Region, Adopted), StateError> {
+) -> Result<(Region, OpenOutcome), StateError> {
     let name = identity.file_name();
     let adopted = match find(directory, identity, seed, heal)? {
         Found::Usable(region, adopted) => return Ok((region, adopted)),
-        Found::Nothing => Adopted::Fresh,
-        Found::Distrusted(reason) => Adopted::SetAside {
+        Found::Nothing => OpenOutcome::Fresh,
+        Found::Untrusted(reason) => OpenOutcome::SetAside {
             reason,
             moved_to: set_aside(directory, turn, name)?,
         },
@@ -85,10 +85,10 @@ pub(super) fn open(
 pub(super) fn draft(
     directory: &Directory,
     _turn: &Turn,
-    identity: &Identity,
+    identity: &FileIdentity,
     seed: &Seed,
     now: Timestamp,
-) -> Result<(Region, Draft), StateError> {
+) -> Result<(Region, FileDraft), StateError> {
     let name = identity.file_name();
     let (file, draft) = make_draft(directory, name)?;
     let made = || -> Result<Region, StateError> {
@@ -114,7 +114,7 @@ pub(super) fn draft(
     match made() {
         Ok(region) => Ok((
             region,
-            Draft {
+            FileDraft {
                 name: name.to_owned(),
                 file: draft,
             },
@@ -131,12 +131,12 @@ pub(super) fn draft(
 pub(super) fn publish(
     directory: &Directory,
     _turn: &Turn,
-    draft: &Draft,
+    draft: &FileDraft,
 ) -> Result<(), StateError> {
     rename(directory, draft)
 }
 
-fn rename(directory: &Directory, draft: &Draft) -> Result<(), StateError> {
+fn rename(directory: &Directory, draft: &FileDraft) -> Result<(), StateError> {
     directory.rename(&draft.file, &draft.name)?;
     directory.sync()
 }
@@ -149,7 +149,7 @@ pub(super) fn is_in_use(file: &File) -> bool {
 
 fn find(
     directory: &Directory,
-    identity: &Identity,
+    identity: &FileIdentity,
     seed: &Seed,
     heal: impl FnOnce(&Region),
 ) -> Result<Found, StateError> {
@@ -159,11 +159,11 @@ fn find(
     let file = match open_plain(directory, name).map_err(fail("open"))? {
         Ok(file) => file,
         Err(Unusable::Missing) => return Ok(Found::Nothing),
-        Err(Unusable::Distrusted(reason)) => return Ok(Found::Distrusted(reason)),
+        Err(Unusable::Untrusted(reason)) => return Ok(Found::Untrusted(reason)),
     };
     let words = match recognise(&file, identity, seed).map_err(fail("read"))? {
         Ok(words) => words,
-        Err(reason) => return Ok(Found::Distrusted(reason)),
+        Err(reason) => return Ok(Found::Untrusted(reason)),
     };
     // Invariant 3. Whoever else wants the file waits for the turn, so the lock can be changed into a shared one without
     // anybody coming between.
@@ -178,8 +178,8 @@ fn find(
         heal(&region);
     }
     match locked.try_lock_shared() {
-        Ok(()) if alone => Ok(Found::Usable(region, Adopted::Continued)),
-        Ok(()) => Ok(Found::Usable(region, Adopted::Joined)),
+        Ok(()) if alone => Ok(Found::Usable(region, OpenOutcome::Continued)),
+        Ok(()) => Ok(Found::Usable(region, OpenOutcome::Joined)),
         Err(TryLockError::WouldBlock) => Err(StateError::Busy { path }),
         Err(TryLockError::Error(error)) => Err(fail("lock")(error)),
     }
@@ -188,9 +188,9 @@ fn find(
 /// How many words an open file has, if it is what its name promises.
 pub(super) fn recognise(
     file: &File,
-    identity: &Identity,
+    identity: &FileIdentity,
     seed: &Seed,
-) -> io::Result<Result<usize, Distrust>> {
+) -> io::Result<Result<usize, UntrustedFile>> {
     let mut header = [0; HEADER_BYTES];
     let length = read_start(file, &mut header)?;
     let bytes = file.metadata()?.len();
@@ -206,7 +206,7 @@ pub(super) fn open_plain(directory: &Directory, name: &str) -> io::Result<Result
                 Some(Errno::NOENT) => Ok(Err(Unusable::Missing)),
                 // A link (FreeBSD says so in its own way), a directory, a socket.
                 Some(Errno::LOOP | Errno::MLINK | Errno::ISDIR | Errno::NXIO) => {
-                    Ok(Err(Unusable::Distrusted(Distrust::NotAFile)))
+                    Ok(Err(Unusable::Untrusted(UntrustedFile::NotAFile)))
                 }
                 _ => Err(error),
             };
@@ -214,12 +214,12 @@ pub(super) fn open_plain(directory: &Directory, name: &str) -> io::Result<Result
     };
     let found = file.metadata()?;
     if !found.is_file() {
-        return Ok(Err(Unusable::Distrusted(Distrust::NotAFile)));
+        return Ok(Err(Unusable::Untrusted(UntrustedFile::NotAFile)));
     }
     let mode = found.mode() & 0o7777;
     // Not even readable: the seed is a secret, and counters tell who asked for what.
     if mode & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
-        return Ok(Err(Unusable::Distrusted(Distrust::Exposed { mode })));
+        return Ok(Err(Unusable::Untrusted(UntrustedFile::Exposed { mode })));
     }
     Ok(Ok(file))
 }

@@ -1,7 +1,7 @@
 //! Owns counters in files without a name in any file system: memory that another process can be given while this one uses it.
 //!
 //! They are files as those of a [`StateDir`](super::StateDir) are, header and all, and are told apart and trusted by the same
-//! [`Identity`]; but they lie in memory (memfd_create(2)), and the system frees one with its last user, however that ends: there is
+//! [`FileIdentity`]; but they lie in memory (memfd_create(2)), and the system frees one with its last user, however that ends: there is
 //! nothing to sweep and nothing to repair. Who is given some goes on counting in them, beside whoever gave them.
 //!
 //! # Invariants
@@ -22,8 +22,8 @@ use crate::region::Region;
 use crate::time::Timestamp;
 
 use super::adopt::recognise;
-use super::error::{Adopted, StateError};
-use super::identity::{HEADER_BYTES, Identity};
+use super::error::{OpenOutcome, StateError};
+use super::identity::{FileIdentity, HEADER_BYTES};
 
 /// Counters in memory that can be given to another process.
 #[derive(Debug)]
@@ -112,9 +112,9 @@ impl AnonymousFiles {
     pub(super) fn region(
         &self,
         files: &mut Named,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
-    ) -> Result<(Region, Adopted), StateError> {
+    ) -> Result<(Region, OpenOutcome), StateError> {
         let name = identity.file_name();
         let path = shown(name);
         let fail = |action| StateError::io(action, &path);
@@ -130,17 +130,17 @@ impl AnonymousFiles {
             let used = Known::Used(Arc::downgrade(&file));
             let region = Region::mapped(file, HEADER_BYTES, words).map_err(fail("map"))?;
             files.insert(name.to_owned(), used);
-            return Ok((region, Adopted::Joined));
+            return Ok((region, OpenOutcome::Joined));
         }
         let (region, unnamed) = self.draft(identity, now)?;
         Self::publish(files, unnamed);
-        Ok((region, Adopted::Fresh))
+        Ok((region, OpenOutcome::Fresh))
     }
 
     /// As `StateDir::draft`.
     pub(super) fn draft(
         &self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
     ) -> Result<(Region, Unnamed), StateError> {
         let name = identity.file_name();
@@ -224,20 +224,20 @@ use system::{is_sealed, make, seal};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::super::Place;
+    use super::super::StateLocation;
     use super::*;
-    use crate::region::Layout;
+    use crate::region::LayoutId;
     use crate::sync::Ordering;
 
     const SEED: Seed = Seed::from_bytes([5; 16]);
     const NOW: Timestamp = Timestamp::from_secs(1_900_000_000);
 
-    fn identity(name: &str) -> Identity {
-        Identity::new(name, Layout(1), 1000, &[b"client.ip"])
+    fn identity(name: &str) -> FileIdentity {
+        FileIdentity::new(name, LayoutId(1), 1000, &[b"client.ip"])
     }
 
-    fn open(files: &AnonymousFiles, name: &str) -> (Region, Adopted) {
-        let mut turn = Place::from(files).turn().expect("a turn");
+    fn open(files: &AnonymousFiles, name: &str) -> (Region, OpenOutcome) {
+        let mut turn = StateLocation::from(files).turn().expect("a turn");
         turn.region(&identity(name), NOW, |_| ()).expect("room")
     }
 
@@ -256,14 +256,14 @@ mod tests {
     fn both_count_in_what_was_given() {
         let giver = AnonymousFiles::new(SEED);
         let (ours, adopted) = open(&giver, "otp");
-        assert_eq!(adopted, Adopted::Fresh);
+        assert_eq!(adopted, OpenOutcome::Fresh);
         ours[999].fetch_add(3, Ordering::Relaxed);
         let taker = given(&giver);
         let (theirs, adopted) = open(&taker, "otp");
-        assert_eq!(adopted, Adopted::Joined);
+        assert_eq!(adopted, OpenOutcome::Joined);
         assert_eq!(theirs[999].fetch_add(4, Ordering::Relaxed), 3);
         assert_eq!(ours[999].load(Ordering::Relaxed), 7);
-        assert_eq!(open(&taker, "api").1, Adopted::Fresh);
+        assert_eq!(open(&taker, "api").1, OpenOutcome::Fresh);
         drop((ours, giver));
         let third = given(&taker);
         assert_eq!(open(&third, "otp").0[999].load(Ordering::Relaxed), 7);
@@ -278,14 +278,14 @@ mod tests {
         let taker = given(&files);
         drop(region);
         assert!(files.in_use().expect("none").is_empty());
-        assert_eq!(open(&files, "otp").1, Adopted::Fresh);
+        assert_eq!(open(&files, "otp").1, OpenOutcome::Fresh);
         for name in ["one", "two", "three"] {
             drop(open(&files, name));
         }
         assert!(files.lock().len() <= 1, "the last one");
         assert!(taker.in_use().expect("none").is_empty(), "nobody asked yet");
         assert_eq!(taker.forget_unused(), [identity("otp").file_name()]);
-        assert_eq!(open(&taker, "otp").1, Adopted::Fresh);
+        assert_eq!(open(&taker, "otp").1, OpenOutcome::Fresh);
     }
 
     /// Goal: an edit is found under its name once it is complete. Method: a draft beside the region of its name.
@@ -294,7 +294,7 @@ mod tests {
     fn a_draft_takes_the_place_of_what_has_its_name() {
         let files = AnonymousFiles::new(SEED);
         let (old, _) = open(&files, "otp");
-        let place = Place::from(&files);
+        let place = StateLocation::from(&files);
         let (new, draft) = place.draft(&identity("otp"), NOW).expect("room");
         new[0].store(9, Ordering::Relaxed);
         assert_eq!(open(&files, "otp").0[0].load(Ordering::Relaxed), 0);
@@ -320,6 +320,6 @@ mod tests {
         let cut = File::from(file.try_clone().expect("a duplicate")).set_len(4096);
         assert!(cut.is_err(), "it is sealed");
         files.take(name(), file).expect("it is sealed");
-        assert_eq!(open(&files, "otp").1, Adopted::Fresh);
+        assert_eq!(open(&files, "otp").1, OpenOutcome::Fresh);
     }
 }

@@ -6,7 +6,7 @@
 //! when there is a reason to. All of it is arithmetic on readings that the caller took; nothing here reads a clock.
 //!
 //! # Invariants
-//! 1. *Never back.* Along one clock, and from a [`Mark`] to the clock that continues it, limiter time never decreases.
+//! 1. *Never back.* Along one clock, and from a [`ClockMark`] to the clock that continues it, limiter time never decreases.
 //! 2. *No faster than 17/16.* Between two leaps it runs at 15/16 to 17/16 of real time ([`CATCH_UP`]), so no window is
 //!    shorter or longer than it says by more than that. (For comparison, chrony slews the system's clock by up to 1/12.)
 //! 3. *Leaps are ahead only, and each has its reason*: a reboot that took at most [`LONGEST_AWAY`]; a wall clock that
@@ -16,15 +16,15 @@
 //! | what happens | limiter time | effect on limits |
 //! |---|---|---|
 //! | the wall clock is stepped by up to a day | goes on, catches up within 16 times the step | windows up to 1/16 off |
-//! | … back by more than a day | goes on | none; [`Drift`] says so until the wall clock is right again |
-//! | … ahead by more than a day, unconfirmed | goes on | none; [`Drift`] |
+//! | … back by more than a day | goes on | none; [`ClockDrift`] says so until the wall clock is right again |
+//! | … ahead by more than a day, unconfirmed | goes on | none; [`ClockDrift`] |
 //! | … ahead by more than a day, and synchronised | leaps to it | what the leap outlasts is past: it opens, once |
 //! | suspend, resume | time since boot includes it | windows that passed meanwhile have passed |
 //! | restart, upgrade, `kill -9` | time since boot tells how long it took, exactly | none; leaps of the wall clock as above |
 //! | reboot, right clock, away up to 62 days | the wall clock | windows that passed meanwhile have passed |
 //! | reboot, right and synchronised, away longer | the wall clock | every window has passed |
 //! | reboot, clock before the mark, 1970 say | goes on from the mark | the time away has not passed: who was refused still is |
-//! | reboot, clock in 2099 | goes on from the mark, since nothing confirms it | as in the line above; [`Drift`] |
+//! | reboot, clock in 2099 | goes on from the mark, since nothing confirms it | as in the line above; [`ClockDrift`] |
 //! | first start with a clock at 1970, set right later | leaps: no limiter ran before [`EARLIEST`] | what was counted since opens, once |
 //! | a virtual machine resumes a snapshot | goes on, then as for a wall clock stepped ahead | counts are those of the snapshot |
 //! | … with a mark on disk that is newer than its time since boot | goes on from the mark | none |
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::record::{Distrust, Record, digest};
+use super::record::{Record, UntrustedFile, digest};
 
 /// Of the time that passes, the part by which limiter time may be faster or slower to meet the wall clock: 1/16.
 const CATCH_UP: u64 = 16;
@@ -54,7 +54,7 @@ const MAGIC: [u8; 8] = *b"sluiceCK";
 
 /// Time since the machine was booted, suspends included (Linux: `CLOCK_BOOTTIME`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Boottime(pub Duration);
+pub struct BootTime(pub Duration);
 
 /// Tells one boot of a machine from the next (Linux: `/proc/sys/kernel/random/boot_id`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,43 +71,43 @@ impl BootId {
 
 /// What the wall clock says, and how far it is to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wall {
+pub enum WallClock {
     /// The system says that something outside keeps the clock right (Linux: `adjtimex` without `STA_UNSYNC`).
-    Synchronised(Timestamp),
+    Synchronized(Timestamp),
     /// Nobody vouches for it.
     Unconfirmed(Timestamp),
 }
 
-impl Wall {
+impl WallClock {
     const fn time(self) -> Timestamp {
         match self {
-            Self::Synchronised(time) | Self::Unconfirmed(time) => time,
+            Self::Synchronized(time) | Self::Unconfirmed(time) => time,
         }
     }
 }
 
 /// The machine's clocks, read at one moment by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// Which boot.
     pub boot: BootId,
     /// How long ago it was.
-    pub boottime: Boottime,
+    pub boottime: BootTime,
     /// The wall clock.
-    pub wall: Wall,
+    pub wall: WallClock,
 }
 
 /// Limiter time at a moment of a boot: what is kept, so that a later process can go on from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ClockMark {
     boot: BootId,
-    boottime: Boottime,
+    boottime: BootTime,
     time: Timestamp,
 }
 
 /// How far limiter time is from the wall clock; differences of up to a day are caught up and not worth a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drift {
+pub enum ClockDrift {
     /// Within a day.
     Near,
     /// The limiter is ahead by so much: the wall clock is wrong now, or was when the limiter believed it.
@@ -126,7 +126,7 @@ enum Owed {
 /// Limiter time as a function of the time since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    since: Boottime,
+    since: BootTime,
     at: Timestamp,
     owed: Owed,
 }
@@ -134,13 +134,13 @@ pub struct Clock {
 impl Clock {
     /// The clock of a limiter that has nothing to go on from.
     #[must_use]
-    pub fn started(reading: Reading) -> Self {
+    pub fn started(reading: ClockReading) -> Self {
         Self::from(reading.wall.time(), reading)
     }
 
     /// The clock that goes on from what an earlier process kept.
     #[must_use]
-    pub fn continued(mark: Mark, reading: Reading) -> Self {
+    pub fn continued(mark: ClockMark, reading: ClockReading) -> Self {
         let wall = reading.wall.time();
         let time = if mark.boot == reading.boot {
             // Saturating: a snapshot may have put the time since boot back, which nobody can count from.
@@ -158,7 +158,7 @@ impl Clock {
     /// Limiter time when `boottime` has passed since boot.
     #[must_use]
     #[inline]
-    pub fn now(&self, boottime: Boottime) -> Timestamp {
+    pub fn now(&self, boottime: BootTime) -> Timestamp {
         let passed = boottime.0.saturating_sub(self.since.0);
         let most = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX) / CATCH_UP;
         let now = self.at.saturating_add(passed);
@@ -172,14 +172,14 @@ impl Clock {
     /// The clock that goes on from this one on the same boot, with a new look at the wall clock. Once a second or a
     /// minute is often enough.
     #[must_use]
-    pub fn retuned(&self, reading: Reading) -> Self {
+    pub fn retuned(&self, reading: ClockReading) -> Self {
         Self::from(self.now(reading.boottime), reading)
     }
 
     /// What to keep for the next process.
     #[must_use]
-    pub fn mark(&self, reading: Reading) -> Mark {
-        Mark {
+    pub fn mark(&self, reading: ClockReading) -> ClockMark {
+        ClockMark {
             boot: reading.boot,
             boottime: reading.boottime,
             time: self.now(reading.boottime),
@@ -188,26 +188,26 @@ impl Clock {
 
     /// How far limiter time is from the wall clock.
     #[must_use]
-    pub fn drift(&self, reading: Reading) -> Drift {
+    pub fn drift(&self, reading: ClockReading) -> ClockDrift {
         let (now, wall) = (self.now(reading.boottime), reading.wall.time());
         let (ahead, behind) = (now.saturating_since(wall), wall.saturating_since(now));
         if ahead.max(behind) <= Duration::from_nanos(NEAR) {
-            Drift::Near
+            ClockDrift::Near
         } else if now > wall {
-            Drift::Ahead(ahead)
+            ClockDrift::Ahead(ahead)
         } else {
-            Drift::Behind(behind)
+            ClockDrift::Behind(behind)
         }
     }
 
     /// The clock that is at `time` at `reading`, unless there is a reason to leap (invariant 3).
-    fn from(time: Timestamp, reading: Reading) -> Self {
+    fn from(time: Timestamp, reading: ClockReading) -> Self {
         let wall = reading.wall.time();
         let ahead = wall.as_nanos().saturating_sub(time.as_nanos());
         let back = time.as_nanos().saturating_sub(wall.as_nanos());
         let confirmed = match reading.wall {
-            Wall::Synchronised(_) => true,
-            Wall::Unconfirmed(_) => time < EARLIEST && wall >= EARLIEST,
+            WallClock::Synchronized(_) => true,
+            WallClock::Unconfirmed(_) => time < EARLIEST && wall >= EARLIEST,
         };
         let (at, owed) = match (ahead, back) {
             (far, _) if far > NEAR && confirmed => (wall, Owed::Ahead(0)),
@@ -224,13 +224,13 @@ impl Clock {
     }
 }
 
-impl Mark {
+impl ClockMark {
     /// Bytes of a mark that is told to another process.
     pub const BYTES: usize = MARK_BYTES;
 
     /// Limiter time at a reading, of a process that goes by another clock than [`Clock`].
     #[must_use]
-    pub fn of(time: Timestamp, reading: Reading) -> Self {
+    pub fn of(time: Timestamp, reading: ClockReading) -> Self {
         Self {
             boot: reading.boot,
             boottime: reading.boottime,
@@ -248,7 +248,7 @@ impl Mark {
     ///
     /// # Errors
     /// When it is not whole.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Distrust> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, UntrustedFile> {
         Self::opened(bytes)
     }
 
@@ -261,11 +261,11 @@ impl Mark {
         Record::sealed(MAGIC, &[self.boot.0, boottime, self.time.as_nanos()])
     }
 
-    pub(super) fn opened(bytes: &[u8]) -> Result<Self, Distrust> {
+    pub(super) fn opened(bytes: &[u8]) -> Result<Self, UntrustedFile> {
         let [boot, boottime, time] = Record::<MARK_BYTES>::opened(bytes, MAGIC)?.fields();
         Ok(Self {
             boot: BootId(boot),
-            boottime: Boottime(Duration::from_nanos(boottime)),
+            boottime: BootTime(Duration::from_nanos(boottime)),
             time: Timestamp::from_nanos(time),
         })
     }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::record::Distrust;
+use super::record::UntrustedFile;
 
 /// How a file was found when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Adopted {
+pub enum OpenOutcome {
     /// There was none; a new one was made.
     Fresh,
     /// It goes on from what earlier processes counted; none of them counts in it any more.
@@ -18,13 +18,13 @@ pub enum Adopted {
     /// What was there is not trusted: it was moved away and a new one made.
     SetAside {
         /// What is wrong with it.
-        reason: Distrust,
+        reason: UntrustedFile,
         /// Where it is now.
         moved_to: PathBuf,
     },
 }
 
-impl fmt::Display for Adopted {
+impl fmt::Display for OpenOutcome {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fresh => write!(into, "made"),

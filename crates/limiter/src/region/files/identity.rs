@@ -14,7 +14,7 @@ use std::fmt::Write;
 use crate::key::Seed;
 use crate::time::Timestamp;
 
-use super::record::{Distrust, Record, digest};
+use super::record::{Record, UntrustedFile, digest};
 
 /// What a file of counters begins with; data follows.
 pub(super) const HEADER_BYTES: usize = 4096;
@@ -27,7 +27,7 @@ const MAGIC: [u8; 8] = *b"sluiceCT";
 
 /// Which table lies in a region, and in which shape: a number that whoever lays tables out changes with the shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Layout(pub u64);
+pub struct LayoutId(pub u64);
 
 /// The lengths in words that a table may have whatever its counts are: `least`, and so many steps more, up to `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ impl Lengths {
 
 /// What the counters of a region mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    layout: Layout,
+pub struct FileIdentity {
+    layout: LayoutId,
     /// Of a new file.
     words: usize,
     lengths: Lengths,
@@ -65,11 +65,11 @@ pub struct Identity {
     file: String,
 }
 
-impl Identity {
+impl FileIdentity {
     /// The identity of the limit `name`, whose table takes `words` words laid out as `layout`, and whose counts mean
     /// what `meaning` says: in order, everything that they depend on but the counts of the rates.
     #[must_use]
-    pub fn new(name: &str, layout: Layout, words: usize, meaning: &[&[u8]]) -> Self {
+    pub fn new(name: &str, layout: LayoutId, words: usize, meaning: &[&[u8]]) -> Self {
         Self::of_lengths(name, layout, Lengths::only(words), words, meaning)
     }
 
@@ -77,7 +77,7 @@ impl Identity {
     /// one of them.
     pub(crate) fn of_lengths(
         name: &str,
-        layout: Layout,
+        layout: LayoutId,
         lengths: Lengths,
         words: usize,
         meaning: &[&[u8]],
@@ -142,21 +142,21 @@ impl Identity {
         seed: &Seed,
         header: &[u8],
         bytes: u64,
-    ) -> Result<usize, Distrust> {
+    ) -> Result<usize, UntrustedFile> {
         let record = Record::<HEADER_BYTES>::opened(header, MAGIC)?;
         let [layout, words, meaning, more, mark, rest] = record.fields();
         if layout != self.layout.0 {
-            return Err(Distrust::OtherLayout { got: layout });
+            return Err(UntrustedFile::OtherLayout { got: layout });
         }
         if [mark, rest] != seed_mark(seed) {
-            return Err(Distrust::OtherSeed);
+            return Err(UntrustedFile::OtherSeed);
         }
         let words = match self.lengths.find(words) {
             Some(words) if [meaning, more] == self.digest => words,
-            _ => return Err(Distrust::OtherMeaning),
+            _ => return Err(UntrustedFile::OtherMeaning),
         };
         if Some(bytes) != bytes_of(words) {
-            return Err(Distrust::OtherLength { bytes });
+            return Err(UntrustedFile::OtherLength { bytes });
         }
         Ok(words)
     }
@@ -191,8 +191,8 @@ mod tests {
 
     const SEED: Seed = Seed::from_bytes([5; 16]);
 
-    fn identity(name: &str) -> Identity {
-        Identity::new(name, Layout(1), 16, &[b"client.ip", b"60"])
+    fn identity(name: &str) -> FileIdentity {
+        FileIdentity::new(name, LayoutId(1), 16, &[b"client.ip", b"60"])
     }
 
     /// Goal: a file is only taken for what it is. Method: each part of an identity changed alone.
@@ -200,30 +200,30 @@ mod tests {
     fn a_header_is_recognised_by_its_own_identity_only() {
         let header = identity("otp").header(&SEED, Timestamp::from_secs(9));
         let recognise =
-            |wanted: &Identity, seed| wanted.recognise(seed, header.bytes(), 4096 + 16 * 8);
+            |wanted: &FileIdentity, seed| wanted.recognise(seed, header.bytes(), 4096 + 16 * 8);
         assert_eq!(recognise(&identity("otp"), &SEED), Ok(16));
         assert_eq!(
             recognise(&identity("api"), &SEED),
-            Err(Distrust::OtherMeaning)
+            Err(UntrustedFile::OtherMeaning)
         );
-        let shape = Identity::new("otp", Layout(2), 16, &[b"client.ip", b"60"]);
+        let shape = FileIdentity::new("otp", LayoutId(2), 16, &[b"client.ip", b"60"]);
         assert_eq!(
             recognise(&shape, &SEED),
-            Err(Distrust::OtherLayout { got: 1 })
+            Err(UntrustedFile::OtherLayout { got: 1 })
         );
-        let period = Identity::new("otp", Layout(1), 16, &[b"client.ip", b"30"]);
-        assert_eq!(recognise(&period, &SEED), Err(Distrust::OtherMeaning));
-        let size = Identity::new("otp", Layout(1), 32, &[b"client.ip", b"60"]);
-        assert_eq!(recognise(&size, &SEED), Err(Distrust::OtherMeaning));
+        let period = FileIdentity::new("otp", LayoutId(1), 16, &[b"client.ip", b"30"]);
+        assert_eq!(recognise(&period, &SEED), Err(UntrustedFile::OtherMeaning));
+        let size = FileIdentity::new("otp", LayoutId(1), 32, &[b"client.ip", b"60"]);
+        assert_eq!(recognise(&size, &SEED), Err(UntrustedFile::OtherMeaning));
         let other = Seed::from_bytes([6; 16]);
         assert_eq!(
             recognise(&identity("otp"), &other),
-            Err(Distrust::OtherSeed)
+            Err(UntrustedFile::OtherSeed)
         );
         let longer = identity("otp").recognise(&SEED, header.bytes(), 4096 + 17 * 8);
         assert_eq!(
             longer,
-            Err(Distrust::OtherLength {
+            Err(UntrustedFile::OtherLength {
                 bytes: 4096 + 17 * 8
             })
         );
@@ -238,7 +238,8 @@ mod tests {
             step: 8,
             most: 32,
         };
-        let of = |words| Identity::of_lengths("otp", Layout(1), lengths, words, &[b"client.ip"]);
+        let of =
+            |words| FileIdentity::of_lengths("otp", LayoutId(1), lengths, words, &[b"client.ip"]);
         let found = |words: usize, bytes| {
             let header = of(words).header(&SEED, Timestamp::from_secs(9));
             of(16).recognise(&SEED, header.bytes(), bytes)
@@ -249,12 +250,12 @@ mod tests {
             assert_eq!(found(words, 4096 + 8 * words as u64), Ok(words));
             assert_eq!(
                 found(words, 4096),
-                Err(Distrust::OtherLength { bytes: 4096 })
+                Err(UntrustedFile::OtherLength { bytes: 4096 })
             );
         }
         for words in [0, 8, 17, 40] {
             let got = found(words, 4096 + 8 * words as u64);
-            assert_eq!(got, Err(Distrust::OtherMeaning));
+            assert_eq!(got, Err(UntrustedFile::OtherMeaning));
         }
     }
 

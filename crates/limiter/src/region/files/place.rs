@@ -7,16 +7,16 @@ use std::sync::MutexGuard;
 use crate::region::Region;
 use crate::time::Timestamp;
 
-use super::adopt::Draft;
+use super::adopt::FileDraft;
 use super::anonymous::{AnonymousFiles, Named, Unnamed};
 use super::directory::Turn;
-use super::error::{Adopted, StateError};
-use super::identity::Identity;
+use super::error::{OpenOutcome, StateError};
+use super::identity::FileIdentity;
 use super::state_dir::StateDir;
 
 /// Where counters lie that another process goes on with.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum StateLocation<'a> {
     /// In the files of a directory.
     Directory(&'a StateDir),
     /// In memory that another process can be given.
@@ -32,23 +32,23 @@ pub(crate) enum PlaceTurn<'a> {
 /// A file that is in use already, but is not found under its name yet.
 #[must_use = "without its name the file is gone with the process"]
 pub(crate) enum PlaceDraft<'a> {
-    Directory(&'a StateDir, Draft),
+    Directory(&'a StateDir, FileDraft),
     Anonymous(&'a AnonymousFiles, Unnamed),
 }
 
-impl<'a> From<&'a StateDir> for Place<'a> {
+impl<'a> From<&'a StateDir> for StateLocation<'a> {
     fn from(directory: &'a StateDir) -> Self {
         Self::Directory(directory)
     }
 }
 
-impl<'a> From<&'a AnonymousFiles> for Place<'a> {
+impl<'a> From<&'a AnonymousFiles> for StateLocation<'a> {
     fn from(files: &'a AnonymousFiles) -> Self {
         Self::Anonymous(files)
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> StateLocation<'a> {
     /// Waits for the turn, within bounds.
     pub(crate) fn turn(self) -> Result<PlaceTurn<'a>, StateError> {
         Ok(match self {
@@ -60,7 +60,7 @@ impl<'a> Place<'a> {
     /// A new region that is found under its name once it is published; see [`StateDir::draft`].
     pub(crate) fn draft(
         self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
     ) -> Result<(Region, PlaceDraft<'a>), StateError> {
         match self {
@@ -80,10 +80,10 @@ impl PlaceTurn<'_> {
     /// The region of `identity`; see [`StateDir::region`].
     pub(crate) fn region(
         &mut self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
         heal: impl FnOnce(&Region),
-    ) -> Result<(Region, Adopted), StateError> {
+    ) -> Result<(Region, OpenOutcome), StateError> {
         match self {
             Self::Directory(directory, turn) => directory.region_in(turn, identity, now, heal),
             Self::Anonymous(files, named) => files.region(named, identity, now),
@@ -93,7 +93,7 @@ impl PlaceTurn<'_> {
     /// Puts a new region, once `fill` has made something of it, where another of its name is; what was made.
     pub(crate) fn replace<T>(
         &mut self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
         fill: impl FnOnce(Region) -> T,
     ) -> Result<T, StateError> {

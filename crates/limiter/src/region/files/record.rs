@@ -28,7 +28,7 @@ const PREFIX: usize = 3;
 
 /// Why a file is not trusted. It is set aside then, never read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distrust {
+pub enum UntrustedFile {
     /// It ends before its header does: torn, or not one of ours.
     Short {
         /// How long it is, in bytes.
@@ -68,7 +68,7 @@ pub enum Distrust {
     },
 }
 
-impl fmt::Display for Distrust {
+impl fmt::Display for UntrustedFile {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Short { bytes } => write!(into, "it ends after {bytes} bytes, within its header"),
@@ -120,24 +120,26 @@ impl<const BYTES: usize> Record<BYTES> {
     ///
     /// # Errors
     /// The first thing that is wrong, from "not ours at all" on.
-    pub(super) fn opened(bytes: &[u8], magic: [u8; WORD]) -> Result<Self, Distrust> {
+    pub(super) fn opened(bytes: &[u8], magic: [u8; WORD]) -> Result<Self, UntrustedFile> {
         let Ok(bytes) = <[u8; BYTES]>::try_from(bytes) else {
-            return Err(Distrust::Short {
+            return Err(UntrustedFile::Short {
                 bytes: bytes.len() as u64,
             });
         };
         let record = Self(bytes);
         if record.word(0) != u64::from_ne_bytes(magic) {
-            return Err(Distrust::Foreign);
+            return Err(UntrustedFile::Foreign);
         }
         match (record.word(1), record.word(2)) {
             (ORDER_MARK, VERSION) => {}
-            (mark, _) if mark == ORDER_MARK.swap_bytes() => return Err(Distrust::OtherMachine),
-            (ORDER_MARK, got) => return Err(Distrust::OtherVersion { got }),
-            _ => return Err(Distrust::Damaged),
+            (mark, _) if mark == ORDER_MARK.swap_bytes() => {
+                return Err(UntrustedFile::OtherMachine);
+            }
+            (ORDER_MARK, got) => return Err(UntrustedFile::OtherVersion { got }),
+            _ => return Err(UntrustedFile::Damaged),
         }
         if record.word(Self::LAST) != record.checksum() {
-            return Err(Distrust::Damaged);
+            return Err(UntrustedFile::Damaged);
         }
         Ok(record)
     }
@@ -211,16 +213,16 @@ mod tests {
             record.put(index, word);
             Record::<256>::opened(record.bytes(), MAGIC).err()
         };
-        assert_eq!(changed(0, 5), Some(Distrust::Foreign));
+        assert_eq!(changed(0, 5), Some(UntrustedFile::Foreign));
         assert_eq!(
             changed(1, ORDER_MARK.swap_bytes()),
-            Some(Distrust::OtherMachine)
+            Some(UntrustedFile::OtherMachine)
         );
-        assert_eq!(changed(1, 0), Some(Distrust::Damaged));
-        assert_eq!(changed(2, 2), Some(Distrust::OtherVersion { got: 2 }));
-        assert_eq!(changed(3, 2), Some(Distrust::Damaged));
+        assert_eq!(changed(1, 0), Some(UntrustedFile::Damaged));
+        assert_eq!(changed(2, 2), Some(UntrustedFile::OtherVersion { got: 2 }));
+        assert_eq!(changed(3, 2), Some(UntrustedFile::Damaged));
         let short = Record::<256>::opened(&record().bytes()[..100], MAGIC).err();
-        assert_eq!(short, Some(Distrust::Short { bytes: 100 }));
+        assert_eq!(short, Some(UntrustedFile::Short { bytes: 100 }));
     }
 
     /// Goal: digests stand for parts and cuts, for ever. Method: moved cuts, and one value that files rely on.

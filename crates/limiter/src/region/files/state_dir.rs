@@ -33,11 +33,11 @@ use std::time::Duration;
 use crate::key::Seed;
 use crate::time::Timestamp;
 
-use super::adopt::{self, ASIDE, DRAFT, Draft, Unusable};
-use super::clock::{Clock, MARK_BYTES, Mark, Reading};
+use super::adopt::{self, ASIDE, DRAFT, FileDraft, Unusable};
+use super::clock::{Clock, ClockMark, ClockReading, MARK_BYTES};
 use super::directory::{Directory, Turn, read_start};
-use super::error::{Adopted, StateError};
-use super::identity::{Identity, SUFFIX};
+use super::error::{OpenOutcome, StateError};
+use super::identity::{FileIdentity, SUFFIX};
 use super::record::Record;
 use crate::region::Region;
 
@@ -48,7 +48,7 @@ const SEED_MAGIC: [u8; 8] = *b"sluiceSD";
 /// Bytes of the clock's file: two marks.
 const CLOCK_BYTES: usize = 2 * MARK_BYTES;
 /// How long a file that no limit uses is kept: long enough to go back to last month's configuration.
-pub const KEPT_UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+pub const UNUSED_FILE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Most names that one sweep looks at; the next one goes on with what is left.
 const MOST_NAMES: usize = 10_000;
 
@@ -57,12 +57,12 @@ const MOST_NAMES: usize = 10_000;
 pub struct StateDir {
     directory: Directory,
     seed: Seed,
-    seed_found: Adopted,
+    seed_found: OpenOutcome,
 }
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct RemovedFiles {
     /// Files that were removed.
     pub removed: usize,
     /// Files that no limit uses, but that are too young to go or still open somewhere.
@@ -102,7 +102,7 @@ impl StateDir {
 
     /// How the seed was found. With a new one, no counter of before is found again: their files are set aside.
     #[must_use]
-    pub fn seed_found(&self) -> &Adopted {
+    pub fn seed_found(&self) -> &OpenOutcome {
         &self.seed_found
     }
 
@@ -110,14 +110,14 @@ impl StateDir {
     ///
     /// # Errors
     /// The system's.
-    pub fn clock(&self, reading: Reading) -> Result<(Clock, Adopted), StateError> {
+    pub fn clock(&self, reading: ClockReading) -> Result<(Clock, OpenOutcome), StateError> {
         let turn = self.directory.turn()?;
         let (latest, adopted) = match self.marks()? {
-            Ok(marks) => (latest(marks), Adopted::Continued),
-            Err(Unusable::Missing) => (None, Adopted::Fresh),
-            Err(Unusable::Distrusted(reason)) => {
+            Ok(marks) => (latest(marks), OpenOutcome::Continued),
+            Err(Unusable::Missing) => (None, OpenOutcome::Fresh),
+            Err(Unusable::Untrusted(reason)) => {
                 let moved_to = adopt::set_aside(&self.directory, &turn, CLOCK)?;
-                (None, Adopted::SetAside { reason, moved_to })
+                (None, OpenOutcome::SetAside { reason, moved_to })
             }
         };
         let clock = match latest {
@@ -139,7 +139,7 @@ impl StateDir {
     ///
     /// # Errors
     /// The system's.
-    pub fn tick(&self, clock: &Clock, reading: Reading) -> Result<(), StateError> {
+    pub fn tick(&self, clock: &Clock, reading: ClockReading) -> Result<(), StateError> {
         let path = self.directory.path_of(CLOCK);
         let older = match self.marks()? {
             Ok([Some(first), Some(second)]) => usize::from(first.time() > second.time()),
@@ -157,13 +157,13 @@ impl StateDir {
     /// that nobody else uses and that a killed process may have left in the middle of a change.
     ///
     /// # Errors
-    /// No room for the file, or the system's. An untrusted file is not an error: see [`Adopted::SetAside`].
+    /// No room for the file, or the system's. An untrusted file is not an error: see [`OpenOutcome::SetAside`].
     pub fn region(
         &self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
         heal: impl FnOnce(&Region),
-    ) -> Result<(Region, Adopted), StateError> {
+    ) -> Result<(Region, OpenOutcome), StateError> {
         self.region_in(&self.turn()?, identity, now, heal)
     }
 
@@ -176,10 +176,10 @@ impl StateDir {
     pub(crate) fn region_in(
         &self,
         turn: &Turn,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
         heal: impl FnOnce(&Region),
-    ) -> Result<(Region, Adopted), StateError> {
+    ) -> Result<(Region, OpenOutcome), StateError> {
         adopt::open(&self.directory, turn, identity, &self.seed, now, heal)
     }
 
@@ -190,9 +190,9 @@ impl StateDir {
     /// As for [`region`](Self::region).
     pub fn draft(
         &self,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
-    ) -> Result<(Region, Draft), StateError> {
+    ) -> Result<(Region, FileDraft), StateError> {
         self.draft_in(&self.turn()?, identity, now)
     }
 
@@ -200,9 +200,9 @@ impl StateDir {
     pub(crate) fn draft_in(
         &self,
         turn: &Turn,
-        identity: &Identity,
+        identity: &FileIdentity,
         now: Timestamp,
-    ) -> Result<(Region, Draft), StateError> {
+    ) -> Result<(Region, FileDraft), StateError> {
         adopt::draft(&self.directory, turn, identity, &self.seed, now)
     }
 
@@ -213,16 +213,16 @@ impl StateDir {
     ///
     /// # Errors
     /// The system's. The region goes on counting for as long as this process lives.
-    pub fn publish(&self, draft: &Draft) -> Result<(), StateError> {
+    pub fn publish(&self, draft: &FileDraft) -> Result<(), StateError> {
         self.publish_in(&self.turn()?, draft)
     }
 
     /// As [`publish`](Self::publish), in a turn.
-    pub(crate) fn publish_in(&self, turn: &Turn, draft: &Draft) -> Result<(), StateError> {
+    pub(crate) fn publish_in(&self, turn: &Turn, draft: &FileDraft) -> Result<(), StateError> {
         adopt::publish(&self.directory, turn, draft)
     }
 
-    /// Removes what no limit of the configuration uses and none has used for [`KEPT_UNUSED`], as of `wall`; once a day
+    /// Removes what no limit of the configuration uses and none has used for [`UNUSED_FILE_RETENTION`], as of `wall`; once a day
     /// is often enough.
     ///
     /// The time of a file is when a sweep last saw it in use, and when it was made before the first. Nothing that is
@@ -230,10 +230,14 @@ impl StateDir {
     ///
     /// # Errors
     /// The system's.
-    pub fn sweep(&self, in_use: &[Identity], wall: Timestamp) -> Result<Swept, StateError> {
+    pub fn sweep(
+        &self,
+        in_use: &[FileIdentity],
+        wall: Timestamp,
+    ) -> Result<RemovedFiles, StateError> {
         let _turn = self.directory.turn()?;
         let wall = io_time(wall);
-        let mut swept = Swept::default();
+        let mut swept = RemovedFiles::default();
         for name in self.directory.names(MOST_NAMES)? {
             if !name.ends_with(SUFFIX) && !name.contains(ASIDE) {
                 continue;
@@ -255,7 +259,7 @@ impl StateDir {
                 .map_err(StateError::io("inspect", &path))?;
             let old = wall
                 .duration_since(modified)
-                .is_ok_and(|age| age > KEPT_UNUSED);
+                .is_ok_and(|age| age > UNUSED_FILE_RETENTION);
             if old && !adopt::is_in_use(&file) {
                 self.directory.remove(&name)?;
                 swept.removed += 1;
@@ -267,7 +271,7 @@ impl StateDir {
     }
 
     /// The marks of the clock's file; not trusted when neither is readable.
-    fn marks(&self) -> Result<Result<[Option<Mark>; 2], Unusable>, StateError> {
+    fn marks(&self) -> Result<Result<[Option<ClockMark>; 2], Unusable>, StateError> {
         let path = self.directory.path_of(CLOCK);
         let bytes = match read_trusted::<CLOCK_BYTES>(&self.directory, CLOCK)
             .map_err(StateError::io("read", &path))?
@@ -276,9 +280,9 @@ impl StateDir {
             Err(reason) => return Ok(Err(reason)),
         };
         let (first, second) = bytes.split_at(MARK_BYTES.min(bytes.len()));
-        let marks = [Mark::opened(first), Mark::opened(second)];
+        let marks = [ClockMark::opened(first), ClockMark::opened(second)];
         Ok(match marks {
-            [Err(reason), Err(_)] => Err(Unusable::Distrusted(reason)),
+            [Err(reason), Err(_)] => Err(Unusable::Untrusted(reason)),
             marks => Ok(marks.map(Result::ok)),
         })
     }
@@ -288,8 +292,8 @@ fn io_time(time: Timestamp) -> std::time::SystemTime {
     std::time::SystemTime::UNIX_EPOCH + Duration::from_nanos(time.as_nanos())
 }
 
-fn latest(marks: [Option<Mark>; 2]) -> Option<Mark> {
-    marks.into_iter().flatten().max_by_key(Mark::time)
+fn latest(marks: [Option<ClockMark>; 2]) -> Option<ClockMark> {
+    marks.into_iter().flatten().max_by_key(ClockMark::time)
 }
 
 /// The first `MOST` bytes of a file that nobody else can have written.
@@ -312,20 +316,23 @@ fn adopt_seed(
     directory: &Directory,
     turn: &Turn,
     fresh: Seed,
-) -> Result<(Seed, Adopted), StateError> {
+) -> Result<(Seed, OpenOutcome), StateError> {
     let read = read_trusted::<SEED_BYTES>(directory, SEED)
         .map_err(StateError::io("read", &directory.path_of(SEED)))?;
     let opened = read.and_then(|bytes| {
-        Record::<SEED_BYTES>::opened(&bytes, SEED_MAGIC).map_err(Unusable::Distrusted)
+        Record::<SEED_BYTES>::opened(&bytes, SEED_MAGIC).map_err(Unusable::Untrusted)
     });
     let adopted = match opened {
         Ok(record) => {
             let [low, high] = record.fields();
             let bytes = u128::from(low) | u128::from(high) << 64;
-            return Ok((Seed::from_bytes(bytes.to_le_bytes()), Adopted::Continued));
+            return Ok((
+                Seed::from_bytes(bytes.to_le_bytes()),
+                OpenOutcome::Continued,
+            ));
         }
-        Err(Unusable::Missing) => Adopted::Fresh,
-        Err(Unusable::Distrusted(reason)) => Adopted::SetAside {
+        Err(Unusable::Missing) => OpenOutcome::Fresh,
+        Err(Unusable::Untrusted(reason)) => OpenOutcome::SetAside {
             reason,
             moved_to: adopt::set_aside(directory, turn, SEED)?,
         },

@@ -14,7 +14,7 @@ struct Machine {
     boot: u8,
     boottime: u64,
     wall: u64,
-    confirm: fn(Timestamp) -> Wall,
+    confirm: fn(Timestamp) -> WallClock,
 }
 
 impl Machine {
@@ -23,7 +23,7 @@ impl Machine {
             boot: 1,
             boottime: 100,
             wall: START,
-            confirm: Wall::Unconfirmed,
+            confirm: WallClock::Unconfirmed,
         }
     }
 
@@ -42,7 +42,7 @@ impl Machine {
 
     fn synchronised(self) -> Self {
         Self {
-            confirm: Wall::Synchronised,
+            confirm: WallClock::Synchronized,
             ..self
         }
     }
@@ -55,16 +55,16 @@ impl Machine {
         }
     }
 
-    fn reading(self) -> Reading {
-        Reading {
+    fn reading(self) -> ClockReading {
+        ClockReading {
             boot: BootId::from_bytes(&[self.boot]),
             boottime: self.boottime(),
             wall: (self.confirm)(Timestamp::from_secs(self.wall)),
         }
     }
 
-    fn boottime(self) -> Boottime {
-        Boottime(Duration::from_secs(self.boottime))
+    fn boottime(self) -> BootTime {
+        BootTime(Duration::from_secs(self.boottime))
     }
 }
 
@@ -74,7 +74,7 @@ fn secs(clock: Clock, machine: Machine) -> u64 {
 }
 
 /// A limiter that started on a machine with a right clock, with what it kept.
-fn running() -> (Machine, Clock, Mark) {
+fn running() -> (Machine, Clock, ClockMark) {
     let machine = Machine::new();
     let clock = Clock::started(machine.reading());
     (machine, clock, clock.mark(machine.reading()))
@@ -111,7 +111,7 @@ fn a_leap_while_running_is_believed_ahead_and_synchronised_only() {
     let ahead = machine.with_wall(START + year);
     let retuned = clock.retuned(ahead.reading());
     assert_eq!(secs(retuned, ahead.later(9)), START + 9);
-    let drift = Drift::Behind(Duration::from_secs(year));
+    let drift = ClockDrift::Behind(Duration::from_secs(year));
     assert_eq!(retuned.drift(ahead.later(9).reading()), drift);
     let retuned = clock.retuned(ahead.synchronised().reading());
     assert_eq!(secs(retuned, ahead.later(9)), START + year + 9);
@@ -120,9 +120,9 @@ fn a_leap_while_running_is_believed_ahead_and_synchronised_only() {
     assert_eq!(secs(retuned, back.later(9)), START + 9);
     assert_eq!(
         retuned.drift(back.reading()),
-        Drift::Ahead(Duration::from_secs(year))
+        ClockDrift::Ahead(Duration::from_secs(year))
     );
-    assert_eq!(retuned.drift(machine.reading()), Drift::Near);
+    assert_eq!(retuned.drift(machine.reading()), ClockDrift::Near);
 }
 
 /// Goal: time asleep has passed. Method: time since boot includes the suspend, as does the wall clock.
@@ -209,7 +209,7 @@ fn a_resumed_snapshot_goes_on_where_it_was() {
 #[test]
 fn a_mark_says_what_was_put_into_it() {
     let (_, _, mark) = running();
-    assert_eq!(Mark::opened(mark.sealed().bytes()), Ok(mark));
+    assert_eq!(ClockMark::opened(mark.sealed().bytes()), Ok(mark));
 }
 
 /// Goal: who is told the time of another process goes on by it, whatever its own wall clock says. Method: a process that goes by another
@@ -218,12 +218,12 @@ fn a_mark_says_what_was_put_into_it() {
 fn a_mark_of_another_process_is_gone_on_from() {
     let machine = Machine::new();
     let ahead = Timestamp::from_secs(START + 3600);
-    let told = Mark::of(ahead, machine.reading()).to_bytes();
-    let mark = Mark::from_bytes(&told).expect("it is whole");
+    let told = ClockMark::of(ahead, machine.reading()).to_bytes();
+    let mark = ClockMark::from_bytes(&told).expect("it is whole");
     let heir = Clock::continued(mark, machine.later(10).reading());
     assert_eq!(secs(heir, machine.later(10)), START + 3610);
     assert_eq!(secs(heir, machine.later(26)), START + 3625);
-    assert!(Mark::from_bytes(&told[1..]).is_err());
+    assert!(ClockMark::from_bytes(&told[1..]).is_err());
 }
 
 /// What may happen to a machine.
