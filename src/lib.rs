@@ -21,6 +21,7 @@ pub mod jwt;
 pub mod path;
 pub mod pki;
 pub mod secret;
+pub mod url_scheme;
 
 pub mod admission;
 pub mod client;

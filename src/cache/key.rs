@@ -16,7 +16,7 @@
 use http::HeaderMap;
 use http::HeaderName;
 
-use crate::client::UrlScheme;
+use crate::url_scheme::UrlScheme;
 
 /// A URL as stored answers are known by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

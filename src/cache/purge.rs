@@ -1,7 +1,7 @@
 //! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
 
 use super::key::{CacheUrl, url_of};
-use crate::client::UrlScheme;
+use crate::url_scheme::UrlScheme;
 
 /// The scope of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]

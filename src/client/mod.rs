@@ -45,7 +45,7 @@ pub use self::ja4::ja4;
 pub use self::lists::{ClientLists, ListEffect, ListMatch};
 pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
-pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts, UrlScheme};
+pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts};
 use crate::config::rules::{ClientRules, ForwardedSource};
 
 /// The client of a request.

@@ -6,6 +6,7 @@
 use http::HeaderValue;
 
 use super::certificate::ClientCertificate;
+use crate::url_scheme::UrlScheme;
 
 /// The other end of a connection: where it is, and what it proved.
 #[derive(Clone, Copy, Debug)]
@@ -42,26 +43,6 @@ pub enum ClientCertPolicy {
     ForCertificate,
     /// Anybody may come.
     Nothing,
-}
-
-/// The scheme by which a request reached the gateway, RFC 9110 §4.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UrlScheme {
-    /// In clear text.
-    Http,
-    /// Under TLS.
-    Https,
-}
-
-impl UrlScheme {
-    /// Returns its spelling in a URL.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
 }
 
 impl<'a> ConnectionPeer<'a> {

@@ -39,12 +39,13 @@ use crate::cache::freshness::{self, CacheAudience};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredAge, StoredUse};
 use crate::cache::{ResponseCache, moment, vary};
-use crate::client::{ConnectionPeer, OVERRIDES, UrlScheme, X_FORWARDED_PROTO, told_about_url};
+use crate::client::{ConnectionPeer, OVERRIDES, X_FORWARDED_PROTO, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::record::Disposition;
 use crate::response::GatewayProblem;
 use crate::tls::secured;
+use crate::url_scheme::UrlScheme;
 
 /// The field by which some origins let a request have come by another scheme.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");

@@ -17,13 +17,14 @@ use crate::admission::{
     AdmissionReport, Admitted, Barred, FinalResponse, MissingKeys, ResponseSource,
 };
 use crate::budgets::{RequestPermit, UnreadPermit};
-use crate::client::{AddressSource, TlsFacts, UrlScheme};
+use crate::client::{AddressSource, TlsFacts};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
 use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use crate::url_scheme::UrlScheme;
 
 /// One request on its way.
 pub struct Context {

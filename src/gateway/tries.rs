@@ -22,7 +22,6 @@ use super::context::Context;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::bounds::MAX_TRIES;
 use crate::budgets::RequestPermit;
-use crate::client::UrlScheme;
 use crate::clock;
 use crate::origin::{
     AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
@@ -31,6 +30,7 @@ use crate::origin::{
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
+use crate::url_scheme::UrlScheme;
 
 /// The cause of the errors by which an answer becomes another try; nobody gets to see it.
 const ANOTHER_TRY: &str = "the answer asks for another try";

@@ -13,9 +13,10 @@ use pingora::Result;
 
 use super::header_edit::HeaderEdit;
 use crate::address::address_text;
-use crate::client::{AddressSource, ClientAddress, UrlScheme, X_FORWARDED_FOR, X_FORWARDED_PROTO};
+use crate::client::{AddressSource, ClientAddress, X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::record::RequestId;
+use crate::url_scheme::UrlScheme;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
