@@ -20,6 +20,7 @@ pub mod host;
 pub mod jwt;
 pub mod path;
 pub mod pki;
+pub mod proxy_fields;
 pub mod secret;
 pub mod url_scheme;
 

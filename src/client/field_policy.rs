@@ -2,9 +2,9 @@
 //!
 //! Two kinds of fields say more than a client may say:
 //!
-//! * Fields that origins read as the word of the proxy in front of them ([`proxy_fields`]). A trusted proxy may write the ones that the
-//!   operator lists (`[client] trusted_headers`) and the one that carries the address; all others are merely passed on by it, so a client
-//!   wrote them. From anybody else none passes.
+//! * Fields that origins read as the word of the proxy in front of them ([`proxy_fields`](crate::proxy_fields)). A trusted proxy may write
+//!   the ones that the operator lists (`[client] trusted_headers`) and the one that carries the address; all others are merely passed on by
+//!   it, so a client wrote them. From anybody else none passes.
 //! * Other spellings of a name that matters. CGI and what came of it (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and for
 //!   `X_Api_Key`, some of them for `X.Api.Key` too. The gateway would count by one of them and the origin read the other.
 //!
@@ -18,16 +18,11 @@ use std::net::IpAddr;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::proxy_fields::{self, NameFilter, OVERRIDES, is_proxy_field};
 use super::{PeerTrust, hop};
-use crate::config::rules::{
-    ClientRules, ForwardedSource, OverrideFields, TrustedHeader, Underscores,
+use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, Underscores};
+use crate::proxy_fields::{
+    self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
 };
-
-/// The scheme that the client used, as the proxy in front says.
-pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// The chain of addresses.
-pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Names that the gateway reads or writes, whatever the configuration says: their other spellings never pass.
 const OURS: [&str; 14] = [
@@ -91,7 +86,7 @@ impl FieldPolicy {
     ) -> Self {
         let mut written: Vec<HeaderName> = names.into_iter().collect();
         written.extend(OURS.map(HeaderName::from_static));
-        let source = source_name(&client.forwarded);
+        let source = client.forwarded.field_name();
         let listed = client
             .trusted_headers
             .iter()
@@ -175,7 +170,7 @@ impl FieldPolicy {
             return true;
         }
         let is_listed = || {
-            source_name(&client.forwarded) == name
+            client.forwarded.field_name() == name
                 || client
                     .trusted_headers
                     .iter()
@@ -201,36 +196,10 @@ pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
     names
 }
 
-/// Returns whether a trusted proxy may write the field `name`, or anybody: no such field ever reaches a key or a match otherwise.
-#[must_use]
-pub fn is_never_received(
-    name: &HeaderName,
-    client: &ClientRules,
-    overrides: OverrideFields,
-) -> bool {
-    let name = dashed(name.as_str());
-    let passed = overrides == OverrideFields::Pass && OVERRIDES.contains(&&*name);
-    let is_source = source_name(&client.forwarded) == *name;
-    let is_listed = client
-        .trusted_headers
-        .iter()
-        .any(|listed| listed.holds(&name));
-    is_proxy_field(&name) && !passed && !is_source && !is_listed
-}
-
-/// The field that the address of the client is read from.
-fn source_name(source: &ForwardedSource) -> HeaderName {
-    match source {
-        ForwardedSource::XForwardedFor => X_FORWARDED_FOR,
-        ForwardedSource::Forwarded => http::header::FORWARDED,
-        ForwardedSource::SingleValue(name) => name.clone(),
-    }
-}
-
 fn claims_to_forward(name: &HeaderName, client: &ClientRules) -> bool {
     *name == X_FORWARDED_FOR
         || *name == http::header::FORWARDED
-        || source_name(&client.forwarded) == *name
+        || client.forwarded.field_name() == *name
 }
 
 /// Keeps one plain scheme. Of a list the trusted proxy wrote the last: what stands before it may be the client's.
@@ -259,15 +228,6 @@ fn scheme(fields: &HeaderMap, review: &mut FieldReview) {
 fn is_odd(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.bytes().all(plain)
-}
-
-/// The name with a dash for each such character. Apache and lighttpd take all of them for one, PHP the dot as well as the underscore.
-fn dashed(name: &str) -> Box<str> {
-    let dash = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte.to_ascii_lowercase()),
-        _ => '-',
-    };
-    name.bytes().map(dash).collect()
 }
 
 #[cfg(test)]

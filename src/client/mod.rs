@@ -26,7 +26,6 @@ mod field_policy;
 mod ja4;
 mod lists;
 mod node;
-mod proxy_fields;
 mod request_id;
 #[cfg(test)]
 mod tests;
@@ -39,14 +38,13 @@ use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
 
 pub use self::certificate::ClientCertificate;
-pub use self::field_policy::{FieldPolicy, FieldReview, X_FORWARDED_FOR, X_FORWARDED_PROTO};
-pub use self::field_policy::{is_never_received, told_about_url};
+pub use self::field_policy::{FieldPolicy, FieldReview, told_about_url};
 pub use self::ja4::ja4;
 pub use self::lists::{ClientLists, ListEffect, ListMatch};
-pub use self::proxy_fields::OVERRIDES;
 pub use self::request_id::given_request_id;
 pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts};
 use crate::config::rules::{ClientRules, ForwardedSource};
+use crate::proxy_fields::X_FORWARDED_FOR;
 
 /// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,6 @@ use super::section::is_name;
 use super::suggest;
 use super::tables::client::Client;
 use super::tables::route::Route;
-use crate::client::is_never_received;
 
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
 /// are all misspelt the rest would take minutes.
@@ -297,7 +296,7 @@ pub(super) fn check_received(
     report: &Report<'_>,
 ) {
     let warn = |place: &Place, name: &HeaderName| {
-        if is_never_received(name, &client.rules, overrides) {
+        if client.rules.never_receives(name, overrides) {
             report.warning(
                 place,
                 format!("{name} is removed from every request, since only a proxy may say it and none is said to"),

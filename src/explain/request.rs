@@ -11,8 +11,7 @@ use serde::Serialize;
 use super::{key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
-    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, X_FORWARDED_PROTO, hop,
-    identify,
+    AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
 use crate::clock;
 use crate::config::Action;
@@ -20,6 +19,7 @@ use crate::config::rules::{Name, Tier};
 use crate::gateway::{Located, RequestHead, locate};
 use crate::host;
 use crate::path::NormalPath;
+use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::record::RequestId;
 use crate::response::GatewayProblem;
 use crate::route::{Candidate, RankCriterion, RequestFields, RouteCondition};

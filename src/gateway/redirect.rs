@@ -9,8 +9,9 @@ use http::HeaderValue;
 use pingora::http::RequestHeader;
 
 use super::locate::RequestHead;
-use crate::client::{self, PeerTrust, X_FORWARDED_PROTO};
+use crate::client::{self, PeerTrust};
 use crate::host;
+use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 

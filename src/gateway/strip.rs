@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use pingora::proxy::Session;
 
-use crate::client::X_FORWARDED_PROTO;
 use crate::process::SharedState;
+use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::snapshot::Snapshot;
 
 /// Removes them from the request.

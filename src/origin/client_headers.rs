@@ -13,8 +13,9 @@ use pingora::Result;
 
 use super::header_edit::HeaderEdit;
 use crate::address::address_text;
-use crate::client::{AddressSource, ClientAddress, X_FORWARDED_FOR, X_FORWARDED_PROTO};
+use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
+use crate::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use crate::record::RequestId;
 use crate::url_scheme::UrlScheme;
 

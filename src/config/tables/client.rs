@@ -4,13 +4,13 @@ use http::{HeaderName, header};
 use ipnet::IpNet;
 
 use super::list;
-use crate::client::X_FORWARDED_PROTO;
 use crate::config::cidr;
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
 use crate::config::rules::{ClientRules, ForwardedSource, Name, TrustedHeader};
 use crate::config::section::Section;
+use crate::proxy_fields::X_FORWARDED_PROTO;
 
 /// Fields without which a request is none.
 const FRAMING: [HeaderName; 5] = [

@@ -11,6 +11,13 @@
 //! 2. [`NAMES`] and [`PREFIXES`] are sorted, and no prefix is a prefix of another: the only one that can match a name is the last that is
 //!    not greater.
 
+use http::HeaderName;
+
+/// The scheme that the client used, as the proxy in front says.
+pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// The chain of addresses.
+pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
 /// Fields that are read in place of the request's own path or method. `[server] path_override_headers = "pass"` lets clients send them.
 pub const OVERRIDES: [&str; 9] = [
     "x-forwarded-uri",
@@ -130,13 +137,26 @@ const SUFFIXES: &[&str] = &[
     "-remote-user",
 ];
 
+/// Returns the name in lower case, with a dash for each character that is neither a letter nor a digit. Apache and lighttpd take all of
+/// them for one, PHP the dot as well as the underscore.
+#[must_use]
+pub fn dashed(name: &str) -> Box<str> {
+    let dash = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte.to_ascii_lowercase()),
+        _ => '-',
+    };
+    name.bytes().map(dash).collect()
+}
+
 /// Returns whether origins read the field `name`, in the form of invariant 1, as the word of a proxy.
-pub(super) fn is_proxy_field(name: &str) -> bool {
+#[must_use]
+pub fn is_proxy_field(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok() || has_prefix(name) || has_suffix(name)
 }
 
 /// Returns whether a proxy writes the URL that the client asked for, or a part of it, into the field `name`: origins make links of it.
-pub(super) fn tells_url(name: &str) -> bool {
+#[must_use]
+pub fn tells_url(name: &str) -> bool {
     const OTHERS: [&str; 10] = [
         "front-end-https",
         "script-name",
@@ -165,7 +185,7 @@ fn has_suffix(name: &str) -> bool {
 
 /// A look at the first two and the last letter of a name that rules most fields out before they are compared with a table.
 #[derive(Clone, Debug)]
-pub(super) struct NameFilter {
+pub struct NameFilter {
     /// By the first letter: the second letters that occur behind it.
     starts: [u32; 27],
     /// Last letters of suffixes.
@@ -174,7 +194,8 @@ pub(super) struct NameFilter {
 
 impl NameFilter {
     /// The filter of the table and of names that begin with one of `more`.
-    pub(super) fn with<'a>(more: impl IntoIterator<Item = &'a str>) -> Self {
+    #[must_use]
+    pub fn with<'a>(more: impl IntoIterator<Item = &'a str>) -> Self {
         let mut filter = Self {
             starts: [0; 27],
             ends: 0,
@@ -193,7 +214,8 @@ impl NameFilter {
     }
 
     /// Returns whether `name`, in lower case, may be in the table; `false` is certain.
-    pub(super) fn may_hold(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn may_hold(&self, name: &str) -> bool {
         let [first, second, .., last] = name.as_bytes() else {
             return true;
         };
