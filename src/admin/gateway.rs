@@ -208,13 +208,13 @@ impl AdminView for GatewayProcess {
     }
 
     fn cache(&self) -> Option<CacheView> {
-        let shelves = &self.shared.cache.shelves;
+        let storage = &self.shared.cache.storage;
         let stores = self.shared.snapshot().stores;
-        stores.then(|| CacheView::of(shelves.filled(), &shelves.tallies))
+        stores.then(|| CacheView::of(storage.usage(), &storage.stats))
     }
 
     fn purge(&self, purge: &PurgeScope) -> u64 {
-        self.shared.cache.shelves.purge(purge)
+        self.shared.cache.storage.purge(purge)
     }
 
     fn origins(&self) -> Vec<OriginView> {

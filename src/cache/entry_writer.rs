@@ -17,7 +17,7 @@ use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHas
 
 /// An answer that is being stored. Dropped before it is finished, it leaves nothing.
 pub(super) struct EntryWriter {
-    shelves: &'static MemoryStorage,
+    storage: &'static MemoryStorage,
     url: UrlHash,
     identity: EntryId,
     filling: Arc<PendingEntry>,
@@ -32,14 +32,14 @@ struct WrittenResponse {
 
 impl EntryWriter {
     pub(super) fn new(
-        shelves: &'static MemoryStorage,
+        storage: &'static MemoryStorage,
         identity: EntryId,
         key: &[u8],
         head: StoredHead,
     ) -> Self {
-        let (url, filling) = shelves.begin(key);
+        let (url, filling) = storage.begin(key);
         Self {
-            shelves,
+            storage,
             url,
             identity,
             filling,
@@ -52,7 +52,7 @@ impl EntryWriter {
 
     fn abandon(&mut self) {
         if let Some(answer) = self.answer.take() {
-            self.shelves.abandon(answer.body.capacity());
+            self.storage.abandon(answer.body.capacity());
         }
     }
 }
@@ -69,7 +69,7 @@ impl HandleMiss for EntryWriter {
         }
         let grown = body.capacity() - before;
         body.extend_from_slice(&piece);
-        if grown > 0 && self.shelves.reserve(grown) == RoomResult::None {
+        if grown > 0 && self.storage.reserve(grown) == RoomResult::None {
             self.abandon();
         }
         Ok(())
@@ -86,7 +86,7 @@ impl HandleMiss for EntryWriter {
         let Some(WrittenResponse { mut head, body }) = self.answer.take() else {
             return Ok(MissFinishType::Created(0));
         };
-        self.shelves.give_back(body.capacity());
+        self.storage.give_back(body.capacity());
         let body = Bytes::from(body.into_boxed_slice());
         let size = body.len();
         if head.header.status != StatusCode::NO_CONTENT {
@@ -104,7 +104,7 @@ impl HandleMiss for EntryWriter {
             body,
             used: false,
         };
-        self.shelves.store(self.url, &self.filling, entry);
+        self.storage.store(self.url, &self.filling, entry);
         Ok(MissFinishType::Created(size))
     }
 }
@@ -124,8 +124,8 @@ impl WrittenResponse {
 impl Drop for EntryWriter {
     fn drop(&mut self) {
         if let Some(answer) = self.answer.take() {
-            self.shelves.give_back(answer.body.capacity());
+            self.storage.give_back(answer.body.capacity());
         }
-        self.shelves.end(self.url, &self.filling);
+        self.storage.end(self.url, &self.filling);
     }
 }

@@ -21,14 +21,14 @@ use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 use super::vary;
 use crate::config::rules::{Cookies, RouteCacheRules};
 
-/// For whom an answer is meant, as far as its request tells.
+/// The audience of a response, as far as its request shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheAudience {
-    /// Nobody in particular.
+    /// Every client.
     Anybody,
-    /// Whoever the cookie is of.
+    /// The owner of the cookie.
     WithCookie,
-    /// Whoever the credentials are of.
+    /// The owner of the credentials.
     Authorised,
 }
 
@@ -66,7 +66,7 @@ impl CacheAudience {
     }
 }
 
-/// An answer of an origin, as far as storing it depends on it.
+/// The parts of an origin's response that decide whether it is stored.
 #[derive(Clone, Copy, Debug)]
 pub struct OriginResponse<'a> {
     /// Its status.
@@ -88,7 +88,7 @@ pub enum BodyState {
     Stored,
 }
 
-/// For how long an answer may be served.
+/// The freshness lifetime of a response, RFC 9111 §4.2, and its grace periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreshnessLifetime {
     /// When it was age 0.
@@ -168,7 +168,8 @@ fn storable(
     if !asker.shares_under(control, given.fields) {
         return Err(NoCacheReason::Custom("personal"));
     }
-    // Whoever gets the cookie of another is that other. The forms no-cache="set-cookie" and private="set-cookie" ask to store the rest.
+    // A client that gets the cookie of another can act as that other. The forms no-cache="set-cookie" and private="set-cookie" ask to store
+    // the rest.
     let is_set_aside = |control: &CacheControl| {
         let names = control.no_cache_field_names();
         let more = control.private_field_names();
@@ -187,7 +188,7 @@ fn storable(
     Ok(())
 }
 
-/// A body whose end is the end of its connection may have been cut off: nobody can tell, so it is not stored.
+/// A body that ends with its connection may be truncated without a sign, so it is not stored.
 fn framed(given: &OriginResponse<'_>, max_object: usize) -> std::result::Result<(), NoCacheReason> {
     let bodiless = given.status == StatusCode::NO_CONTENT;
     match given.fields.get(CONTENT_LENGTH) {

@@ -1,14 +1,14 @@
 //! Owns the memory of stored answers: bounded, in parts, each behind a lock of its own.
 //!
 //! Pingora's own storage is a map without bound, for tests. Here every byte counts: bodies, heads, keys, and the buffers of what is just
-//! being stored. Whoever brings the sum over the bound makes room, one answer at a time, from one part after the other.
+//! being stored. The thread that brings the sum over the bound evicts, one response at a time, from one shard after the other.
 //!
 //! A body is handed out as a reference, so a lock is never held while bytes are copied; one that is evicted lives on for those that read
 //! it. Answers become visible when they are whole: a reader of half an answer would be bound to the pace of the client that fetches it,
 //! or to memory without bound where that client reads slowly and the length is not known (`super::writer`).
 //!
 //! # Concurrency
-//! `used` and the tallies are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added before
+//! `used` and the stats are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added before
 //! it can be found, so it is never given back before it was counted. `used` may exceed the bound by what requests add between their
 //! adding and their making room, a piece of a body each.
 
@@ -31,12 +31,12 @@ use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, Stor
 use super::stored_body::StoredBody;
 
 /// Parts: enough that threads seldom meet, few enough to walk them all.
-const SHELVES: usize = 64;
+const SHARDS: usize = 64;
 
 /// The memory of stored answers.
 pub struct MemoryStorage {
-    shelves: [Mutex<StorageShard>; SHELVES],
-    /// Hashes URLs under a secret, so that nobody can aim at a part.
+    shards: [Mutex<StorageShard>; SHARDS],
+    /// Hashes URLs under a secret, so that clients cannot target a shard.
     hasher: RandomState,
     memory: AtomicUsize,
     used: AtomicUsize,
@@ -44,7 +44,7 @@ pub struct MemoryStorage {
     hand: AtomicUsize,
     numbers: AtomicU64,
     /// The statistics of the storage.
-    pub tallies: StorageStats,
+    pub stats: StorageStats,
 }
 
 /// Statistics of stored answers.
@@ -88,13 +88,13 @@ impl MemoryStorage {
     #[must_use]
     pub fn new(memory: usize) -> Self {
         Self {
-            shelves: std::array::from_fn(|_| Mutex::default()),
+            shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
             memory: AtomicUsize::new(memory),
             used: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             numbers: AtomicU64::new(0),
-            tallies: StorageStats::default(),
+            stats: StorageStats::default(),
         }
     }
 
@@ -106,8 +106,8 @@ impl MemoryStorage {
 
     /// Returns the current usage.
     #[must_use]
-    pub fn filled(&self) -> StorageUsage {
-        let objects: usize = self.shelves.iter().map(|shelf| lock(shelf).count).sum();
+    pub fn usage(&self) -> StorageUsage {
+        let objects: usize = self.shards.iter().map(|shard| lock(shard).count).sum();
         StorageUsage {
             memory: self.memory.load(Ordering::Relaxed) as u64,
             bytes: self.used.load(Ordering::Relaxed) as u64,
@@ -119,10 +119,10 @@ impl MemoryStorage {
     pub fn invalidate(&self, url: &[u8]) -> usize {
         let hash = self.hash(url);
         let purge = PurgeScope::Url(url.to_owned());
-        let taken = self.shelf(hash).forget(hash, &purge);
+        let taken = self.shard(hash).forget(hash, &purge);
         self.release(&taken);
         let count = taken.len();
-        let tally = &self.tallies.invalidated;
+        let tally = &self.stats.invalidated;
         tally.fetch_add(count as u64, Ordering::Relaxed);
         count
     }
@@ -130,12 +130,12 @@ impl MemoryStorage {
     /// Takes away what `purge` names; how many answers that were. Looks at every key.
     pub fn purge(&self, purge: &PurgeScope) -> u64 {
         let mut count = 0;
-        for shelf in &self.shelves {
-            let taken = lock(shelf).sweep(purge);
+        for shard in &self.shards {
+            let taken = lock(shard).sweep(purge);
             self.release(&taken);
             count += taken.len() as u64;
         }
-        self.tallies.purged.fetch_add(count, Ordering::Relaxed);
+        self.stats.purged.fetch_add(count, Ordering::Relaxed);
         count
     }
 
@@ -153,49 +153,49 @@ impl MemoryStorage {
     /// Gives back what was reserved for an answer that is not stored.
     pub(super) fn abandon(&self, bytes: usize) {
         self.give_back(bytes);
-        self.tallies.abandoned.fetch_add(1, Ordering::Relaxed);
+        self.stats.abandoned.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Begins to store what has this key.
     pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<PendingEntry>) {
         let url = self.hash(url_of(key));
         let filling = Arc::new(PendingEntry::new(key));
-        self.shelf(url).filling.push(Arc::clone(&filling));
+        self.shard(url).filling.push(Arc::clone(&filling));
         (url, filling)
     }
 
     /// Stores what [`Self::begin`] began, unless there is no room, or it was taken away meanwhile.
     pub(super) fn store(&self, url: UrlHash, filling: &PendingEntry, mut entry: CacheEntry) {
-        // Room first, so that an answer never makes room for itself, and what it weighs is counted before anybody can evict it.
+        // Room first, so that a response never evicts itself, and its size is counted before it can be evicted.
         let weight = entry.weight();
         if self.reserve(weight) == RoomResult::None {
             self.abandon(weight);
             return;
         }
-        let mut shelf = self.shelf(url);
+        let mut shard = self.shard(url);
         if filling.is_spoilt() {
             self.give_back(weight);
             return;
         }
         entry.number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let displaced = shelf.put(url, entry);
-        drop(shelf);
+        let displaced = shard.put(url, entry);
+        drop(shard);
         self.release(&displaced);
     }
 
     /// Ends what [`Self::begin`] began, stored or not.
     pub(super) fn end(&self, url: UrlHash, filling: &Arc<PendingEntry>) {
-        let mut shelf = self.shelf(url);
-        shelf.filling.retain(|other| !Arc::ptr_eq(other, filling));
+        let mut shard = self.shard(url);
+        shard.filling.retain(|other| !Arc::ptr_eq(other, filling));
     }
 
     fn hash(&self, url: &[u8]) -> UrlHash {
         UrlHash(self.hasher.hash_one(url))
     }
 
-    fn shelf(&self, url: UrlHash) -> MutexGuard<'_, StorageShard> {
-        let at = usize::try_from(url.0 % SHELVES as u64).unwrap_or(0);
-        lock(&self.shelves[at])
+    fn shard(&self, url: UrlHash) -> MutexGuard<'_, StorageShard> {
+        let at = usize::try_from(url.0 % SHARDS as u64).unwrap_or(0);
+        lock(&self.shards[at])
     }
 
     fn release(&self, entries: &[CacheEntry]) {
@@ -207,16 +207,16 @@ impl MemoryStorage {
     fn make_room(&self) -> RoomResult {
         let mut in_vain = 0;
         while self.used.load(Ordering::Relaxed) > self.memory.load(Ordering::Relaxed) {
-            if in_vain == 2 * SHELVES {
+            if in_vain == 2 * SHARDS {
                 return RoomResult::None;
             }
-            let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHELVES;
-            let evicted = lock(&self.shelves[at]).evict();
+            let at = self.hand.fetch_add(1, Ordering::Relaxed) % SHARDS;
+            let evicted = lock(&self.shards[at]).evict();
             match evicted {
                 Some(entry) => {
                     in_vain = 0;
                     self.give_back(entry.weight());
-                    self.tallies.evicted.fetch_add(1, Ordering::Relaxed);
+                    self.stats.evicted.fetch_add(1, Ordering::Relaxed);
                 }
                 None => in_vain += 1,
             }
@@ -234,7 +234,7 @@ impl Storage for MemoryStorage {
     ) -> Result<Option<(CacheMeta, HitHandler)>> {
         let url = self.hash(url_of(key.primary_key()));
         let found = self
-            .shelf(url)
+            .shard(url)
             .find(url, identity(key))
             .map(|entry| (Arc::clone(&entry.head), entry.body.clone()));
         Ok(found.map(|(head, body)| -> (CacheMeta, HitHandler) {
@@ -264,8 +264,8 @@ impl Storage for MemoryStorage {
             primary: key.primary_bin(),
             variance: key.variance_bin(),
         };
-        for shelf in &self.shelves {
-            let taken = lock(shelf).take(identity);
+        for shard in &self.shards {
+            let taken = lock(shard).take(identity);
             if let Some(entry) = taken {
                 self.give_back(entry.weight());
                 return Ok(PurgeOutcome::Purged(None));
@@ -282,17 +282,17 @@ impl Storage for MemoryStorage {
     ) -> Result<bool> {
         let url = self.hash(url_of(key.primary_key()));
         let head = Arc::new(StoredHead::of(meta));
-        let mut shelf = self.shelf(url);
-        // Evicted or purged meanwhile: whoever asked has it in hand, and it stays gone.
-        let Some(entry) = shelf.find(url, identity(key)) else {
+        let mut shard = self.shard(url);
+        // Evicted or purged meanwhile: the request that looked it up still holds it, and it stays removed.
+        let Some(entry) = shard.find(url, identity(key)) else {
             return Ok(false);
         };
         let before = entry.weight();
         entry.head = head;
-        // As above.
+        // Evicted or purged meanwhile.
         self.used.fetch_add(entry.weight(), Ordering::Relaxed);
         self.give_back(before);
-        drop(shelf);
+        drop(shard);
         let _ = self.make_room();
         Ok(true)
     }
@@ -309,9 +309,9 @@ fn identity(key: &CacheKey) -> EntryId {
     }
 }
 
-/// Poison is ignored: between two statements of a shelf nothing can panic that leaves it half changed.
-fn lock(shelf: &Mutex<StorageShard>) -> MutexGuard<'_, StorageShard> {
-    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+/// Poison is ignored: between two statements of a shard nothing can panic that leaves it half changed.
+fn lock(shard: &Mutex<StorageShard>) -> MutexGuard<'_, StorageShard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use pingora::http::ResponseHeader;
 
 use super::*;
 
-fn shelves(memory: usize) -> &'static MemoryStorage {
+fn storage(memory: usize) -> &'static MemoryStorage {
     Box::leak(Box::new(MemoryStorage::new(memory)))
 }
 
@@ -26,20 +26,20 @@ fn span() -> SpanHandle {
     Span::inactive().handle()
 }
 
-async fn begin(shelves: &'static MemoryStorage, url: &str) -> MissHandler {
-    let begun = shelves.get_miss_handler(&key(url), &meta(), &span()).await;
+async fn begin(storage: &'static MemoryStorage, url: &str) -> MissHandler {
+    let begun = storage.get_miss_handler(&key(url), &meta(), &span()).await;
     begun.unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn store(shelves: &'static MemoryStorage, url: &str, size: usize) {
-    let mut writer = begin(shelves, url).await;
+async fn store(storage: &'static MemoryStorage, url: &str, size: usize) {
+    let mut writer = begin(storage, url).await;
     let body = Bytes::from(vec![b'x'; size]);
     writer.write_body(body, true).await.unwrap();
     writer.finish().await.unwrap();
 }
 
-async fn body(shelves: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
-    let (_, mut reader) = shelves.lookup(&key(url), &span()).await.unwrap()?;
+async fn body(storage: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
+    let (_, mut reader) = storage.lookup(&key(url), &span()).await.unwrap()?;
     let mut whole = Vec::new();
     while let Some(piece) = reader.read_body().await.unwrap() {
         assert!(piece.len() <= crate::bounds::STORED_PIECE);
@@ -51,20 +51,20 @@ async fn body(shelves: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
 /// Goal: the memory is bounded, by answers that nobody uses. Method: ten times as much as fits, one of them read all the time.
 #[tokio::test]
 async fn what_is_used_stays_and_the_rest_makes_room() {
-    let shelves = shelves(1_000_000);
+    let storage = storage(1_000_000);
     for number in 0..1_000 {
-        store(shelves, &format!("http://a/{number}"), 10_000).await;
-        store(shelves, "http://a/hot", 100).await;
-        assert!(body(shelves, "http://a/hot").await.is_some());
-        let filled = shelves.filled();
-        assert!(filled.bytes <= filled.memory, "{filled:?}");
+        store(storage, &format!("http://a/{number}"), 10_000).await;
+        store(storage, "http://a/hot", 100).await;
+        assert!(body(storage, "http://a/hot").await.is_some());
+        let usage = storage.usage();
+        assert!(usage.bytes <= usage.memory, "{usage:?}");
     }
-    let filled = shelves.filled();
-    assert!(filled.objects > 80 && filled.bytes > 900_000, "{filled:?}");
-    assert!(body(shelves, "http://a/hot").await.is_some());
-    shelves.resize(0);
-    let filled = shelves.filled();
-    assert_eq!((filled.bytes, filled.objects), (0, 0));
+    let usage = storage.usage();
+    assert!(usage.objects > 80 && usage.bytes > 900_000, "{usage:?}");
+    assert!(body(storage, "http://a/hot").await.is_some());
+    storage.resize(0);
+    let usage = storage.usage();
+    assert_eq!((usage.bytes, usage.objects), (0, 0));
 }
 
 /// Goal: in a small memory too, where an answer may be alone in its part, what is read all the time stays, and what was just stored is
@@ -72,53 +72,53 @@ async fn what_is_used_stays_and_the_rest_makes_room() {
 #[tokio::test]
 async fn what_is_alone_in_its_part_does_not_make_room_first() {
     for _ in 0..100 {
-        let shelves = shelves(50_000);
-        store(shelves, "http://a/hot", 100).await;
+        let storage = storage(50_000);
+        store(storage, "http://a/hot", 100).await;
         for number in 0..20 {
-            store(shelves, &format!("http://a/{number}"), 9_000).await;
-            assert!(body(shelves, "http://a/hot").await.is_some(), "{number}");
+            store(storage, &format!("http://a/{number}"), 9_000).await;
+            assert!(body(storage, "http://a/hot").await.is_some(), "{number}");
         }
-        assert!(body(shelves, "http://a/19").await.is_some());
+        assert!(body(storage, "http://a/19").await.is_some());
     }
 }
 
 /// Goal: what is being stored counts too, and leaves nothing when it is dropped. Method: writers that hold more than there is.
 #[tokio::test]
 async fn what_is_being_stored_is_part_of_the_memory() {
-    let shelves = shelves(100_000);
+    let storage = storage(100_000);
     let mut writers = Vec::new();
     for number in 0..20 {
-        let mut writer = begin(shelves, &format!("http://a/{number}")).await;
+        let mut writer = begin(storage, &format!("http://a/{number}")).await;
         let piece = Bytes::from(vec![b'x'; 10_000]);
         writer.write_body(piece, false).await.unwrap();
-        assert!(shelves.filled().bytes <= 110_000);
+        assert!(storage.usage().bytes <= 110_000);
         writers.push(writer);
     }
-    let abandoned = shelves.tallies.abandoned.load(Ordering::Relaxed);
+    let abandoned = storage.stats.abandoned.load(Ordering::Relaxed);
     assert!((8..=12).contains(&abandoned), "{abandoned}");
     drop(writers);
-    assert_eq!(shelves.filled().bytes, 0);
+    assert_eq!(storage.usage().bytes, 0);
 }
 
 /// Goal: nothing is visible before it is whole, and nothing that is not what it announced. Method: look between the pieces; then a
 /// length that is not kept.
 #[tokio::test]
 async fn answers_are_seen_when_they_are_whole() {
-    let shelves = shelves(1_000_000);
-    let mut writer = begin(shelves, "http://a/").await;
+    let storage = storage(1_000_000);
+    let mut writer = begin(storage, "http://a/").await;
     for _ in 0..3 {
         writer
             .write_body(Bytes::from(vec![b'x'; 70_000]), false)
             .await
             .unwrap();
-        assert!(body(shelves, "http://a/").await.is_none());
+        assert!(body(storage, "http://a/").await.is_none());
     }
     writer.finish().await.unwrap();
     assert_eq!(
-        body(shelves, "http://a/").await.map(|body| body.len()),
+        body(storage, "http://a/").await.map(|body| body.len()),
         Some(210_000)
     );
-    let (found, _) = shelves
+    let (found, _) = storage
         .lookup(&key("http://a/"), &span())
         .await
         .unwrap()
@@ -128,7 +128,7 @@ async fn answers_are_seen_when_they_are_whole() {
     let mut announced = meta();
     let header = announced.response_header_mut();
     header.insert_header("content-length", "5").unwrap();
-    let mut writer = shelves
+    let mut writer = storage
         .get_miss_handler(&key("http://a/short"), &announced, &span())
         .await
         .unwrap_or_else(|error| panic!("{error}"));
@@ -137,37 +137,37 @@ async fn answers_are_seen_when_they_are_whole() {
         .await
         .unwrap();
     writer.finish().await.unwrap();
-    assert!(body(shelves, "http://a/short").await.is_none());
+    assert!(body(storage, "http://a/short").await.is_none());
 }
 
 /// Goal: a purge also takes what was asked for before it. Method: purge and write to a URL while it is being stored; another is left alone.
 #[tokio::test]
 async fn what_is_taken_away_does_not_come_back() {
-    let shelves = shelves(1_000_000);
+    let storage = storage(1_000_000);
     for spoil in [
-        (|shelves| assert_eq!(shelves.invalidate(b"http://a/"), 0)) as fn(&MemoryStorage),
-        |shelves| assert_eq!(shelves.purge(&PurgeScope::All), 1),
-        |shelves| {
+        (|storage| assert_eq!(storage.invalidate(b"http://a/"), 0)) as fn(&MemoryStorage),
+        |storage| assert_eq!(storage.purge(&PurgeScope::All), 1),
+        |storage| {
             let purge = PurgeScope::prefix("http://a/").unwrap();
-            assert_eq!(shelves.purge(&purge), 0);
+            assert_eq!(storage.purge(&purge), 0);
         },
     ] {
-        store(shelves, "http://b/", 1).await;
-        let writer = begin(shelves, "http://a/").await;
-        spoil(shelves);
+        store(storage, "http://b/", 1).await;
+        let writer = begin(storage, "http://a/").await;
+        spoil(storage);
         writer.finish().await.unwrap();
-        assert!(body(shelves, "http://a/").await.is_none());
+        assert!(body(storage, "http://a/").await.is_none());
     }
-    store(shelves, "http://a/", 1).await;
-    assert!(body(shelves, "http://a/").await.is_some());
+    store(storage, "http://a/", 1).await;
+    assert!(body(storage, "http://a/").await.is_some());
 }
 
 /// Goal: parts are those that were asked for, one after the other. Method: seek twice in one reader, and outside.
 #[tokio::test]
 async fn parts_of_a_body_can_be_sought() {
-    let shelves = shelves(1_000_000);
-    store(shelves, "http://a/", 10).await;
-    let (_, mut reader) = shelves
+    let storage = storage(1_000_000);
+    store(storage, "http://a/", 10).await;
+    let (_, mut reader) = storage
         .lookup(&key("http://a/"), &span())
         .await
         .unwrap()

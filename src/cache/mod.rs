@@ -1,11 +1,10 @@
 //! Stores responses, so that an origin need not send them twice: RFC 9111, as a shared cache.
 //!
-//! Pingora's cache is the machine: it looks up, lets one request fetch for all that wait, revalidates, cuts ranges. What it leaves to
-//! its user is here: which answers may be stored and for how long ([`freshness`]), what a request may be given of them
-//! ([`request_directives`]), what they are told apart by ([`key`], [`vary`]), and where they lie ([`memory_storage`]). `crate::gateway`
-//! calls these in its phases.
+//! Pingora's cache does the work: it looks up, coalesces requests, revalidates, cuts ranges. This module supplies its policies: which
+//! responses may be stored and for how long ([`freshness`]), the directives of a request ([`request_directives`]), the key and its variants
+//! ([`key`], [`vary`]), and the storage ([`memory_storage`]). The gateway calls them in its phases.
 //!
-//! It belongs to the process, not to a snapshot: what is stored survives a reload, and the new rules hold for it from then on.
+//! The cache belongs to the process, not to a snapshot: stored responses survive a reload, and the new rules apply to them from then on.
 
 mod entry_writer;
 pub mod freshness;
@@ -35,12 +34,12 @@ const PARTS: usize = 16;
 /// The cache of the process.
 pub struct ResponseCache {
     /// The stored responses.
-    pub shelves: MemoryStorage,
+    pub storage: MemoryStorage,
     /// Lets one request fetch what many wait for.
     lock: CacheLock,
     /// URLs whose last answer could not be stored.
     unstorable: Predictor<PARTS>,
-    /// The same for requests of somebody in particular, whose answers say nothing about those of others.
+    /// The same for requests with credentials, whose responses say nothing about those of other requests.
     unstorable_for_somebody: Predictor<PARTS>,
 }
 
@@ -50,7 +49,7 @@ impl ResponseCache {
     pub fn of_the_process(rules: &CacheRules) -> &'static Self {
         let keys = bounds::UNSTORABLE_URLS / PARTS;
         Box::leak(Box::new(Self {
-            shelves: MemoryStorage::new(rules.memory),
+            storage: MemoryStorage::new(rules.memory),
             lock: CacheLock::new(bounds::FILL_AGE),
             // What depends on the request that was asked is not remembered of its URL.
             unstorable: Predictor::new(keys, Some(|_| true)),

@@ -1,4 +1,4 @@
-//! Decides which stored answers the operator takes away: those of one URL, those whose URL begins so, or all.
+//! Decides which stored responses a purge removes: those of one URL, those of a prefix, or all.
 
 use super::key::{CacheUrl, url_of};
 use crate::url_scheme::UrlScheme;
@@ -14,7 +14,7 @@ pub enum PurgeScope {
     All,
 }
 
-/// Why a text names no URL whose answers could be stored.
+/// The reason why a text names no URL whose responses could be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPurgeUrl;
 

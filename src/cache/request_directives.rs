@@ -1,4 +1,4 @@
-//! Decides what a request may be given of what is stored, by its own `Cache-Control`: RFC 9111 §5.2.1.
+//! Decides which stored responses a request accepts, by its own `Cache-Control`: RFC 9111 §5.2.1.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Writes `Cache-Status`, RFC 9211: what the cache had to do with an answer.
+//! Writes `Cache-Status`, RFC 9211: the part of the cache in a response.
 
 use std::fmt::{self, Display};
 
@@ -65,16 +65,16 @@ impl Display for CacheState {
             Self::Hit(ttl) => write!(into, "hit; ttl={ttl}"),
             Self::Collapsed => into.write_str("fwd=uri-miss; collapsed"),
             Self::Confirmed => into.write_str("fwd=stale; fwd-status=304"),
-            Self::Fetched(why, fate, company) => {
-                into.write_str(match why {
+            Self::Fetched(reason, result, coalescing) => {
+                into.write_str(match reason {
                     ForwardReason::Bypass => "fwd=bypass",
                     ForwardReason::Miss => "fwd=uri-miss",
                     ForwardReason::Stale => "fwd=stale",
                 })?;
-                if *fate == StoreResult::Stored {
+                if *result == StoreResult::Stored {
                     into.write_str("; stored")?;
                 }
-                if *company == Coalescing::InVain {
+                if *coalescing == Coalescing::InVain {
                     into.write_str("; collapsed=?0")?;
                 }
                 Ok(())

@@ -1,6 +1,6 @@
-//! Owns one part of what is stored: the answers of some URLs, found by URL, and the order in which they make room.
+//! One shard of the storage: the responses of some URLs, found by URL, and the order of their eviction.
 //!
-//! The order is that of a clock: who was used since the hand last passed stays for another round. That is nearly as good as strict
+//! The order is a clock: a response that was used since the hand last passed stays for another round. That is nearly as good as strict
 //! recency, and a hit only sets a mark.
 //!
 //! # Invariants
@@ -21,7 +21,7 @@ use pingora::http::ResponseHeader;
 use super::purge::PurgeScope;
 use crate::bounds;
 
-/// Memory that an answer takes beside its texts: its entry, its place, and what the allocator adds.
+/// Memory of an entry beside its texts: the entry, its place in the order, and the allocator's overhead.
 const FIXED: usize = 512;
 /// Memory that a field takes beside its texts.
 const FIELD: usize = 96;
@@ -121,7 +121,7 @@ impl PendingEntry {
         }
     }
 
-    /// Returns whether it was taken away before it was whole. Read under the shelf's lock, under which it is written.
+    /// Returns whether it was taken away before it was whole. Read under the shard's lock, under which it is written.
     pub(super) fn is_spoilt(&self) -> bool {
         // Relaxed, here and below: the lock orders it.
         self.spoilt.load(Ordering::Relaxed)
@@ -132,7 +132,7 @@ impl PendingEntry {
     }
 }
 
-/// One part of what is stored.
+/// One shard of the storage.
 #[derive(Debug, Default)]
 pub(super) struct StorageShard {
     urls: HashMap<u64, Vec<CacheEntry>>,
@@ -142,7 +142,7 @@ pub(super) struct StorageShard {
 }
 
 impl StorageShard {
-    /// The answer of this identity, which is thereby used.
+    /// Finds the response with this identity, and marks it as used.
     pub(super) fn find(&mut self, url: UrlHash, identity: EntryId) -> Option<&mut CacheEntry> {
         let entries = self.urls.get_mut(&url.0)?;
         let entry = entries
@@ -152,7 +152,7 @@ impl StorageShard {
         Some(entry)
     }
 
-    /// Stores an answer; those that it displaces.
+    /// Stores a response; returns those that it displaces.
     pub(super) fn put(&mut self, url: UrlHash, entry: CacheEntry) -> Vec<CacheEntry> {
         let entries = self.urls.entry(url.0).or_default();
         let mut displaced = Vec::new();
@@ -173,7 +173,7 @@ impl StorageShard {
         displaced
     }
 
-    /// Takes the next answer that nobody has used since the hand last passed; `None` where there is none. Those that it passes count as
+    /// Removes the next response that was not used since the hand last passed; `None` where there is none. Those that it passes count as
     /// unused from now on.
     pub(super) fn evict(&mut self) -> Option<CacheEntry> {
         for _ in 0..self.order.len() {
@@ -198,7 +198,7 @@ impl StorageShard {
         None
     }
 
-    /// Takes away the answer of this identity, wherever it is.
+    /// Removes the response with this identity, of whichever URL.
     pub(super) fn take(&mut self, identity: EntryId) -> Option<CacheEntry> {
         let (url, at) = self.urls.iter().find_map(|(url, entries)| {
             let at = entries
@@ -216,7 +216,7 @@ impl StorageShard {
         Some(entry)
     }
 
-    /// Takes away what is stored, or being stored, of one URL.
+    /// Removes the responses of one URL that are stored or being stored.
     pub(super) fn forget(&mut self, url: UrlHash, purge: &PurgeScope) -> Vec<CacheEntry> {
         self.spoil(purge);
         let Some(entries) = self.urls.get_mut(&url.0) else {
@@ -233,7 +233,7 @@ impl StorageShard {
         taken
     }
 
-    /// Takes away whatever `purge` names.
+    /// Removes all responses in the scope of `purge`.
     pub(super) fn sweep(&mut self, purge: &PurgeScope) -> Vec<CacheEntry> {
         self.spoil(purge);
         let mut taken = Vec::new();

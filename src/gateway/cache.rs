@@ -124,7 +124,7 @@ impl Gateway {
 
     /// Counts a request of the gateway's own that is over.
     pub(super) fn note_refresh(&self) {
-        let tally = &self.0.cache.shelves.tallies.refreshed;
+        let tally = &self.0.cache.storage.stats.refreshed;
         // Relaxed, here and below: counts for the scrape.
         tally.fetch_add(1, Ordering::Relaxed);
     }
@@ -132,7 +132,7 @@ impl Gateway {
     /// Counts a request that waited for another.
     pub(super) fn note_wait(&self, session: &Session) {
         if session.cache.lock_duration().is_some() {
-            let tally = &self.0.cache.shelves.tallies.waited;
+            let tally = &self.0.cache.storage.stats.waited;
             tally.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -148,7 +148,7 @@ impl Gateway {
             && (response.status.is_success() || response.status.is_redirection());
         if wrote && context.snapshot.stores {
             with_url(session, context, |url| {
-                self.0.cache.shelves.invalidate(&url.text());
+                self.0.cache.storage.invalidate(&url.text());
             });
         }
     }
@@ -188,8 +188,8 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     let mut overrides = CacheOptionOverrides::default();
     overrides.wait_timeout = Some(bounds::FILL_PATIENCE);
     session.cache.enable(
-        &cache.shelves,
-        // The shelves make room by themselves.
+        &cache.storage,
+        // The storage makes room by itself.
         None,
         Some(cache.predictor(asker)),
         Some(cache.lock()),

@@ -106,7 +106,7 @@ impl SharedState {
         home: &CounterStorage,
         now: Timestamp,
     ) -> u64 {
-        self.cache.shelves.resize(rules.cache.memory);
+        self.cache.storage.resize(rules.cache.memory);
         let metrics = &self.recorder.metrics;
         let next = Snapshot::compile(rules, Some(previous), home, metrics, &self.seed, now);
         metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));
