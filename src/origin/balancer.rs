@@ -1,8 +1,8 @@
 //! Decides which of several servers gets the next request, by the balance of their origin.
 //!
-//! Nothing here allocates or waits: a choice is a look at the servers' standings and one addition to a counter. The counter is the only
-//! thing that requests share, and it is also the source of what looks like chance: a mixing function makes of each turn a number that
-//! is as good as a random one for spreading, so a test can tell what comes.
+//! A choice neither allocates nor waits: it reads the servers' states and adds one to a counter. The counter is the only thing that
+//! requests share, and also the source of pseudo-random numbers: a mixing function turns each count into a number that is as good as a
+//! random one for spreading, so tests can predict it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::server::Server;
 use super::server_state::ShareMille;
 use crate::config::rules::Balance;
 
-/// Servers that are chosen from together: the primaries of an origin, or its backups.
+/// A group of servers to choose from: the primaries of an origin, or its backups.
 #[derive(Debug, Default)]
 pub(super) struct ServerTier {
     servers: Box<[Arc<Server>]>,
@@ -22,7 +22,7 @@ pub(super) struct ServerTier {
     cycle: Box<[u16]>,
 }
 
-/// Which servers a choice is between.
+/// The context of a choice.
 #[derive(Clone, Copy)]
 pub(super) struct PickContext<'a> {
     pub(super) balance: &'a Balance,
@@ -48,7 +48,7 @@ impl ServerTier {
         &self.servers
     }
 
-    /// A server that can be asked and has not failed the request; `None` where there is none.
+    /// Chooses a server that is in service, has room and has not failed the request; `None` where there is none.
     pub(super) fn choose(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         match (&terms.balance, terms.spread) {
             (Balance::RoundRobin, _) | (Balance::Hash(_), None) => self.in_turn(terms),
@@ -58,7 +58,7 @@ impl ServerTier {
         }
     }
 
-    /// The next of the cycle. A server that cannot be asked uses up its turn, so that the others keep their shares.
+    /// Returns the next server of the cycle. A server out of service uses up its turn, so that the others keep their shares.
     fn in_turn(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let most = 2 * self.servers.len();
         for _ in 0..most {
@@ -73,7 +73,7 @@ impl ServerTier {
         self.any_from(terms.take_turn(), terms)
     }
 
-    /// The one with the fewest in flight for its weight; of several the next.
+    /// Returns the server with the fewest requests in flight for its weight; of several the next.
     fn least_loaded(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let first = terms.take_turn();
         let count = self.servers.len();
@@ -101,7 +101,7 @@ impl ServerTier {
         })
     }
 
-    /// The highest bidder: each server bids for each value, and a server that comes or goes changes only the bids that are its own
+    /// Returns the highest bidder: each server bids for each value, and a server that is added or removed changes only its own bids
     /// (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables", 2005).
     fn by_hash(&self, terms: &PickContext<'_>, spread: u64) -> Option<&Arc<Server>> {
         let bid = |server: &Server| {
@@ -118,10 +118,10 @@ impl ServerTier {
             .map(|(_, server)| server)
     }
 
-    /// The first that can be asked, from a place on that `number` names.
+    /// Returns the first server in service, from the place of `number` on.
     fn any_from(&self, number: u64, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
         let count = self.servers.len();
-        // A few other places first: else who stands behind one that cannot be asked would get its share too.
+        // A few other places first: else the server behind one out of service would get that one's share too.
         for attempt in 0..4 {
             let server = self.at(index(number_of(number, attempt), count)?)?;
             if terms.takes(server) {
@@ -170,7 +170,7 @@ impl PickContext<'_> {
     }
 }
 
-/// Which of `count` places a number names; `None` where there is none.
+/// Maps a number to one of `count` places; `None` where there is none.
 fn index(number: u64, count: usize) -> Option<usize> {
     let place = number.checked_rem(count as u64)?;
     usize::try_from(place).ok()
@@ -185,7 +185,7 @@ fn number_of(number: u64, attempt: u64) -> u64 {
     }
 }
 
-/// Makes of a number one that looks like chance: the output function of SplitMix64 (Steele, Lea and Flood, 2014).
+/// Mixes a number into a pseudo-random one: the output function of SplitMix64 (Steele, Lea and Flood, 2014).
 pub(super) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

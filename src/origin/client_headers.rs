@@ -1,7 +1,7 @@
-//! Decides what the origin is told about the client, and which fields of either side stop here.
+//! Decides which fields describe the client to the origin, and which fields of either side are not forwarded.
 //!
-//! Fields about the client come from the gateway, never from an untrusted peer. What such a peer sent under these names is gone by now
-//! ([`FieldPolicy`](crate::client::FieldPolicy)); what is left of them a trusted proxy may say.
+//! Fields about the client come from the gateway, never from an untrusted peer. Such fields of an untrusted peer were removed before
+//! ([`FieldPolicy`](crate::client::FieldPolicy)); the remaining ones come from trusted proxies.
 //! Hop-by-hop fields of the request are removed by Pingora's default request policy (RFC 9110 §7.6.1); those of the response here.
 
 use std::fmt::Write as _;
@@ -32,15 +32,15 @@ pub struct ClientHeaders<'a> {
     pub scheme: UrlScheme,
     /// The request's identity.
     pub request_id: RequestId,
-    /// In which header trusted hops tell the client.
+    /// The rules on trusted hops and the field with the client's address.
     pub rules: &'a ClientRules,
     /// The rule for `Host`.
     pub host: &'a HostPolicy,
-    /// Where the request goes.
+    /// The server of the attempt.
     pub server: Option<SocketAddr>,
 }
 
-/// Writes the introduction into the fields of the request for the origin.
+/// Writes these fields into the request for the origin.
 ///
 /// # Errors
 /// Those of [`HeaderEdit`].
@@ -74,7 +74,7 @@ pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>)
     }
 }
 
-/// Takes zeros from before the length: RFC 9110 §8.6 allows them, and some origins take `010` for eight, as C does.
+/// Removes leading zeros of the length: RFC 9110 §8.6 allows them, and some origins read `010` as eight, as C does.
 fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
     let length = fields.all().get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
     let Some([b'0', digits @ .., last]) = length else {
@@ -89,7 +89,7 @@ fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
     }
 }
 
-/// The peer is the client.
+/// Starts a chain: the peer is the client.
 fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
     match &told.rules.forwarded {
@@ -103,13 +103,13 @@ fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<
     }
 }
 
-/// The peer is a trusted hop: its chain is kept and it is added to it.
+/// Extends the chain of a trusted hop by the hop itself.
 fn extend_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     if told.rules.forwarded == ForwardedSource::Forwarded {
         fields.append(FORWARDED, forwarded_element(told))?;
     }
     if !fields.all().contains_key(X_FORWARDED_FOR) {
-        // The hop told the client in another field.
+        // The hop sent the client's address in another field.
         fields.insert(X_FORWARDED_FOR, address_value(told.client.address))?;
     }
     fields.append(X_FORWARDED_FOR, address_value(told.peer))

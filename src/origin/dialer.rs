@@ -1,4 +1,4 @@
-//! Makes the connections to a server whose origin has `max_connections`, each with a permit; where there is none it refuses.
+//! Opens connections to a server whose origin has `max_connections`, each with a permit; without a permit it fails.
 //!
 //! Pingora calls it once it has found no connection to use again, in place of its own way to connect, which this one follows: the same
 //! function opens the socket, and what Pingora sets on streams it sets on this one too. `total_connection_timeout` of the peer bounds it;
@@ -18,10 +18,10 @@ use tokio::net::TcpStream;
 use super::connections::{Connections, Group};
 use super::pending_queue::OriginQueues;
 
-/// The cause of the error of who is refused a connection. Nothing was sent, and nothing failed.
+/// The cause of the error for a request that is refused a connection. Nothing was sent, and the server did not fail.
 pub const NO_CONNECTION: &str = "the server has all the connections that it may";
 
-/// The way to a server with a bound.
+/// The connector of a server with a bound on connections.
 #[derive(Debug)]
 struct BoundedDialer {
     connections: Arc<Connections>,

@@ -1,8 +1,8 @@
 //! Decides in which case field names travel between client and origin, and edits the fields of a message either way.
 //!
 //! Names have no case (RFC 9110 §5.1), and from clients that speak HTTP/2 they arrive in lower case (RFC 9113 §8.2), so every origin
-//! takes them so. Pingora keeps the case of each name in a second map beside the fields, whose upkeep costs a proxied request more
-//! than all that is decided about it. So the second map goes unless the origin's rules ask for it.
+//! accepts them. Pingora keeps the case of each name in a second map beside the fields, whose maintenance costs a proxied request more than
+//! all decisions about it. So the second map is dropped unless the origin's rules need it.
 
 use std::mem;
 
@@ -18,7 +18,7 @@ const MOSTLY_ADDED: usize = 6;
 
 /// Fields that can be edited, with or without the case of their names.
 pub trait HeaderEdit {
-    /// All of them, to look at.
+    /// Returns all fields.
     fn all(&self) -> &HeaderMap;
     /// Replaces every field of this name.
     ///
@@ -28,7 +28,7 @@ pub trait HeaderEdit {
     /// Adds a field beside those of the same name.
     ///
     /// # Errors
-    /// As for [`insert`](Self::insert).
+    /// The errors of [`insert`](Self::insert).
     fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()>;
     /// Removes every field of this name.
     fn remove(&mut self, name: &HeaderName);

@@ -1,7 +1,7 @@
-//! Looks after the pools in the background: checks their servers, looks up their names, renews their budgets, wakes who waits.
+//! Maintains the pools in the background: checks their servers, looks up their names, renews their budgets, wakes waiting requests.
 //!
-//! [`super::probe`] asks; the thresholds are counted here. One loop looks after the pools of the current snapshot, so a reload
-//! needs no other wiring: a pool that vanished is not checked again.
+//! [`super::probe`] sends the check; the thresholds are counted here. One loop serves the pools of the current snapshot, so a reload needs
+//! no other wiring: a removed pool is not checked again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,13 +48,13 @@ impl BackgroundService for HealthChecks {
     }
 }
 
-/// Begins what is due.
+/// Starts the jobs that are due.
 fn look_after(pool: &Arc<Pool>) {
     let now = clock::now();
     if pool.bounds_connections() {
         pool.servers().iter().for_each(|server| server.sweep());
     }
-    // Places also come with servers that are back, of which no request tells.
+    // A server that is back has places too, and no request ends to announce them.
     pool.wake(now);
     if let Some(rules) = &pool.rules.retry
         && pool.budget_due.begin(now)

@@ -1,11 +1,11 @@
 //! Counts how often a request came through gateways like this one, by the field `CDN-Loop` (RFC 8586), and ends loops.
 //!
-//! Every request that goes to an origin says that it went through here; nothing that a client sends takes such a word away. A request
-//! that says so too often is answered with 508. `Via` would do the same, but nginx compresses nothing for a request that has it.
+//! Every request to an origin names this gateway in the field; no field of a client can remove the entry. A request with too many entries
+//! is answered with 508. `Via` would do the same, but nginx does not compress responses to a request that has it.
 //!
 //! # Limits
 //! A request passes one gateway [`OWN_PASSES`](bounds::OWN_PASSES) times, and all gateways together [`ALL_PASSES`](bounds::ALL_PASSES)
-//! times. The first tells a loop early; the second holds where each pass is through another gateway of a fleet.
+//! times. The first bound finds a loop early; the second holds where each pass is through another gateway of a fleet.
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -23,7 +23,7 @@ const NAME: &str = "sluicegate";
 pub struct HopName(HeaderValue);
 
 impl HopName {
-    /// A name with this number, by which gateways differ. It is told to origins and clients, so it must give away no secret.
+    /// A name with this number, by which gateways differ. Origins and clients see it, so it must reveal no secret.
     #[must_use]
     pub fn new(number: u64) -> Self {
         let text = format!("{NAME}; id={number:016x}");

@@ -1,4 +1,4 @@
-//! Stage 5, where it goes: pools of servers, their health, the choice of one, what it is told about the client.
+//! Stage 5, the origin: pools of servers, their health, the choice of a server, and the fields that describe the client to it.
 
 mod balancer;
 mod client_headers;

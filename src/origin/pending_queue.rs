@@ -1,11 +1,12 @@
-//! Orders the requests of an origin whose servers have all the requests that they may: so many wait, for so long, and no more.
+//! Queues the requests of an origin whose servers are at their bound on requests: a bounded number waits for a bounded time.
 //!
-//! A server that is slow under load gets slower with every request more, so what it does not get at once waits here, where waiting
-//! costs nothing. Requests wait in the order in which they came. What frees a place wakes the first of them; a request that comes later
-//! does not pass those that wait, and a request that was woken too early keeps its ticket, and with it its place in the order.
+//! A server that is slow under load gets slower with every further request, so requests above the bound wait here, where waiting costs
+//! nothing. They wait in the order of arrival. A freed place wakes the first of them; a later request does not overtake waiting ones, and a
+//! request that was woken too early keeps its ticket, and with it its place in the order.
 //!
 //! # Invariants
-//! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So the end of a request that was just woken loses nothing.
+//! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So no wake-up is lost when a request ends that was just
+//!    woken.
 //! 2. Whatever frees a place wakes a request of each configuration of the origin that has some: after a reload the requests of the old
 //!    one still wait for the same servers.
 //! 3. A request that waits has a [`QueueSeat`], of which there are `max_pending`. Where connections have a bound, the request keeps its
@@ -60,30 +61,30 @@ struct QueueOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueTicket(u64);
 
-/// The waits of one try, from the first to the last.
+/// All waits of one attempt.
 #[derive(Debug, Default)]
 pub struct AttemptWait {
     ticket: Option<QueueTicket>,
     seat: Option<QueueSeat>,
     end: Option<Instant>,
-    /// The server that it was taken to had no connection for it.
+    /// True if the chosen server had no connection for it.
     pub refused: bool,
-    /// It waited once for what changes hands at its server.
+    /// True if it waited once for a connection that is being released at its server.
     pub(super) settled: bool,
 }
 
-/// The right to wait in a queue.
+/// A permit to wait in a queue.
 #[derive(Debug)]
 struct QueueSeat(Arc<PendingQueue>);
 
-/// The right of one request to look for a place before all others that wait.
+/// A permit of one request to look for a place before all other waiting requests.
 #[derive(Debug)]
 struct QueueTurn(Option<Arc<PendingQueue>>);
 
-/// A request that is counted.
+/// Counts a waiting request until it is dropped.
 struct CountedWaiter<'q>(&'q PendingQueue);
 
-/// A request that stands in the order.
+/// An entry in the order of waiting requests, removed on drop.
 struct OrderedWaiter<'q> {
     queue: &'q PendingQueue,
     ticket: QueueTicket,
@@ -91,7 +92,7 @@ struct OrderedWaiter<'q> {
 }
 
 impl OriginQueues {
-    /// A queue beside those that there are.
+    /// Adds a queue.
     pub(super) fn add(self: &Arc<Self>, rules: CircuitRules) -> Arc<PendingQueue> {
         let queue = Arc::new(PendingQueue {
             rules,
@@ -111,7 +112,7 @@ impl OriginQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the first request of each queue, because a place was freed.
+    /// Wakes the first request of each queue after a place was freed.
     pub(super) fn wake(&self) {
         // Pairs with the fence of `PendingQueue::enter`.
         fence(Ordering::SeqCst);
@@ -193,7 +194,7 @@ impl PendingQueue {
         }
     }
 
-    /// Takes a seat; `None` where all are taken.
+    /// Takes one of the `max_pending` seats; `None` where all are taken.
     fn sit_down(self: &Arc<Self>) -> Option<QueueSeat> {
         let sit = |seated: u32| (seated < self.rules.pending).then(|| seated + 1);
         // Relaxed: the number publishes nothing. Each round lost is a seat that was taken or left.
@@ -203,7 +204,7 @@ impl PendingQueue {
         Some(QueueSeat(Arc::clone(self)))
     }
 
-    /// Counts a request that waits from now on, and says how many were there before.
+    /// Counts a request that waits from now on, and returns the number before it.
     fn enter(&self) -> (CountedWaiter<'_>, u32) {
         let ahead = self.waiting.fetch_add(1, Ordering::Relaxed);
         self.origin.waiting.fetch_add(1, Ordering::Relaxed);
@@ -213,7 +214,7 @@ impl PendingQueue {
         (CountedWaiter(self), ahead)
     }
 
-    /// Stands in the order, unless something was freed since `wakes` was read.
+    /// Enters the order, unless a place was freed since `wakes` was read.
     fn line_up(&self, ticket: QueueTicket, wakes: u64) -> Option<OrderedWaiter<'_>> {
         let mut order = self.order();
         if order.wakes != wakes {
@@ -228,7 +229,7 @@ impl PendingQueue {
         })
     }
 
-    /// Wakes the first.
+    /// Wakes the first request.
     fn wake(self: &Arc<Self>) {
         let first = {
             let mut order = self.order();
@@ -236,12 +237,12 @@ impl PendingQueue {
             order.waiters.pop_first()
         };
         if let Some((_, first)) = first {
-            // A turn that nobody takes wakes the next (invariant 1).
+            // A turn that is not received wakes the next request (invariant 1).
             let _ = first.send(QueueTurn::of(self));
         }
     }
 
-    /// Counts a request that gets no place.
+    /// Counts a request that was refused a place.
     pub fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -264,7 +265,7 @@ impl QueueTurn {
         Self(Some(Arc::clone(queue)))
     }
 
-    /// Ends it without waking another request: there is nothing for it.
+    /// Ends the turn without waking another request: there is no place for it.
     fn end(mut self) {
         self.0 = None;
     }
@@ -298,14 +299,14 @@ impl Drop for OrderedWaiter<'_> {
 }
 
 impl AttemptWait {
-    /// The moment at which the try has waited long enough, whatever it waits for: `pending_timeout` after its first wait began.
+    /// Returns the deadline of all its waits: `pending_timeout` after the first one began.
     pub fn end(&mut self, queue: &PendingQueue) -> Instant {
         *self
             .end
             .get_or_insert_with(|| clock::deadline(queue.rules.patience))
     }
 
-    /// Its rank among all that wait.
+    /// Returns its rank among all waiting requests.
     pub(super) fn ticket(&mut self) -> QueueTicket {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         // Relaxed: the number orders requests and publishes nothing.

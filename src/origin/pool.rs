@@ -1,11 +1,10 @@
 //! Owns the servers of one origin, and takes a request to one of them.
 //!
-//! Primaries come before backups, and servers that have not failed the request before those that have. What is among them is
-//! [`ServerTier::choose`]'s. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its
-//! [`ServerState`].
+//! Primaries come before backups, and servers that have not failed the request before those that have. [`ServerTier::choose`] picks among
+//! equals. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its [`ServerState`].
 //!
 //! # Concurrency
-//! Requests load the set and never wait. It is replaced by the one task that looks up names.
+//! Requests load the set and never wait. Only the task that looks up names replaces it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,8 +29,8 @@ use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
 
-/// The servers of one `[origin.NAME]`. Kept across a reload that leaves its rules alone; where they changed, the servers that stay keep
-/// what is known of them.
+/// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
+/// their state.
 pub struct Pool {
     /// Its name.
     pub name: Name,
@@ -41,13 +40,13 @@ pub struct Pool {
     pub budget: Arc<RetryBudget>,
     /// The queue of requests for its servers; `None` where the servers have no bound.
     pub queue: Option<Arc<PendingQueue>>,
-    /// That and those of the configurations before.
+    /// This queue and those of earlier configurations.
     queues: Arc<OriginQueues>,
     servers: ArcSwap<ServerSet>,
     /// The seed of the values of sticky cookies.
     seed: KeySeed,
     turn: AtomicU64,
-    /// Held by who ejects a server, so that two do not eject more together than each may alone.
+    /// Locked during an ejection, so that two concurrent ones cannot exceed the bound on ejected servers.
     ejecting: Mutex<()>,
     /// Failures of requests that no server is to blame for.
     pub failures: FailureLog,
@@ -68,7 +67,7 @@ struct ServerSet {
 /// The input of a pick. Owns all its values, so that a request can wait with it.
 #[derive(Clone, Debug, Default)]
 pub struct PickRequest {
-    /// When it is asked.
+    /// The time of the pick.
     pub now: Timestamp,
     /// Servers that failed the request already.
     pub tried: FailedServers,
@@ -86,15 +85,15 @@ pub type FailedServers = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
 pub enum PickResult {
     /// A place at a server.
     Server(ServerPermit),
-    /// Servers could be asked, but have all the requests that they may.
+    /// Servers are in service, but at their bound on requests.
     Full,
-    /// No server can be asked.
+    /// No server is in service.
     None,
 }
 
 impl Pool {
-    /// A pool whose servers all count as healthy until a check says otherwise. Of a pool of the same name `before` it takes over what is
-    /// known of servers that stay.
+    /// A pool whose servers all count as healthy until a check says otherwise. It takes over the state of servers that remain from
+    /// `before`, a pool of the same name.
     #[must_use]
     pub fn new(
         name: Name,
@@ -144,7 +143,7 @@ impl Pool {
         };
         let known = before.map_or_else(Vec::new, Self::servers);
         let newcomer = || match before {
-            // Nobody knows how warm servers are when the gateway starts, and there is nobody else to ask.
+            // At the start of the gateway all servers are equally unknown, so none needs a slow start.
             None => ServerState::default(),
             Some(_) => ServerState::new_at(now),
         };
@@ -152,7 +151,7 @@ impl Pool {
         pool
     }
 
-    /// Makes these the servers: those that are known keep their standing.
+    /// Replaces the servers by those at `addresses`: those in `known` keep their state.
     pub(super) fn assemble(
         &self,
         addresses: &[Vec<SocketAddr>],
@@ -231,21 +230,21 @@ impl Pool {
         })
     }
 
-    /// Every server, whether it can be asked or not: primaries, then backups.
+    /// Returns every server, in service or not: primaries, then backups.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<Server>> {
         let set = self.servers.load();
         set.all().cloned().collect()
     }
 
-    /// The number of names that had no answer when they were last looked up.
+    /// Returns the number of names whose latest look-up failed.
     #[must_use]
     pub fn unresolved(&self) -> usize {
         // Relaxed, as where it is stored: a number to be shown, which publishes nothing.
         self.unresolved.load(Ordering::Relaxed)
     }
 
-    /// Says why no server can be asked: how many there are, and how many of them are in which state.
+    /// Explains why no server is in service: the number of servers, and how many have which status.
     #[must_use]
     pub fn why_no_server(&self, now: Timestamp) -> (FailureKind, String) {
         let servers = self.servers();
@@ -302,24 +301,29 @@ impl Pool {
     /// A place at a server.
     ///
     /// Asks for the evidence that the request passed admission.
-    pub fn choose(&self, _: &Admitted, wish: &PickRequest) -> PickResult {
-        if wish.tried.is_empty() && self.rules.retry.is_some() {
+    pub fn choose(&self, _: &Admitted, request: &PickRequest) -> PickResult {
+        if request.tried.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
         match &self.queue {
             // It does not pass those that wait.
             Some(queue) if queue.waiting() > 0 => PickResult::Full,
-            _ => self.find(wish),
+            _ => self.find(request),
         }
     }
 
-    /// A place at a server after a wait; [`PickResult::Full`] where there is none at its end. `wish` is asked anew for each look.
-    pub async fn wait(&self, wait: &mut AttemptWait, wish: impl Fn() -> PickRequest) -> PickResult {
+    /// A place at a server after a wait; [`PickResult::Full`] where there is none at its end. `request` makes a new request for each
+    /// attempt.
+    pub async fn wait(
+        &self,
+        wait: &mut AttemptWait,
+        request: impl Fn() -> PickRequest,
+    ) -> PickResult {
         match &self.queue {
             Some(queue) => {
                 // Where connections are counted, the next one is woken when this one has its connection, so that they keep their order.
-                let has_room = || !self.bounds_connections() && self.has_room(wish().now);
-                queue.wait(wait, has_room, || self.find(&wish())).await
+                let has_room = || !self.bounds_connections() && self.has_room(request().now);
+                queue.wait(wait, has_room, || self.find(&request())).await
             }
             None => PickResult::Full,
         }
@@ -340,20 +344,20 @@ impl Pool {
     }
 
     /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
-    pub fn find(&self, wish: &PickRequest) -> PickResult {
+    pub fn find(&self, request: &PickRequest) -> PickResult {
         let set = self.servers.load();
         let mut terms = PickContext {
             balance: &self.rules.balance,
-            now: wish.now,
-            tried: &wish.tried,
-            spread: wish.spread,
+            now: request.now,
+            tried: &request.tried,
+            spread: request.spread,
             turn: &self.turn,
         };
-        if let Some(held) = wish.sticky.and_then(|tag| set.tagged(tag, &terms)) {
+        if let Some(held) = request.sticky.and_then(|tag| set.tagged(tag, &terms)) {
             return PickResult::Server(held);
         }
         // Those that failed the request before are better than nothing: a connection that broke may be the network's fault.
-        for tried in [&wish.tried[..], &[]] {
+        for tried in [&request.tried[..], &[]] {
             terms.tried = tried;
             for tier in [&set.primaries, &set.backups] {
                 // A place that is lost to another request leaves one server fewer to find, unless it is left again meanwhile.
@@ -365,18 +369,18 @@ impl Pool {
                     }
                 }
             }
-            if wish.tried.is_empty() {
+            if request.tried.is_empty() {
                 break;
             }
         }
-        if set.all().any(|server| server.is_usable(wish.now)) {
+        if set.all().any(|server| server.is_usable(request.now)) {
             PickResult::Full
         } else {
             PickResult::None
         }
     }
 
-    /// The tag of the server that the client is to stay with, where there is such a thing.
+    /// Returns the tag of the server for the client's sticky cookie, where the origin has one.
     #[must_use]
     pub fn tag_of(&self, held: &ServerPermit) -> Option<u64> {
         held.server.tag
@@ -384,7 +388,7 @@ impl Pool {
 
     // ── what came of it ──
 
-    /// A try failed. The server is left alone for a while when it did so too often, and others are left.
+    /// Records a failed attempt. Ejects the server for a while after too many failures, if enough others remain.
     pub fn failed(&self, held: &mut ServerPermit, failure: AttemptFailure, now: Timestamp) {
         held.outcome = Some(failure.into());
         let rules = self.rules.ejection.as_ref();
@@ -397,7 +401,7 @@ impl Pool {
         }
     }
 
-    /// A try was answered, with this status.
+    /// Records an attempt that was answered with this status.
     pub fn answered(
         &self,
         held: &mut ServerPermit,
@@ -418,7 +422,7 @@ impl Pool {
     }
 
     fn eject(&self, server: &Server, rules: &EjectionRules, now: Timestamp) {
-        // Whoever finds it held lets it be: the next failure asks again.
+        // A caller that finds it locked gives up: the next failure tries again.
         let Ok(_ejecting) = self.ejecting.try_lock() else {
             return;
         };
@@ -489,14 +493,14 @@ impl ServerSet {
         tiers.into_iter().flat_map(ServerTier::servers)
     }
 
-    /// A place at the server that a sticky cookie names; `None` where it cannot be asked, and the client gets another.
+    /// Takes a place at the server that a sticky cookie names; `None` where that server is not in service, and the client gets another.
     fn tagged(&self, tag: u64, terms: &PickContext<'_>) -> Option<ServerPermit> {
         let server = self.all().find(|server| server.tag == Some(tag))?;
         terms.takes(server).then(|| server.hold())?
     }
 }
 
-/// When something of a pool is to be done again in the background.
+/// The time at which a background job of a pool is due again.
 #[derive(Debug, Default)]
 pub(super) struct DueTime {
     /// In nanoseconds since the Unix epoch.
@@ -523,9 +527,9 @@ impl DueTime {
         due
     }
 
-    /// It was done, and is to be done again at `next`.
+    /// Ends the run; the next one is due at `next`.
     pub(super) fn done(&self, next: Timestamp) {
-        // Release: who sees that it does not run any more sees when it is due.
+        // Release: a thread that sees that it does not run any more also sees when it is due.
         self.next.store(next.as_nanos(), Ordering::Relaxed);
         self.running.store(false, Ordering::Release);
     }

@@ -71,7 +71,7 @@ fn servers(count: u16) -> String {
     format!("servers = [{}]", servers.join(", "))
 }
 
-fn wish(millis: u64) -> PickRequest {
+fn request(millis: u64) -> PickRequest {
     PickRequest {
         now: at(millis),
         ..PickRequest::default()
@@ -93,7 +93,7 @@ fn port(choice: PickResult) -> u16 {
 pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..requests {
-        *counts.entry(port(pool.find(&wish(0)))).or_default() += 1;
+        *counts.entry(port(pool.find(&request(0)))).or_default() += 1;
     }
     counts
 }
@@ -128,12 +128,12 @@ fn backups_wait_for_the_last_primary() {
     all[1].standing.drain();
     assert_eq!(choose_many(&pool, 10), [(3, 10)].into());
     all[2].standing.drain();
-    assert!(matches!(pool.find(&wish(0)), PickResult::None));
+    assert!(matches!(pool.find(&request(0)), PickResult::None));
     all[1].standing.undrain(at(0));
     assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
 }
 
-/// Goal: a request does not meet a server that failed it while there is another, a backup included. Method: a wish with more and more
+/// Goal: a request does not meet a server that failed it while there is another, a backup included. Method: a request with more and more
 /// servers tried.
 #[test]
 fn a_server_that_failed_a_request_is_its_last_choice() {
@@ -142,7 +142,7 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
     );
     let tried = |ports: &[u16]| PickRequest {
         tried: ports.iter().copied().map(address).collect(),
-        ..wish(0)
+        ..request(0)
     };
     for _ in 0..4 {
         assert_eq!(port(pool.find(&tried(&[1]))), 2);
@@ -158,10 +158,10 @@ fn full_servers_are_told_from_absent_ones() {
         "{}\ncircuit_breaker = {{ max_requests = 2 }}",
         servers(2)
     ));
-    let mut inside: Vec<ServerPermit> = (0..4).map(|_| held(pool.find(&wish(0)))).collect();
-    assert!(matches!(pool.find(&wish(0)), PickResult::Full));
+    let mut inside: Vec<ServerPermit> = (0..4).map(|_| held(pool.find(&request(0)))).collect();
+    assert!(matches!(pool.find(&request(0)), PickResult::Full));
     let left = inside.pop().expect("four").server.address;
-    assert_eq!(held(pool.find(&wish(0))).server.address, left);
+    assert_eq!(held(pool.find(&request(0))).server.address, left);
     drop(inside);
     assert!(
         pool.servers()
@@ -179,22 +179,25 @@ async fn places_that_are_left_go_round_in_order() {
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
     let admitted = crate::admission::Admitted::exempt();
-    let inside = held(pool.find(&wish(0)));
+    let inside = held(pool.find(&request(0)));
     let mut waits: [AttemptWait; 4] = Default::default();
     let [first, second, third, fourth] = &mut waits;
-    let mut first = Box::pin(pool.wait(first, || wish(0)));
-    let mut second = pin!(pool.wait(second, || wish(0)));
-    let mut third = pin!(pool.wait(third, || wish(0)));
+    let mut first = Box::pin(pool.wait(first, || request(0)));
+    let mut second = pin!(pool.wait(second, || request(0)));
+    let mut third = pin!(pool.wait(third, || request(0)));
     assert!(poll!(first.as_mut()).is_pending() && poll!(second.as_mut()).is_pending());
     assert!(poll!(third.as_mut()).is_pending());
     assert_eq!(queue.waiting(), 3);
     assert!(matches!(
-        pool.wait(fourth, || wish(0)).await,
+        pool.wait(fourth, || request(0)).await,
         PickResult::Full
     ));
     assert_eq!((queue.waiting(), queue.refused()), (3, 1));
     drop(inside);
-    assert!(matches!(pool.choose(&admitted, &wish(0)), PickResult::Full));
+    assert!(matches!(
+        pool.choose(&admitted, &request(0)),
+        PickResult::Full
+    ));
     // It was woken, and its end wakes the next.
     drop(first);
     assert!(poll!(third.as_mut()).is_pending());
@@ -209,7 +212,7 @@ async fn places_that_are_left_go_round_in_order() {
     assert_eq!(port(inside), 1);
     assert_eq!(queue.waiting(), 0);
     assert!(matches!(
-        pool.choose(&admitted, &wish(0)),
+        pool.choose(&admitted, &request(0)),
         PickResult::Server(_)
     ));
 }
@@ -224,14 +227,14 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
     let queue = pool.queue.as_ref().expect("a queue");
     let mut waits: [AttemptWait; 3] = Default::default();
     let [first, second, third] = &mut waits;
-    let inside = held(pool.find(&wish(0)));
+    let inside = held(pool.find(&request(0)));
     {
-        let mut waiting = pin!(pool.wait(first, || wish(0)));
+        let mut waiting = pin!(pool.wait(first, || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
         // Its rank dates from the server.
         second.ticket();
         assert!(matches!(
-            pool.wait(second, || wish(0)).await,
+            pool.wait(second, || request(0)).await,
             PickResult::Full
         ));
         drop(inside);
@@ -240,21 +243,21 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
         };
         assert_eq!(queue.waiting(), 0);
         assert!(matches!(
-            pool.wait(third, || wish(0)).await,
+            pool.wait(third, || request(0)).await,
             PickResult::Full
         ));
         again.give_back();
     }
-    let inside = held(pool.find(&wish(0)));
+    let inside = held(pool.find(&request(0)));
     {
-        let mut waiting = pin!(pool.wait(first, || wish(0)));
+        let mut waiting = pin!(pool.wait(first, || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
     }
     let [first, ..] = waits;
     // As when it has its connection.
     drop(first);
     let mut fourth = AttemptWait::default();
-    let mut waiting = pin!(pool.wait(&mut fourth, || wish(0)));
+    let mut waiting = pin!(pool.wait(&mut fourth, || request(0)));
     assert!(poll!(waiting.as_mut()).is_pending());
     assert_eq!((queue.waiting(), queue.refused()), (1, 2));
     drop(inside);
@@ -272,9 +275,9 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
     let before = Pool::new("app".into(), bounded(1), &seed, None, at(0));
     let after = Pool::new("app".into(), bounded(2), &seed, Some(&before), at(0));
     for (one, other) in [(&before, &after), (&after, &before)] {
-        let inside = held(one.find(&wish(0)));
+        let inside = held(one.find(&request(0)));
         let mut wait = AttemptWait::default();
-        let mut waiting = pin!(other.wait(&mut wait, || wish(0)));
+        let mut waiting = pin!(other.wait(&mut wait, || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
         drop(inside);
         assert!(matches!(poll!(waiting), Poll::Ready(PickResult::Server(_))));
@@ -318,8 +321,8 @@ fn a_place_given_back_is_no_try() {
     let rules = "circuit_breaker = { max_connections = 2 }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let server = Arc::clone(&pool.servers()[0]);
-    let other = held(pool.find(&wish(0)));
-    held(pool.find(&wish(0))).give_back();
+    let other = held(pool.find(&request(0)));
+    held(pool.find(&request(0))).give_back();
     assert_eq!(server.standing.in_flight(), 1);
     drop(other);
     let tried = |outcome: &AttemptOutcome| server.standing.count(*outcome);
@@ -331,10 +334,10 @@ fn a_place_given_back_is_no_try() {
 #[test]
 fn a_tag_leads_to_its_server() {
     let pool = pool(&format!("{}\nsticky = {{}}", servers(5)));
-    let first = held(pool.find(&wish(0)));
+    let first = held(pool.find(&request(0)));
     let sticky = PickRequest {
         sticky: pool.tag_of(&first),
-        ..wish(0)
+        ..request(0)
     };
     for _ in 0..10 {
         assert_eq!(
@@ -360,7 +363,7 @@ fn a_tag_leads_to_its_server() {
 #[test]
 fn servers_that_stay_keep_their_standing() {
     let before = pool(&servers(2));
-    let inside = held(before.find(&wish(0)));
+    let inside = held(before.find(&request(0)));
     before.servers()[1].standing.drain();
     let rules = rules(&format!("{}\nslow_start = \"10s\"", servers(3)));
     let after = Pool::new("app".into(), rules, &seed(), Some(&before), at(0));
@@ -390,7 +393,7 @@ fn a_slow_start_ramps_the_share() {
     standing.drain();
     standing.undrain(at(0));
     let share = |millis| {
-        let chosen = (0..1000).filter(|_| port(pool.find(&wish(millis))) == 1);
+        let chosen = (0..1000).filter(|_| port(pool.find(&request(millis))) == 1);
         chosen.count()
     };
     let (start, half, end) = (share(0), share(5_000), share(10_000));

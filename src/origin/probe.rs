@@ -1,6 +1,6 @@
-//! Asks one server whether it is well, over the same TLS and by the same protocol as requests.
+//! Sends a health check to one server, with the TLS and the protocol of requests.
 //!
-//! Each question makes a connection of its own: one that stands says nothing about the way to the server.
+//! Each check opens a new connection: an established one does not show that the server is reachable.
 
 use std::sync::LazyLock;
 
@@ -17,23 +17,23 @@ use crate::config::rules::HealthRules;
 static CONNECTOR: LazyLock<Connector> =
     LazyLock::new(|| Connector::new(Some(ConnectorOptions::new(1))));
 
-/// The same for questions that no HTTP is spoken for.
+/// The connector of checks without HTTP.
 static TRANSPORT: LazyLock<TransportConnector> =
     LazyLock::new(|| TransportConnector::new(Some(ConnectorOptions::new(1))));
 
-/// Bytes of an answer that are read before the connection closes; what is more says nothing about health.
+/// Bytes of a response that are read before the connection closes; further ones do not show health.
 const ANSWER: usize = 64 * 1024;
 
-/// Asks the server at the end of `peer`, of the origin `name`. Whoever calls ends it in time.
+/// Checks the server at `peer`, of the origin `name`. The caller bounds the time.
 ///
 /// # Errors
-/// Why the server is not well.
+/// The reason why the check failed.
 pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> Result<()> {
     peer.options.connection_timeout = Some(rules.timeout);
     peer.options.total_connection_timeout = Some(rules.timeout);
     // Whether a server is well has nothing to do with how many connections requests may have.
     peer.options.custom_l4 = None;
-    // A connection of HTTP/2 with one stream is nobody else's.
+    // A connection of HTTP/2 with one stream is not shared.
     peer.options.max_h2_streams = 1;
     let Some(path) = &rules.path else {
         return TRANSPORT.new_stream(&peer).await.map(drop);

@@ -1,8 +1,8 @@
-//! Looks up the names of servers again, and tells a pool which of them came and went.
+//! Looks up the names of servers again, and adds and removes servers of a pool accordingly.
 //!
-//! One look-up of a pool runs at a time, however long the resolver takes, so a resolver that hangs holds one thread a pool and no
-//! more. A name that cannot be looked up keeps the servers that it had: a resolver that is away is no reason to stop serving. One that
-//! never had any is looked up every second, and its requests get 503 meanwhile.
+//! One look-up of a pool runs at a time, however long the resolver takes, so a hanging resolver blocks at most one thread a pool. A name
+//! whose look-up fails keeps its servers: an unavailable resolver is no reason to stop serving. A name without any address so far is looked
+//! up every second, and its requests get 503 meanwhile.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::server_state::ServerState;
 use crate::bounds::RESOLVE_AGAIN;
 use crate::clock;
 
-/// Looks up every name of the pool, and makes what they say its servers. Returns the time to the next look-up.
+/// Looks up every name of the pool, and makes the addresses its servers. Returns the time to the next look-up.
 pub(super) async fn look_up(pool: &Pool) -> Duration {
     look_up_by(pool, |name| async move {
         let found = tokio::net::lookup_host(&*name).await?;
@@ -71,8 +71,8 @@ fn has_server(pool: &Pool, entry: usize) -> bool {
         })
 }
 
-/// Says which names do not resolve: at each look-up while servers are known, and where none are, with its pause of a second, when the
-/// number changes.
+/// Logs the names that do not resolve: at each look-up while servers are known; where none are, with its pause of a second, when the number
+/// changes.
 fn tell(pool: &Pool, failures: &[String], lost: bool) {
     let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
     if lost && before == failures.len() {
@@ -89,7 +89,7 @@ fn tell(pool: &Pool, failures: &[String], lost: bool) {
     }
 }
 
-/// Makes these the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry as it is.
+/// Sets the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry unchanged.
 fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
     let known = pool.servers();
     let had = |entry: usize| -> Vec<SocketAddr> {
@@ -110,7 +110,7 @@ fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
                 found.dedup();
                 found
             }
-            // What is written keeps its place even where a name has the same address at the moment.
+            // A literal address keeps its place even where a name resolves to it at the moment.
             _ if rules.name.is_none() => rules.addresses.clone(),
             _ => had(entry),
         });

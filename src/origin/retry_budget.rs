@@ -1,9 +1,8 @@
-//! Decides how many retries an origin gets: a share of its requests and a few beside, so that an origin that fails is not sent
-//! several times the requests that it failed.
+//! Bounds the retries of an origin: a share of its requests plus a floor, so that retries do not multiply the load of a failing origin.
 //!
-//! Every second the allowance is set anew, from the requests of the second before. A retry takes one from it, and when none is left
-//! there is none: the answer of the first try is the answer. In any span of T seconds there are at most share × requests +
-//! floor × (T + 1) retries, whatever fails.
+//! Every second the allowance is set anew, from the requests of the second before. A retry takes one from it; when none is left, the
+//! response of the first attempt is final. In any span of T seconds there are at most share × requests + floor × (T + 1) retries, whatever
+//! fails.
 //!
 //! # Concurrency
 //! The allowance is one word; the requests are another, which is only ever added to. A request that is counted a second late earns its
@@ -26,7 +25,7 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// One that has its floor.
+    /// Returns a budget with its floor.
     pub(super) fn new(rules: Option<&RetryRules>) -> Self {
         Self {
             left: AtomicU32::new(rules.map_or(0, |rules| rules.floor)),
@@ -34,7 +33,7 @@ impl RetryBudget {
         }
     }
 
-    /// Counts a request, once, whatever its tries.
+    /// Counts a request, once, however many attempts it makes.
     pub(super) fn earn(&self) {
         // Relaxed, here and below: numbers that publish nothing.
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +49,7 @@ impl RetryBudget {
         self.left.store(allowed, Ordering::Relaxed);
     }
 
-    /// Takes a retry; false where none is left.
+    /// Takes a retry; returns false where none is left.
     #[must_use]
     pub(super) fn spend(&self) -> bool {
         let taken = self
@@ -73,13 +72,13 @@ impl RetryBudget {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Retries so far.
+    /// Returns the number of retries so far.
     #[must_use]
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Retries that were not made for want of budget.
+    /// Returns the number of retries refused by the budget.
     #[must_use]
     pub fn exhausted(&self) -> u64 {
         self.exhausted.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! One server of a pool: where it is, what its rules give it, and the place that a request takes there.
+//! One server of a pool: its address, its settings, and the permit that an attempt holds there.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,18 +21,18 @@ pub struct Server {
     pub address: SocketAddr,
     /// Its state, which no change of rules resets.
     pub standing: Arc<ServerState>,
-    /// When it is asked.
+    /// Primary or backup.
     pub role: Role,
-    /// Its share among those.
+    /// Its weight among servers of the same role.
     pub weight: Weight,
-    /// Which entry of `servers` it comes from, from 0.
+    /// The index of its entry in `servers`.
     pub entry: usize,
-    /// Where it stands among the values of `hash_key`.
+    /// Its point among the hashed values of `hash_key`.
     pub(super) point: u64,
     /// Its tag in sticky cookies; `None` where the origin has none.
     pub(super) tag: Option<u64>,
     pub(super) queue: Option<Arc<PendingQueue>>,
-    /// All queues of requests that may want a place here.
+    /// All queues of requests that can wait for this server.
     pub(super) queues: Arc<OriginQueues>,
     /// Maximum number of requests in flight.
     pub(super) places: u32,
@@ -89,7 +89,7 @@ impl Server {
         self.standing.share(now, self.slow_start)
     }
 
-    /// Takes a place; `None` when the last one was taken since somebody looked.
+    /// Takes a permit; `None` when another request took the last one meanwhile.
     pub(super) fn hold(self: &Arc<Self>) -> Option<ServerPermit> {
         self.standing.enter(self.places).then(|| ServerPermit {
             server: Arc::clone(self),
@@ -106,21 +106,21 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A place at a server: the evidence that a try is counted there. Dropping it leaves the place, whichever way the try ended.
+/// A permit for one attempt at a server, which counts the attempt there. Dropping it releases the place, however the attempt ended.
 #[derive(Debug)]
 pub struct ServerPermit {
-    /// Whose.
+    /// The server.
     pub server: Arc<Server>,
     /// The outcome of the attempt so far; `None` where there was no attempt.
     pub(super) outcome: Option<AttemptOutcome>,
     /// The connection that it uses, where those have a bound.
     connection: Option<Use>,
-    /// It is on its way to one.
+    /// The attempt's wait for a connection.
     look: Option<Look>,
 }
 
 impl ServerPermit {
-    /// The try has this connection.
+    /// Records the connection of the attempt.
     pub fn connected(&mut self, socket: RawFd) {
         let Some(connections) = &self.server.connections else {
             return;
@@ -131,12 +131,12 @@ impl ServerPermit {
         self.server.queues.wake();
     }
 
-    /// The try gets no connection, for another reason than that there is none to be had.
+    /// Records that connecting failed, for another reason than the bound on connections.
     pub fn unconnected(&mut self) {
         self.look = None;
     }
 
-    /// Waits until another look may find a connection; false where the server has none, or the wait has ended.
+    /// Waits until another look may find a connection; returns false where the server has none, or the wait has ended.
     pub async fn another_look(&mut self, wait: &mut AttemptWait) -> bool {
         let (Some(connections), Some(queue), Some(look)) = (
             &self.server.connections,
@@ -153,7 +153,7 @@ impl ServerPermit {
         self.look.is_some()
     }
 
-    /// Leaves the place as if nobody had been there: the server has no connection for it, nor for others.
+    /// Releases the permit without an outcome: the server has no connection for this attempt, nor for others.
     pub fn give_back(mut self) {
         self.outcome = None;
     }
@@ -171,8 +171,8 @@ impl Drop for ServerPermit {
     }
 }
 
-/// Where a server stands among the values of a hash. Not secret: every gateway of a fleet must send a value to the same server, and
-/// who may choose the value may choose the server either way.
+/// Returns the point of a server among hashed values. Not secret: every gateway of a fleet must send a value to the same server, and a
+/// client that chooses the value chooses the server anyway.
 pub(super) fn point(address: SocketAddr) -> u64 {
     let mut hasher = Seed::from_bytes(*b"sluicegate point").hasher();
     hasher.part(address.to_string().as_bytes());

@@ -1,12 +1,12 @@
-//! Owns what is known of one server: whether it may be asked, how much it has in flight, what came of it.
+//! Owns the state of one server: its status, its requests in flight, and the outcomes of attempts.
 //!
-//! A server keeps its standing as long as its address stays in its origin, across reloads and new answers of the resolver, so that
+//! A server keeps its state as long as its address stays in its origin, across reloads and new answers of the resolver, so that
 //! neither forgets a drain, puts a dead server back or loses count of what is in flight.
 //!
 //! # Concurrency
-//! Every fact is a word of its own, since no two must agree: health is advice, and whoever sees it late meets the server's failure
-//! and is tried elsewhere. So all loads and stores are relaxed. What is in flight is exact all the same: it is changed by
-//! read-modify-writes only, which no ordering makes more atomic.
+//! Every fact is a word of its own, since no two must agree: health is advice, and a request that sees an old value meets the server's
+//! failure and is tried elsewhere. So all loads and stores are relaxed. The number in flight is exact all the same: only read-modify-writes
+//! change it, which no ordering makes more atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ pub struct ServerState {
     spells: AtomicU32,
     /// When the latest ejection ends, in nanoseconds since the Unix epoch; 0 before the first.
     ejected_until: AtomicU64,
-    /// Since when its share grows, likewise; 0 once it has its whole share.
+    /// When its share began to grow, in nanoseconds since the Unix epoch; 0 once it has its whole share.
     grows_from: AtomicU64,
     /// The latest failure: an index into [`AttemptOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
     last_failure: AtomicU64,
@@ -49,15 +49,15 @@ pub struct ServerState {
 /// The status of a server: in use, or the reason why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// They are.
+    /// It gets requests.
     Up,
-    /// They are, fewer than its share for a while.
+    /// It gets less than its share for a while.
     SlowStart,
     /// Its checks fail.
     Down,
-    /// It failed requests and is left alone for a while.
+    /// It failed requests and gets none for a while.
     Ejected,
-    /// The operator asked for none.
+    /// The operator drains it.
     Draining,
 }
 
@@ -102,7 +102,7 @@ impl ShareMille {
 const TIME_BITS: u32 = 56;
 
 impl Default for ServerState {
-    /// In use until something says otherwise.
+    /// Returns the state of a server in service.
     fn default() -> Self {
         Self {
             connections: Arc::default(),
@@ -124,7 +124,7 @@ impl Default for ServerState {
 }
 
 impl ServerState {
-    /// One whose share grows from `now` on.
+    /// Returns the state of a server whose share grows from `now` on.
     pub(super) fn new_at(now: Timestamp) -> Self {
         let standing = Self::default();
         standing.grow_from(now);
@@ -165,12 +165,12 @@ impl ServerState {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Keeps requests from it; whether they went there before.
+    /// Begins a drain; returns whether the server was not drained before.
     pub fn drain(&self) -> bool {
         !self.draining.swap(true, Ordering::Relaxed)
     }
 
-    /// Lets requests go there again; whether they did not before.
+    /// Ends a drain; returns whether the server was drained before.
     pub fn undrain(&self, now: Timestamp) -> bool {
         let was = self.draining.swap(false, Ordering::Relaxed);
         if was {
@@ -181,13 +181,13 @@ impl ServerState {
 
     // ── in flight ──
 
-    /// Tries that are under way.
+    /// Returns the number of attempts in flight.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Takes a place among `most`; false where all are taken.
+    /// Counts an attempt in flight; returns false where there are `most` already.
     #[must_use]
     pub(super) fn enter(&self, most: u32) -> bool {
         // Each round lost is a place that another took or left, and only so many can be taken before this one is refused.
@@ -198,7 +198,7 @@ impl ServerState {
             .is_ok()
     }
 
-    /// Leaves the place, and counts what came of it; `None` where nothing was tried.
+    /// Ends an attempt in flight, and counts its outcome; `None` where nothing was sent.
     pub(super) fn leave(&self, outcome: Option<AttemptOutcome>) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Some(outcome) = outcome {
@@ -215,7 +215,7 @@ impl ServerState {
             CheckResult::Up => rules.healthy_after,
             CheckResult::Down => rules.unhealthy_after,
         };
-        // One check of a pool runs at a time, so nobody else writes these.
+        // One check of a pool runs at a time, so nothing else writes these.
         let streak = if wanted == self.is_up() {
             0
         } else {
@@ -236,7 +236,7 @@ impl ServerState {
 
     // ── ejection ──
 
-    /// Notes a failure; true when so many followed each other that the rules ask for an ejection.
+    /// Records a failure; returns true when so many followed each other that the rules eject the server.
     pub(super) fn fail(
         &self,
         failure: AttemptFailure,
@@ -254,7 +254,7 @@ impl ServerState {
         before.saturating_add(1) >= rules.failures
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub(super) fn succeed(&self) {
         // Nearly always 0 already, and a line that is only read is shared by all cores.
         if self.failures.load(Ordering::Relaxed) != 0 {
@@ -262,7 +262,7 @@ impl ServerState {
         }
     }
 
-    /// Leaves it alone from `now` on; for how long. The caller sees to it that nobody else ejects servers of the pool meanwhile.
+    /// Ejects the server from `now` on; returns for how long. The caller holds the pool's lock on ejections.
     pub(super) fn eject(&self, rules: &EjectionRules, now: Timestamp) -> Duration {
         let before = Timestamp::from_nanos(self.ejected_until.load(Ordering::Relaxed));
         let soon = before.as_nanos() != 0 && now.saturating_since(before) < rules.longest;
@@ -300,7 +300,7 @@ impl ServerState {
         }
         let grown = now.saturating_since(Timestamp::from_nanos(from));
         if grown >= whole {
-            // Whoever began a new growth meanwhile keeps it.
+            // A growth that began meanwhile stays.
             let _ = self
                 .grows_from
                 .compare_exchange(from, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -311,7 +311,7 @@ impl ServerState {
         share.clamp(ShareMille::LEAST, ShareMille::WHOLE)
     }
 
-    // ── what is told of it ──
+    // ── statistics ──
 
     /// Returns the number of attempts that ended with `outcome`.
     #[must_use]
@@ -331,7 +331,7 @@ impl ServerState {
         self.health_changes.load(Ordering::Relaxed)
     }
 
-    /// Its latest failure; `None` before the first.
+    /// Returns its latest failure; `None` before the first.
     #[must_use]
     pub fn last_failure(&self) -> Option<(AttemptOutcome, Timestamp)> {
         let word = self.last_failure.load(Ordering::Relaxed);

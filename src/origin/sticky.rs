@@ -1,7 +1,7 @@
 //! Reads and writes the cookie by which a client stays with its server.
 //!
-//! Its value is a keyed hash of the server, so that it tells a client neither address nor name, and cannot be made up for a server that
-//! the client would like better.
+//! Its value is a keyed hash of the server, so that it reveals neither address nor name to a client, and a client cannot forge it to select
+//! a server.
 
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 //!
 //! Where a successor can come, counters lie in memory that it can be given (`AnonymousFiles`), from the start: nothing is copied when
 //! it comes, and both count in the same words while the old process drains. Where none can, they lie in memory of the process alone.
-//! Everything else is as with a directory; and as there, a limit whose memory cannot be had in that way counts all the same, and says so.
+//! Everything else works as with a directory: a limit whose memory cannot be shared counts all the same, and reports it.
 
 use std::io;
 use std::os::fd::OwnedFd;

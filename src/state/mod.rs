@@ -1,9 +1,9 @@
-//! Owns where counters live: in the memory of this process, in memory that a successor can be given, or in the files of
-//! `[server] state_dir`, which outlive every process (contract C4).
+//! Owns the storage of counters: the memory of this process, memory that can be handed over to the next process, or the files of `[server]
+//! state_dir`, which outlive every process (contract C4).
 //!
-//! The limiter knows how a file is trusted, healed, edited and shared by two processes; here is only what the gateway does about it. It
-//! opens the directory before anything listens: counters that an operator wants kept and that cannot be are an error then. Later
-//! nothing of this may stop the gateway: a limit whose file fails goes on in memory, and log, `/status` and metrics say so.
+//! The limiter verifies, recovers, edits and shares the files between two processes; this module opens them for the gateway. It opens the
+//! directory before anything listens: counters that cannot be persisted as configured are an error then. Later no failure of a file stops
+//! the gateway: a limit whose file fails goes on in memory, and log, `/status` and metrics say so.
 //!
 //! # Concurrency
 //! Limits are opened and edited by the start and by the reload service, time is kept by [`Maintenance`]; requests call nothing here.
@@ -30,7 +30,7 @@ mod test_limits;
 pub use handover::CounterHandover;
 pub use maintenance::Maintenance;
 
-/// Where counters live.
+/// The storage of all counters.
 pub struct CounterStorage {
     kept: StorageKind,
 }
@@ -40,7 +40,7 @@ pub struct CounterStorage {
 pub enum PersistenceMode<'a> {
     /// Counters end with the process.
     Process,
-    /// Until a process ends without a successor; they go on from what the one before has left, if there was one.
+    /// Counters are handed over to the next process in an upgrade, and start from those of the process before, if there was one.
     Upgrades(Option<CounterHandover>),
     /// Counters last as long as this directory.
     Directory(&'a Path),
@@ -332,7 +332,7 @@ impl Persistence {
     }
 }
 
-/// A seed that nobody can guess.
+/// Draws a secret seed.
 fn fresh_seed() -> Result<Seed, CounterStorageError> {
     let mut fresh = [0; 16];
     getrandom::fill(&mut fresh).map_err(CounterStorageError::Random)?;
