@@ -288,7 +288,7 @@ pub const WAITERS_OF_CLIENT: usize = WAITERS / 8;
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
 
 /// Keys whose charges wait to be told to the store, merged by key. Each takes some 300 bytes. At the bound further keys are counted by
-/// this node alone, and `sluicegate_store_unsent_lost_total` counts their charges.
+/// this node alone, and `sluicegate_store_unsent_dropped_total` counts their charges.
 pub const UNSENT_KEYS: usize = 65_536;
 
 /// Calls that settle a charge in the store, under way in the background. A store that is away answers each within its timeout, so a

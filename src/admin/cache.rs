@@ -107,7 +107,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
             view.evicted,
         ),
         (
-            "sluicegate_cache_abandoned_total",
+            "sluicegate_cache_store_aborted_total",
             "Answers that were not stored for want of room, or since they came other than announced.",
             view.abandoned,
         ),
@@ -122,7 +122,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
             view.invalidated,
         ),
         (
-            "sluicegate_cache_waits_total",
+            "sluicegate_cache_coalesced_total",
             "Requests that waited for another that fetched the same.",
             view.waits,
         ),

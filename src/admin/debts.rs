@@ -21,7 +21,7 @@ pub(super) fn families(debts: Option<RemoteWriteStats>) -> Vec<Family> {
         )
         .series(&[], debts.unsent_keys as u64),
         Family::counter(
-            "sluicegate_store_unsent_lost_total",
+            "sluicegate_store_unsent_dropped_total",
             "Charges that the store is never told of, since too many keys waited already.",
         )
         .series(&[], debts.unsent_lost),

@@ -70,12 +70,12 @@ pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<Family> {
         )
         .series(&[], exchanged.units),
         Family::counter(
-            "sluicegate_store_pushes_repeated_total",
+            "sluicegate_store_sync_retries_total",
             "Pushes that were sent again, since their answer was lost.",
         )
         .series(&[], exchanged.repeated),
         Family::counter(
-            "sluicegate_store_sync_lost_units_total",
+            "sluicegate_store_sync_dropped_units_total",
             "Units that this gateway alone counts, and the store is never told of.",
         )
         .series(&[], exchanged.lost),
@@ -121,8 +121,8 @@ pub(super) mod tests {
             "sluicegate_store_sync_lag_seconds 0.125",
             "sluicegate_store_syncs_total 9",
             "sluicegate_store_pushed_units_total 10",
-            "sluicegate_store_sync_lost_units_total 11",
-            "sluicegate_store_pushes_repeated_total 12",
+            "sluicegate_store_sync_dropped_units_total 11",
+            "sluicegate_store_sync_retries_total 12",
             "sluicegate_limit_excess_units_total{limit=\"otp\"} 13",
         ] {
             assert!(text.lines().any(|told| told == line), "{line}\n{text}");

@@ -81,7 +81,7 @@ fn limits(limits: &[LimitView]) -> [Family; 8] {
         ),
         each(
             Family::gauge(
-                "sluicegate_limit_survives",
+                "sluicegate_limit_persistent",
                 "Whether the limit's counters outlive the process.",
             ),
             |limit| u64::from(limit.survival.file().is_some()),
@@ -120,7 +120,7 @@ fn bans(limits: &[LimitView]) -> [Family; 4] {
         ),
         each(
             Family::gauge(
-                "sluicegate_limit_bans_survive",
+                "sluicegate_limit_bans_persistent",
                 "Whether the limit's bans outlive the process.",
             ),
             |bans| u64::from(bans.survival.file().is_some()),

@@ -316,7 +316,7 @@ fn connections(origins: &[OriginView]) -> Family {
 /// Outcomes that never came have no series.
 fn tries(origins: &[OriginView]) -> Family {
     let mut family = Family::counter(
-        "sluicegate_origin_tries_total",
+        "sluicegate_origin_attempts_total",
         "Tries at a server, by what came of them.",
     );
     for origin in origins {

@@ -358,7 +358,7 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_store_nodes 3",
         "sluicegate_store_clock_ahead_seconds{server=\"10.0.0.9:6379\"} -0.0015",
         "sluicegate_config_generation 3",
-        "sluicegate_limit_survives{limit=\"otp\"} 0",
+        "sluicegate_limit_persistent{limit=\"otp\"} 0",
         "sluicegate_limit_bans_total{limit=\"otp\"} 5",
         "sluicegate_limit_bans_not_kept_total{limit=\"otp\"} 1",
         "sluicegate_limit_ban_keys{limit=\"otp\"} 2",

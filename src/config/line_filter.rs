@@ -32,16 +32,22 @@ pub const OUTCOMES: [&str; 13] = [
     "forwarded",
     "cached",
     "responded",
-    "refused",
+    "rate-limited",
     "banned",
     "refused-concurrency",
     "blocked",
-    "refused-store-away",
+    "store-unavailable",
     "no-route",
     "rejected",
     "origin-failed",
     "client-gone",
     "internal",
+];
+
+/// Outcomes under their former and their present names. A filter accepts the former ones for one version, with a warning.
+pub const FORMER_OUTCOMES: [(&str, &str); 2] = [
+    ("refused", "rate-limited"),
+    ("refused-store-away", "store-unavailable"),
 ];
 
 /// What lines are chosen by.
@@ -101,6 +107,22 @@ impl LineFilter {
     pub fn keeps(&self, facts: &LineFacts<'_>) -> bool {
         let mut groups = self.groups.iter();
         groups.any(|group| group.iter().all(|one| one.holds(facts)))
+    }
+
+    /// Replaces former names of outcomes, and calls `renamed` with the former and the present name of each.
+    fn with_present_names(mut self, mut renamed: impl FnMut(&str, &str)) -> Self {
+        for comparison in self.groups.iter_mut().flatten() {
+            let Comparison::Name(Subject::Outcome, _, names) = comparison else {
+                continue;
+            };
+            for name in names {
+                if let Some((former, present)) = former_outcome(name) {
+                    renamed(former, present);
+                    *name = (*present).into();
+                }
+            }
+        }
+        self
     }
 
     /// The routes that it names.
@@ -183,7 +205,12 @@ impl Order {
 pub(super) fn line_filter(field: &Field<'_>) -> Option<LineFilter> {
     let text = field.text()?;
     match parse(text) {
-        Ok(filter) => Some(filter),
+        Ok(filter) => Some(filter.with_present_names(|former, present| {
+            field.warn(
+                format!("the outcome `{former}` is called `{present}` now"),
+                "write that, since the next version takes no other",
+            );
+        })),
         Err(slip) => slip.refuse(field, text),
     }
 }
@@ -368,7 +395,7 @@ fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
             ));
         }
     };
-    if subject == Subject::Outcome && !OUTCOMES.contains(&text) {
+    if subject == Subject::Outcome && !OUTCOMES.contains(&text) && former_outcome(text).is_none() {
         return Err(Slip {
             at,
             message: format!("no request ends as {}", quoted(text)),
@@ -381,6 +408,11 @@ fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
     Ok(text.into())
 }
 
+/// Returns the former and the present name of the outcome that was called `name`.
+fn former_outcome(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    FORMER_OUTCOMES.iter().find(|(former, _)| *former == name)
+}
+
 fn too_many(at: Range<usize>, what: &str) -> Slip {
     Slip {
         at,
@@ -390,7 +422,7 @@ fn too_many(at: Range<usize>, what: &str) -> Slip {
 }
 
 fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
-    let advice = "write it as in \"status >= 400 and outcome != refused or duration >= 1s\"";
+    let advice = "write it as in \"status >= 400 and outcome != rate-limited or duration >= 1s\"";
     token.unexpected(at, expected, advice)
 }
 
@@ -400,7 +432,7 @@ mod tests {
 
     const FACTS: LineFacts<'_> = LineFacts {
         status: 429,
-        outcome: "refused",
+        outcome: "rate-limited",
         method: b"POST",
         route: Some("POST /auth/sendOTP"),
         duration: Duration::from_millis(700),
@@ -423,9 +455,9 @@ mod tests {
             ("status != 429", false),
             ("status in 400..=499", true),
             ("status not in [200, 500..=599]", true),
-            ("outcome == refused", true),
-            ("outcome in [refused, 'banned']", true),
-            ("outcome != refused", false),
+            ("outcome == rate-limited", true),
+            ("outcome in [rate-limited, 'banned']", true),
+            ("outcome != rate-limited", false),
             ("method == post", true),
             ("method not in [GET, HEAD]", true),
             ("route == 'POST /auth/sendOTP'", true),
@@ -472,8 +504,8 @@ mod tests {
             ("status >= 4xx", "4"),
             ("status >= 4000", "4000"),
             ("status in 500..=400", "500..=400"),
-            ("outcome == refuse", "refuse"),
-            ("outcome >= refused", ">="),
+            ("outcome == rate-limit", "rate-limit"),
+            ("outcome >= rate-limited", ">="),
             ("method in GET", "GET"),
             ("method in [GET", ""),
             ("duration >= 5", "5"),

@@ -60,7 +60,7 @@ pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
 pub use self::file::{Loaded, known_keys, load, load_offline, parse, parse_in, parse_offline};
-pub use self::line_filter::{LineFacts, LineFilter, OUTCOMES};
+pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
 pub use self::problem::{Problem, Problems, Severity};
 pub(crate) use self::rows::counted_value;

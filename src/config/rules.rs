@@ -52,7 +52,7 @@ pub use self::key::{KeyPart, KeyTemplate, Normaliser, OnMissing, Pointer, ValueP
 pub use self::known::{BrokenFile, FileState};
 pub use self::list::{ListFile, ListRules};
 pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};
-pub use self::log::{LogFormat, RefusedLines};
+pub use self::log::{LogFormat, LogNames, RefusedLines};
 pub use self::origin::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{
@@ -207,6 +207,8 @@ pub struct LogRules {
     pub only: Option<LineFilter>,
     /// Which lines of refused requests are written, of those.
     pub refused: RefusedLines,
+    /// The names of fields and outcomes.
+    pub names: LogNames,
 }
 
 /// How access lines show the key of a request that a limit refused.

@@ -8,12 +8,12 @@ use prometheus::proto::{
 };
 use prometheus::{Encoder, TextEncoder};
 
-use super::Recorder;
 use super::histogram::Reading;
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
 use super::outcome::{CacheUse, Disposition};
 use super::process::Process;
 use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreTallies};
+use super::{Recorder, former_names};
 use crate::store::DecisionSource;
 
 /// `Content-Type` of [`text`].
@@ -127,7 +127,7 @@ impl From<bool> for Number {
     }
 }
 
-/// The text of `families`; those without a series are left out.
+/// Returns the text of `families`, those that were renamed under both names; families without a series are left out.
 pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
     let families: Vec<MetricFamily> = families
         .into_iter()
@@ -140,6 +140,8 @@ pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
             written.set_metric(family.series);
             written
         })
+        .flat_map(|family| [former_names::former_family(&family), Some(family)])
+        .flatten()
         .collect();
     let mut text = Vec::new();
     if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
@@ -212,7 +214,7 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         }
     }
     let mut decisions = Family::histogram(
-        "sluicegate_decision_duration_seconds",
+        "sluicegate_limits_duration_seconds",
         "What the decision over all limits of a request took.",
     );
     decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
@@ -229,11 +231,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "Requests that a limit on a route held back before they passed.",
     );
     let mut released = Family::counter(
-        "sluicegate_limit_released_total",
+        "sluicegate_limit_refunded_total",
         "Admitted requests whose charge was given back, since the response does not count.",
     );
     let mut told_cost = Family::counter(
-        "sluicegate_limit_told_cost_total",
+        "sluicegate_limit_response_cost_total",
         "Units of cost that origins told a limit on a route, as charged.",
     );
     let mut cost_malformed = Family::counter(
@@ -281,11 +283,11 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         "Decisions over a limit on a route that is decided in the store, by who decided.",
     );
     let mut store_away = Family::counter(
-        "sluicegate_limit_store_away_refused_total",
+        "sluicegate_limit_store_unavailable_total",
         "Requests refused since the store that decides is away.",
     );
     let mut incomplete = Family::counter(
-        "sluicegate_limit_incomplete_keys_total",
+        "sluicegate_limit_key_missing_total",
         "Requests that lacked a part of the key of a limit on a route.",
     );
     for reading in metrics.read_limits() {

@@ -72,10 +72,10 @@ impl HandshakeFailure {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
-            Self::Crowded => "crowded",
-            Self::Gone => "gone",
+            Self::Crowded => "limit_reached",
+            Self::Gone => "client_closed",
             Self::NotTls => "not_tls",
-            Self::NothingInCommon => "nothing_in_common",
+            Self::NothingInCommon => "no_common_parameters",
             Self::UnknownName => "unknown_name",
             Self::ClientCertificate => "client_certificate",
             Self::RefusedByClient => "refused_by_client",

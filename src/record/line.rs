@@ -23,6 +23,7 @@ use crate::config::rules::{LogFormat, LogRules};
 
 use super::combined;
 use super::escape::{Cut, escape, escape_cut};
+use super::former_names::{self, RenamedFields};
 use super::outcome::{OriginUse, Outcome};
 use super::rfc3339::Stamp;
 
@@ -75,7 +76,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
     text(
         into,
         b",\"outcome\":\"",
-        outcome.disposition.as_str().as_bytes(),
+        former_names::outcome(outcome.disposition, entry.rules.names).as_bytes(),
     );
     if let Some(failure) = outcome.failure() {
         text(into, b",\"failure\":\"", failure.as_bytes());
@@ -86,10 +87,11 @@ fn json(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
-    standing(into, outcome);
+    let fields = former_names::fields(entry.rules.names);
+    standing(into, entry, fields);
     if let Some(gap) = outcome.gaps.first() {
         text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
-        text(into, b",\"missing_why\":\"", gap.why.as_str().as_bytes());
+        text(into, fields.missing_reason, gap.why.as_str().as_bytes());
     }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);
@@ -100,7 +102,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
         text(into, b",\"cache\":\"", cache.as_str().as_bytes());
     }
     if let Some(origin) = &outcome.origin {
-        forwarded(into, origin);
+        forwarded(into, origin, fields);
     }
     if entry.left_out > 0 {
         number(into, b",\"left_out\":", entry.left_out);
@@ -176,7 +178,8 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
 }
 
 /// What the limits said.
-fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+fn standing(into: &mut Vec<u8>, entry: &Entry<'_>, fields: &RenamedFields) {
+    let outcome = entry.outcome;
     if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }
@@ -205,7 +208,7 @@ fn standing(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
         outcome.counted(KeyPlacement::OverShare),
     );
     tiers(into, outcome);
-    notes(into, outcome);
+    notes(into, entry, fields);
 }
 
 /// The key that the limit which refused counts by, as the operator's endpoints show it: without the bit that the limiter does not keep.
@@ -263,7 +266,8 @@ fn bar(into: &mut Vec<u8>, barred: &Barred) {
 }
 
 /// What was found out about limits: those of one finding under one name, so that a line has each at most once.
-fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+fn notes(into: &mut Vec<u8>, entry: &Entry<'_>, fields: &RenamedFields) {
+    let outcome = entry.outcome;
     if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
         return;
     }
@@ -276,7 +280,7 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
             b",\"shadow_rates_refused\":[",
             LimitEvent::ShadowRatesRefused,
         ),
-        (b",\"released\":[", LimitEvent::Released),
+        (fields.refunded, LimitEvent::Released),
         (b",\"cost_malformed\":[", LimitEvent::CostMalformed),
     ] {
         list(into, before, outcome, event);
@@ -296,7 +300,8 @@ fn notes(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     for (_, limit, event) in outcome.notes() {
         if let LimitEvent::Decided(decider) = event {
             text(into, before, limit.as_bytes());
-            text(into, b":\"", decider.as_str().as_bytes());
+            let decider = former_names::decider(decider, entry.rules.names);
+            text(into, b":\"", decider.as_bytes());
             before = b",\"";
         }
     }
@@ -319,14 +324,14 @@ fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: LimitEve
     into.push(b']');
 }
 
-fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>) {
+fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields) {
     text(into, b",\"origin\":\"", origin.name.as_bytes());
-    into.extend_from_slice(b",\"server\":\"");
+    into.extend_from_slice(fields.origin_addr);
     bare_address(into, origin.server.ip());
     number(into, b":", origin.server.port().into());
-    number(into, b"\",\"tries\":", origin.tries.into());
+    number(into, fields.attempts, origin.tries.into());
     if let Some(wait) = origin.wait {
-        thousandths(into, b",\"wait_ms\":", micros(wait));
+        thousandths(into, fields.origin_ttfb_ms, micros(wait));
     }
 }
 

@@ -22,7 +22,7 @@ use crate::admission::{
 };
 use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
-use crate::config::rules::{AccessLogTarget, OnMissing, ValueSource};
+use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -180,7 +180,7 @@ fn a_refused_request_names_its_limit_and_its_wait() {
             "time": "2026-11-21T07:10:38.042Z", "id": "00000000000000000000000000000abc",
             "client": "203.0.113.7", "peer": "::1", "method": "POST", "host": "example.com",
             "target": "/auth/sendOTP?x=1", "protocol": "HTTP/1.1", "route": "POST /auth/sendOTP",
-            "outcome": "refused", "limit": "otp", "key": "000000000000abcc",
+            "outcome": "rate-limited", "limit": "otp", "key": "000000000000abcc",
             "key_values": ["+49151\"*****78"], "remaining": 0, "retry_after": 22, "status": 429,
             "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
         })
@@ -211,7 +211,7 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         (
             Bar::Strike(banned),
             Some(&verdict),
-            "refused",
+            "rate-limited",
             ["ban_level", "ban_key"],
         ),
         (
@@ -223,7 +223,7 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         (
             Bar::StoreAway,
             None,
-            "refused-store-away",
+            "store-unavailable",
             ["retry_after", "limit"],
         ),
     ] {
@@ -273,9 +273,9 @@ fn a_forwarded_request_names_its_origin() {
     };
     let object = parsed(&example.outcome());
     assert_eq!(object["origin"], "app");
-    assert_eq!(object["server"], "[::1]:3000");
-    assert_eq!(object["tries"], 2);
-    assert_eq!(object["wait_ms"], json!(1.05));
+    assert_eq!(object["origin_addr"], "[::1]:3000");
+    assert_eq!(object["attempts"], 2);
+    assert_eq!(object["origin_ttfb_ms"], json!(1.05));
     assert_eq!(object["remaining"], 0);
     assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
 }
@@ -299,7 +299,65 @@ fn a_request_without_a_part_of_a_key_says_which() {
     };
     let object = parsed(&example.outcome());
     assert_eq!(object["missing"], "cookie.s\"id");
-    assert_eq!(object["missing_why"], "repeated");
+    assert_eq!(object["missing_reason"], "repeated");
+}
+
+/// Goal: a program that reads the former names of fields and outcomes works for one more version. Method: one request that has them all,
+/// under both sets of names.
+#[test]
+fn former_names_are_written_on_request() {
+    let (route, verdict) = verdict_of(1);
+    let gaps = [gap()];
+    let example = Example {
+        route: Some(&route),
+        verdict: Some(&verdict),
+        gaps: &gaps,
+        origin: Some(OriginUse {
+            name: "app",
+            server: ([127, 0, 0, 1], 3000).into(),
+            began: NOW,
+            status: Some(200),
+            tries: 2,
+            wait: Some(Duration::from_micros(1_050)),
+        }),
+        ..Example::default()
+    };
+    let renamed = [
+        ("missing_why", "missing_reason", json!("repeated")),
+        ("server", "origin_addr", json!("127.0.0.1:3000")),
+        ("tries", "attempts", json!(2)),
+        ("wait_ms", "origin_ttfb_ms", json!(1.05)),
+    ];
+    for (names, word) in [
+        (LogNames::Former, "refused"),
+        (LogNames::Present, "rate-limited"),
+    ] {
+        let rules = LogRules {
+            names,
+            ..LogRules::to(AccessLogTarget::Stdout)
+        };
+        let mut bytes = Vec::new();
+        let outcome = Outcome {
+            disposition: Disposition::Refused,
+            ..example.outcome()
+        };
+        let entry = Entry {
+            outcome: &outcome,
+            rules: &rules,
+            left_out: 0,
+        };
+        write(&mut bytes, &mut Stamp::default(), &entry);
+        let object: Value = serde_json::from_slice(&bytes).expect("a line is JSON");
+        assert_eq!(object["outcome"], word);
+        for (former, present, value) in &renamed {
+            let (written, other) = match names {
+                LogNames::Former => (former, present),
+                LogNames::Present => (present, former),
+            };
+            assert_eq!(object[*written], *value, "{written}");
+            assert!(object.get(*other).is_none(), "{other}");
+        }
+    }
 }
 
 /// Goal: what does not apply is absent. Method: a request that told nothing and matched nothing.
@@ -322,11 +380,11 @@ fn fields_that_do_not_apply_are_left_out() {
         "remaining",
         "retry_after",
         "missing",
-        "missing_why",
+        "missing_reason",
         "origin",
-        "server",
-        "tries",
-        "wait_ms",
+        "origin_addr",
+        "attempts",
+        "origin_ttfb_ms",
         "failure",
         "reason",
     ] {
@@ -490,7 +548,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     }
     assert_eq!(line["tier"], json!({"a": "pro", "b": "fr\"ee"}));
     assert_eq!(line["limit"], "b");
-    assert_eq!(line["released"], json!(["a", "b"]));
+    assert_eq!(line["refunded"], json!(["a", "b"]));
     assert_eq!(line["cost"], json!({"a": 7, "b": 0}));
     assert_eq!(line["cost_malformed"], json!(["b"]));
     assert_eq!(line["marked"], json!(["a"]));

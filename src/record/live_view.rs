@@ -1,7 +1,7 @@
 //! Writes one outcome as one line that a person can follow on a terminal: the view of `sluicegate demo`.
 //!
 //! ```text
-//! 07:10:38.042  429  POST /auth/sendOTP        203.0.113.7      refused by otp, again in 41 s                 18 µs
+//! 07:10:38.042  429  POST /auth/sendOTP        203.0.113.7      rate-limited by otp, again in 41 s             18 µs
 //! ```
 //!
 //! Whatever a client sent is shown as printable ASCII, so that it cannot move the cursor or change a colour.
@@ -170,7 +170,7 @@ mod tests {
         };
         let line = shown(&example.outcome(), Colour::None);
         assert!(line.contains("429  POST /auth/sendOTP"), "{line}");
-        assert!(line.contains("refused by otp, again in "), "{line}");
+        assert!(line.contains("rate-limited by otp, again in "), "{line}");
         assert!(!line.contains('\x1b'), "{line}");
         assert!(shown(&example.outcome(), Colour::Ansi).contains("\x1b[1;33m"));
     }

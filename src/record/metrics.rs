@@ -33,7 +33,7 @@ pub(super) const DURATION_BOUNDS: [u64; 15] = [
     1_000_000, 5_000_000, 30_000_000,
 ];
 
-/// Upper bounds of `sluicegate_decision_duration_seconds`, in nanoseconds: from a cached key to a preempted thread.
+/// Upper bounds of `sluicegate_limits_duration_seconds`, in nanoseconds: from a cached key to a preempted thread.
 pub(super) const DECISION_BOUNDS: [u64; 10] = [
     250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 64_000, 1_000_000, 10_000_000,
 ];

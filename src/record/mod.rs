@@ -10,6 +10,7 @@ pub mod access_log;
 mod combined;
 mod escape;
 pub(crate) mod exposition;
+mod former_names;
 mod handshakes;
 mod histogram;
 pub mod line;

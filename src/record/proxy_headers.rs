@@ -38,10 +38,10 @@ impl ProxyHeader {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
-            Self::Stranger => "stranger",
+            Self::Stranger => "untrusted",
             Self::Malformed => "malformed",
             Self::TimedOut => "timed_out",
-            Self::Gone => "gone",
+            Self::Gone => "client_closed",
         }
     }
 }

@@ -65,7 +65,7 @@ impl CallResult {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
-            Self::Away => "away",
+            Self::Away => "circuit_open",
             Self::TimedOut => "timed_out",
             Self::Lost => "lost",
             Self::Refused => "refused",

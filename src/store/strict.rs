@@ -92,7 +92,7 @@ impl DecisionSource {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
-            Self::Cached => "view",
+            Self::Cached => "cache",
             Self::Fallback => "fallback",
         }
     }

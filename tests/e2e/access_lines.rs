@@ -39,7 +39,9 @@ async fn count_of_lines(count: usize, lines: impl Fn() -> Vec<String>) -> Vec<St
 
 /// How many refused requests a log accounts for: its lines, and those that they say are missing.
 fn accounted(lines: &[Value]) -> u64 {
-    let refused = lines.iter().filter(|line| line["outcome"] == "refused");
+    let refused = lines
+        .iter()
+        .filter(|line| line["outcome"] == "rate-limited");
     refused
         .map(|line| 1 + line["left_out"].as_u64().unwrap_or(0))
         .sum()
@@ -201,6 +203,28 @@ async fn a_filter_chooses_lines_and_follows_a_reload() {
         "{lines:?}"
     );
     assert_eq!(left_out(&gateway, "only").await, 4);
+}
+
+#[tokio::test]
+async fn former_names_work_for_one_version() {
+    // Goal: programs that read the former names of fields and outcomes, and filters that use them, survive the upgrade. Method: a filter by
+    // the former name of an outcome, with and without `old_names`; what `check` says of both.
+    let origin = Origin::named("hello");
+    let rules = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\ncapacity = 1000\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\nlimits = [\"otp\"]\n";
+    let only = "only = \"outcome in [refused, forwarded]\"";
+    for (line, field, refused) in [
+        (only.to_owned(), "origin_addr", "rate-limited"),
+        (format!("{only}\nold_names = true"), "server", "refused"),
+    ] {
+        let setup = Setup::new().origin("app", &origin).rules(rules);
+        let gateway = setup.log_line(&line).start().await;
+        assert_eq!(gateway.get("/").await.status, 200);
+        assert_eq!(gateway.get("/").await.status, 429);
+        let lines = gateway.access_lines(2).await;
+        assert_eq!(lines[0][field], origin.address().to_string(), "{lines:?}");
+        assert_eq!(lines[1]["outcome"], refused, "{lines:?}");
+    }
 }
 
 #[tokio::test]

@@ -198,7 +198,7 @@ async fn left(gateway: &Gateway, logged: &mut usize) {
     let gone = lines.iter().filter(|line| line["outcome"] == "client-gone");
     let gone: Vec<_> = gone.collect();
     assert!(
-        !gone.is_empty() && gone.iter().all(|line| line["released"][0] == "turn"),
+        !gone.is_empty() && gone.iter().all(|line| line["refunded"][0] == "turn"),
         "{lines:?}"
     );
 }
@@ -232,13 +232,13 @@ async fn a_request_that_waited_for_its_turn_is_charged_as_any_other() {
         .collect();
     assert_eq!(held.len() as f64, delayed, "{lines:?}");
     for (line, delay) in held {
-        let (whole, origins) = (&line["duration_ms"], &line["wait_ms"]);
+        let (whole, origins) = (&line["duration_ms"], &line["origin_ttfb_ms"]);
         let besides = whole.as_f64().unwrap() - origins.as_f64().unwrap();
         // Each is cut to a thousandth.
         assert!(besides >= delay - 0.001, "{line}");
     }
     assert!(
-        lines.iter().all(|line| line["released"].is_null()),
+        lines.iter().all(|line| line["refunded"].is_null()),
         "{lines:?}"
     );
 }
@@ -320,6 +320,6 @@ async fn a_limit_in_shadow_may_count_by_the_answer() {
         client.get(path).await;
     }
     let lines = gateway.access_lines(7).await;
-    assert_eq!(naming(&lines, "released", "dark"), 3);
+    assert_eq!(naming(&lines, "refunded", "dark"), 3);
     assert_eq!(naming(&lines, "shadow_refused", "dark"), 2);
 }

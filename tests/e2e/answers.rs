@@ -188,7 +188,7 @@ async fn a_refusal_is_worded_as_the_limit_says() {
     for line in gateway.lines_of(&[first, second]).await {
         assert_eq!(
             (&line["outcome"], &line["status"]),
-            (&"refused".into(), &503.into())
+            (&"rate-limited".into(), &503.into())
         );
     }
 }

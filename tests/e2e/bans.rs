@@ -61,7 +61,7 @@ async fn a_ban_outlasts_the_rate() {
     );
 
     let lines = gateway.lines_of(&[begins, banned]).await;
-    for (line, outcome) in lines.iter().zip(["refused", "banned"]) {
+    for (line, outcome) in lines.iter().zip(["rate-limited", "banned"]) {
         assert_eq!(line["outcome"], outcome, "{line}");
         assert_eq!(
             (&line["limit"], &line["ban_level"]),

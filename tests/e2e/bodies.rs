@@ -132,7 +132,7 @@ async fn what_is_no_plain_value_is_missing_for_a_reason() {
     let lines = gateway.lines_of(&answers).await;
     let logged: Vec<_> = lines
         .iter()
-        .map(|line| line["missing_why"].as_str().unwrap())
+        .map(|line| line["missing_reason"].as_str().unwrap())
         .collect();
     assert_eq!(logged, reasons);
     assert_eq!(origin.count(), 0);
@@ -458,7 +458,7 @@ async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
         let answer = client.send(request).await;
         assert_eq!(answer.status, 400, "{name}");
         let line = gateway.lines_of(&[answer]).await.remove(0);
-        assert_eq!(line["missing_why"], "repeated", "{name}: {line}");
+        assert_eq!(line["missing_reason"], "repeated", "{name}: {line}");
     }
     for body in [
         typed("application/octet-stream", &long),

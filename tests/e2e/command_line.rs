@@ -143,7 +143,7 @@ async fn the_demo_shows_what_it_does_until_it_is_told_to_stop() {
         let shown = demo.stdout();
         let lines = |of: &str| shown.lines().filter(|line| line.contains(of)).count();
         let posts = lines(" 200  POST /auth/sendOTP ") == passed;
-        (posts && lines("refused by otp") == 1 && lines(" 200  GET / ") == 1).then_some(())
+        (posts && lines("rate-limited by otp") == 1 && lines(" 200  GET / ") == 1).then_some(())
     })
     .await;
     demo.signal(nix::sys::signal::Signal::SIGINT);

@@ -220,17 +220,12 @@ async fn a_request_without_the_key_is_told_what_to_send() {
     }
     let lines = gateway.access_lines(3).await;
     assert_eq!(lines[0]["missing"], "header.x-user");
-    assert_eq!(lines[0]["missing_why"], "absent");
+    assert_eq!(lines[0]["missing_reason"], "absent");
     assert_eq!(lines[0]["outcome"], "rejected");
     let passed = gateway.send(get("/").header("x-user", "a")).await;
     assert_eq!((passed.status, passed.remaining("all")), (200, 1));
     let metrics = gateway.metrics().await;
-    let incomplete = |limit| {
-        metrics.sum(
-            "sluicegate_limit_incomplete_keys_total",
-            &[("limit", limit)],
-        )
-    };
+    let incomplete = |limit| metrics.sum("sluicegate_limit_key_missing_total", &[("limit", limit)]);
     assert_eq!((incomplete("user"), incomplete("all")), (3.0, 0.0));
 }
 
@@ -314,7 +309,7 @@ async fn a_skipped_limit_leaves_the_others_in_their_places() {
     let sum = |name: &str, limit| metrics.sum(name, &[("limit", limit)]);
     assert_eq!(sum("sluicegate_limit_refused_total", "third"), 6.0);
     assert_eq!(sum("sluicegate_limit_admitted_total", "second"), 0.0);
-    assert_eq!(sum("sluicegate_limit_incomplete_keys_total", "second"), 4.0);
+    assert_eq!(sum("sluicegate_limit_key_missing_total", "second"), 4.0);
 }
 
 #[tokio::test]

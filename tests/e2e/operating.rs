@@ -73,7 +73,7 @@ async fn the_access_log_tells_what_became_of_each_request() {
             "forwarded",
             "responded",
             "forwarded",
-            "refused",
+            "rate-limited",
             "no-route",
             "rejected",
             "origin-failed"
@@ -99,12 +99,12 @@ async fn the_access_log_tells_what_became_of_each_request() {
         (&5.into(), &5.into())
     );
     assert_eq!(
-        (&forwarded["origin"], &forwarded["tries"]),
+        (&forwarded["origin"], &forwarded["attempts"]),
         (&"app".into(), &1.into())
     );
-    assert_eq!(forwarded["server"], origin.address().to_string());
+    assert_eq!(forwarded["origin_addr"], origin.address().to_string());
     assert!(
-        forwarded["duration_ms"].as_f64().unwrap() >= forwarded["wait_ms"].as_f64().unwrap(),
+        forwarded["duration_ms"].as_f64().unwrap() >= forwarded["origin_ttfb_ms"].as_f64().unwrap(),
         "{forwarded}"
     );
     assert!(
@@ -212,7 +212,7 @@ async fn the_metrics_count_what_was_sent() {
         )
     };
     assert_eq!(requests("forwarded", "2xx"), 1.0);
-    assert_eq!(requests("refused", "4xx"), 6.0);
+    assert_eq!(requests("rate-limited", "4xx"), 6.0);
     assert_eq!(requests("responded", "2xx"), 3.0);
     assert_eq!(requests("no-route", "4xx"), 1.0);
     assert_eq!(requests("origin-failed", "5xx"), 1.0);
@@ -228,6 +228,44 @@ async fn the_metrics_count_what_was_sent() {
         metrics.sum("sluicegate_limit_refused_total", &[("limit", "otp")]),
         6.0
     );
+}
+
+#[tokio::test]
+async fn a_renamed_metric_is_there_under_both_names() {
+    // Goal: dashboards and alerts survive the upgrade. Method: metrics of the recorder, of limits and of origins after one request, each
+    // under its former and its present name, and the text that names the present one.
+    let origin = Origin::named("hello");
+    let gateway = with_every_outcome(&origin).await;
+    assert_eq!(gateway.get("/limited").await.status, 200);
+    let both = [
+        (
+            "sluicegate_decision_duration_seconds_count",
+            "sluicegate_limits_duration_seconds_count",
+        ),
+        (
+            "sluicegate_limit_incomplete_keys_total",
+            "sluicegate_limit_key_missing_total",
+        ),
+        ("sluicegate_limit_survives", "sluicegate_limit_persistent"),
+        (
+            "sluicegate_origin_tries_total",
+            "sluicegate_origin_attempts_total",
+        ),
+    ];
+    let metrics = eventually("the request is counted", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum(both[0].1, &[]) > 0.0).then_some(metrics)
+    })
+    .await;
+    for (former, present) in both {
+        assert_eq!(metrics.sum(former, &[]), metrics.sum(present, &[]));
+    }
+    assert_eq!(metrics.sum("sluicegate_origin_tries_total", &[]), 1.0);
+    let scrape = gateway.admin(get("/metrics")).await;
+    let text = scrape.text();
+    let help =
+        "# HELP sluicegate_origin_tries_total Deprecated: use sluicegate_origin_attempts_total.";
+    assert!(text.contains(help), "{text}");
 }
 
 #[tokio::test]

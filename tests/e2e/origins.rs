@@ -46,7 +46,7 @@ async fn a_dead_server_is_taken_out_and_put_back_when_it_returns() {
             let lines = gateway.access_lines(sent).await;
             lines[sent - 20..]
                 .iter()
-                .all(|line| line["tries"] == 1)
+                .all(|line| line["attempts"] == 1)
                 .then_some(())
         },
     )
@@ -134,7 +134,7 @@ async fn a_connection_that_fails_is_retried_on_another_server() {
         .access_lines(10)
         .await
         .iter()
-        .map(|line| line["tries"].as_u64())
+        .map(|line| line["attempts"].as_u64())
         .collect();
     assert!(tries.contains(&Some(2)), "{tries:?}");
 }

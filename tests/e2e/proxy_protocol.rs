@@ -162,7 +162,7 @@ async fn strangers_and_broken_headers_are_turned_away() {
     }
     let metrics = required.metrics().await;
     let count = |result| metrics.sum("sluicegate_proxy_protocol_total", &[("result", result)]);
-    assert!(count("stranger") >= 2.0);
+    assert!(count("untrusted") >= 2.0);
     assert_eq!(count("malformed"), 3.0);
 
     let optional = before(&origin, &format!("proxy_protocol = \"optional\"\n{from}")).await;

@@ -137,7 +137,7 @@ async fn kill_9_under_load_forgets_nothing() {
     );
     let metrics = gateway.metrics().await;
     assert_eq!(
-        metrics.sum("sluicegate_limit_survives", &[("limit", "otp")]),
+        metrics.sum("sluicegate_limit_persistent", &[("limit", "otp")]),
         1.0
     );
     // One clock goes on: both ran in the same hour of the same machine.
@@ -321,7 +321,7 @@ async fn a_directory_that_vanishes_takes_no_limit_with_it() {
     eventually("time cannot be kept, and that shows", async || {
         let metrics = gateway.metrics().await;
         let errors = metrics.sum("sluicegate_state_errors_total", &[]);
-        let survives = metrics.sum("sluicegate_limit_survives", &[("limit", "otp")]);
+        let survives = metrics.sum("sluicegate_limit_persistent", &[("limit", "otp")]);
         (errors > 0.0 && survives == 0.0).then_some(())
     })
     .await;

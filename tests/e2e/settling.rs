@@ -63,7 +63,7 @@ async fn answers_that_do_not_count_leave_the_counter_unchanged() {
     let metrics = gateway.metrics().await;
     let labels = [("limit", "failures")];
     assert_eq!(
-        metrics.sum("sluicegate_limit_released_total", &labels),
+        metrics.sum("sluicegate_limit_refunded_total", &labels),
         20.0
     );
     assert_eq!(
@@ -73,7 +73,7 @@ async fn answers_that_do_not_count_leave_the_counter_unchanged() {
     let lines = gateway.access_lines(24).await;
     let released = lines
         .iter()
-        .filter(|line| line["released"][0] == "failures");
+        .filter(|line| line["refunded"][0] == "failures");
     assert_eq!(released.count(), 20);
 }
 
@@ -129,7 +129,7 @@ async fn a_request_that_is_tried_again_counts_once() {
         assert_eq!(client.get("/401").await.status, status);
     }
     let lines = gateway.access_lines(3).await;
-    assert!(lines.iter().any(|line| line["tries"] == 2), "{lines:?}");
+    assert!(lines.iter().any(|line| line["attempts"] == 2), "{lines:?}");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn an_upgrade_is_judged_by_its_handshake() {
     .unwrap();
     let lines = gateway.access_lines(2).await;
     assert!(
-        lines.iter().all(|line| line["released"][0] == "a"),
+        lines.iter().all(|line| line["refunded"][0] == "a"),
         "{lines:?}"
     );
 }
@@ -275,7 +275,7 @@ async fn the_origin_tells_what_a_request_costs() {
 
     let metrics = gateway.metrics().await;
     let sum = |name| metrics.sum(name, &[("limit", "a")]);
-    assert_eq!(sum("sluicegate_limit_told_cost_total"), 127.0);
+    assert_eq!(sum("sluicegate_limit_response_cost_total"), 127.0);
     assert_eq!(sum("sluicegate_limit_cost_malformed_total"), 2.0);
     let lines = gateway.access_lines(9).await;
     assert!(lines.iter().any(|line| line["cost"]["a"] == 7), "{lines:?}");

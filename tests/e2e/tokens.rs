@@ -105,7 +105,7 @@ async fn a_claim_counts_out_of_a_verified_token_only() {
     let lines = gateway.lines_of(&answers).await;
     let logged: Vec<_> = lines
         .iter()
-        .map(|line| line["missing_why"].as_str().unwrap())
+        .map(|line| line["missing_reason"].as_str().unwrap())
         .collect();
     assert_eq!(logged, reasons);
     assert_eq!(client.send(with(&good)).await.status, 200);

@@ -9,7 +9,9 @@ use crate::config::field::{Field, quoted};
 use crate::config::line_filter::line_filter;
 use crate::config::problem::Mistake;
 use crate::config::report::{Place, Report};
-use crate::config::rules::{AccessLogTarget, LogFormat, LogRules, LoggedKeys, RefusedLines};
+use crate::config::rules::{
+    AccessLogTarget, LogFormat, LogNames, LogRules, LoggedKeys, RefusedLines,
+};
 use crate::config::section::Section;
 use crate::config::suggest;
 
@@ -72,6 +74,17 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Log> 
         line_filter(field)
     });
     let refused = section.or("refused", "\"1%\"", RefusedLines::All, refused_lines);
+    let names = section.or("old_names", "false", LogNames::Present, |field| {
+        if !field.boolean()? {
+            return Some(LogNames::Present);
+        }
+        field.warn(
+            "lines have the former names of fields, which the next version no longer writes",
+            "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded and outcome rate-limited, then \
+             leave it out",
+        );
+        Some(LogNames::Former)
+    });
     section.finish();
     let rules = LogRules {
         access: access?,
@@ -80,6 +93,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Log> 
         fields: fields?,
         only: only?,
         refused: refused?,
+        names: names?,
     };
     Some(Log {
         rules,
@@ -177,7 +191,7 @@ fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
             }
             Some(Ok(0.0)) => Err(Mistake::with_advice(
                 "with \"0%\" no line says that anybody is refused",
-                "write only = \"outcome not in [refused, banned, refused-concurrency, blocked]\" if that is meant",
+                "write only = \"outcome not in [rate-limited, banned, refused-concurrency, blocked]\" if that is meant",
             )),
             Some(Ok(_)) => Err(Mistake::with_advice(
                 format!("{} is not between 0.0001% and 100%", quoted(text)),

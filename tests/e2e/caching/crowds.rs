@@ -29,7 +29,7 @@ async fn a_thousand_misses_at_once_are_one_request_to_the_origin(by: Version) {
     assert_eq!(count("fwd=uri-miss; stored"), 1);
     assert!(count("fwd=uri-miss; collapsed") > 500, "{:?}", told[1]);
     let metrics = gateway.metrics().await;
-    assert!(metrics.sum("sluicegate_cache_waits_total", &[]) > 500.0);
+    assert!(metrics.sum("sluicegate_cache_coalesced_total", &[]) > 500.0);
 }
 
 async fn nobody_waits_for_what_cannot_be_shared(by: Version) {

@@ -57,7 +57,7 @@ async fn a_limit_of_the_origin_gives_hits_back(by: Version) {
     assert_eq!(client.get("/").await.status, 429);
     assert_eq!(origin.count(), 3);
     let lines = gateway.access_lines(25).await;
-    let released = lines.iter().filter(|line| line["released"][0] == "few");
+    let released = lines.iter().filter(|line| line["refunded"][0] == "few");
     assert_eq!(released.count(), 20);
 }
 

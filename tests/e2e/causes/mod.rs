@@ -312,7 +312,7 @@ async fn every_failure_of_an_origin_has_its_cause() {
             .collect();
         let warning = format!(
             "origin {name}: server {}: {}: {reason}",
-            line["server"].as_str().unwrap(),
+            line["origin_addr"].as_str().unwrap(),
             case.failure
         );
         assert!(

@@ -44,7 +44,7 @@ async fn what_a_dead_store_was_not_told_goes_to_the_one_that_follows() {
     for node in &fleet.nodes {
         let metrics = node.metrics().await;
         assert_eq!(
-            metrics.sum("sluicegate_store_sync_lost_units_total", &[]),
+            metrics.sum("sluicegate_store_sync_dropped_units_total", &[]),
             0.0
         );
     }
@@ -124,7 +124,7 @@ async fn what_cannot_be_told_to_a_store_with_another_seed_is_said() {
     fleet.reached("connected").await;
     eventually("what is lost is counted", async || {
         let metrics = fleet.nodes[0].metrics().await;
-        let lost = metrics.sum("sluicegate_store_sync_lost_units_total", &[]);
+        let lost = metrics.sum("sluicegate_store_sync_dropped_units_total", &[]);
         (lost == 6.0).then_some(())
     })
     .await;

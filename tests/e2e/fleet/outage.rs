@@ -144,13 +144,13 @@ async fn a_limit_may_be_open_or_closed_without_its_store() {
         assert!(kind.ends_with("#temporary-reduced-capacity"), "{problem}");
         assert_eq!(closed.violated(), ["closed"]);
         let line = node.lines_of(&[closed]).await;
-        assert_eq!(line[0]["outcome"], "refused-store-away");
+        assert_eq!(line[0]["outcome"], "store-unavailable");
         assert_eq!(line[0]["limit"], "closed");
     }
     assert_eq!(node.get("/own").await.remaining("own"), 4);
     let metrics = node.metrics().await;
     let away = metrics.sum(
-        "sluicegate_limit_store_away_refused_total",
+        "sluicegate_limit_store_unavailable_total",
         &[("limit", "closed")],
     );
     assert_eq!(away, 5.0);

@@ -227,7 +227,10 @@ async fn an_answer_that_is_lost_charges_once() {
     })
     .await;
     let lost = node.metrics().await;
-    assert_eq!(lost.sum("sluicegate_store_sync_lost_units_total", &[]), 0.0);
+    assert_eq!(
+        lost.sum("sluicegate_store_sync_dropped_units_total", &[]),
+        0.0
+    );
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn clients_are_told_how_they_stand_in_the_whole_fleet() {
     // Asked once, the gateway remembers.
     assert_eq!(fleet.nodes[0].get("/").await.status, 429);
     let mut lines = fleet.nodes[0].access_lines(3).await;
-    assert_eq!(lines.pop().unwrap()["decided_by"]["a"], "view");
+    assert_eq!(lines.pop().unwrap()["decided_by"]["a"], "cache");
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_request_that_is_tried_again_charges_the_store_once() {
         assert_eq!((answer.status, answer.remaining("a")), (200, left));
     }
     let lines = gateway.access_lines(10).await;
-    assert!(lines.iter().any(|line| line["tries"] == 2), "{lines:?}");
+    assert!(lines.iter().any(|line| line["attempts"] == 2), "{lines:?}");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn an_attack_on_one_key_does_not_reach_the_store() {
     let fleet = Fleet::of(1, &origin, &at(&redis), &rules).await;
     assert_eq!(count(&fleet.spread(11, || get("/")).await, 429), 1);
     assert_eq!(
-        (fleet.decided("store").await, fleet.decided("view").await),
+        (fleet.decided("store").await, fleet.decided("cache").await),
         (10.0, 1.0)
     );
     let run = scripts_run(&redis);
@@ -235,7 +235,7 @@ async fn an_attack_on_one_key_does_not_reach_the_store() {
     let report = flood.run(fleet.nodes[0].address()).await;
     assert_eq!(report.count(429), 5_000);
     assert_eq!(
-        (fleet.decided("store").await, fleet.decided("view").await),
+        (fleet.decided("store").await, fleet.decided("cache").await),
         (10.0, 5_001.0)
     );
     let commands = scripts_run(&redis) - run;

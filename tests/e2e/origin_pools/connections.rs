@@ -69,7 +69,7 @@ async fn a_crowd_shares_the_connections_of_http1() {
     })
     .await;
     // Who was refused a connection is neither a try nor a failure.
-    let tries = "sluicegate_origin_tries_total";
+    let tries = "sluicegate_origin_attempts_total";
     let answered = [("outcome", "2xx")];
     let metrics = eventually("all have ended", async || {
         let metrics = gateway.metrics().await;
@@ -291,7 +291,7 @@ async fn a_server_that_is_away_keeps_no_permits() {
     let failures = gateway
         .metrics()
         .await
-        .sum("sluicegate_origin_tries_total", &failed);
+        .sum("sluicegate_origin_attempts_total", &failed);
     assert_eq!(failures, 40.0);
     assert_eq!(open(&gateway).await, 0);
     let _origin = Origin::answering_at(address, |_| Answer::new(200).into());

@@ -35,7 +35,7 @@ async fn an_answer_that_asks_for_it_is_tried_again_and_charged_once() {
     let lines = gateway.access_lines(10).await;
     let tries: u64 = lines
         .iter()
-        .map(|line| line["tries"].as_u64().unwrap())
+        .map(|line| line["attempts"].as_u64().unwrap())
         .sum();
     assert_eq!(tries, 10 + retried as u64);
     // What counts by the answer was given back: the final ones were 200.
@@ -214,14 +214,14 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
                 assert_eq!(answer.text(), bytes.to_string());
             }
             let line = gateway.access_lines(1).await.remove(0);
-            assert_eq!(line["tries"], tries, "{line}");
+            assert_eq!(line["attempts"], tries, "{line}");
             let metrics = eventually("all have ended", async || {
                 let metrics = gateway.metrics().await;
-                let ended = metrics.sum("sluicegate_origin_tries_total", &[]);
+                let ended = metrics.sum("sluicegate_origin_attempts_total", &[]);
                 (ended == f64::from(tries)).then_some(metrics)
             })
             .await;
-            let first = metrics.sum("sluicegate_origin_tries_total", &[("outcome", first)]);
+            let first = metrics.sum("sluicegate_origin_attempts_total", &[("outcome", first)]);
             assert_eq!(first, 1.0);
             assert_eq!(metrics.sum("sluicegate_origin_retries_total", &[]), 0.0);
         }
@@ -237,7 +237,7 @@ async fn a_body_that_is_no_longer_at_hand_is_not_sent_in_part() {
         let gateway = before_frames(Down::Reset(REFUSED_STREAM)).await;
         let answer = gateway.send(post("/").body(vec![b'x'; BYTES])).await;
         let line = gateway.access_lines(1).await.remove(0);
-        match line["tries"].as_u64().unwrap() {
+        match line["attempts"].as_u64().unwrap() {
             1 => assert_eq!(answer.status, 502),
             _ => assert_eq!((answer.status, answer.text()), (200, "300000"), "{line}"),
         }

@@ -171,7 +171,7 @@ async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
     .await;
     origin.answer(2);
     assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
-    let tries = "sluicegate_origin_tries_total";
+    let tries = "sluicegate_origin_attempts_total";
     let metrics = eventually("all have ended", async || {
         let metrics = gateway.metrics().await;
         (metrics.sum(tries, &[("outcome", "2xx")]) == 3.0).then_some(metrics)

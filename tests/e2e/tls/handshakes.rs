@@ -49,7 +49,7 @@ async fn both_versions_are_spoken_unless_the_older_is_ruled_out() {
         200
     );
     eventually("the failure is counted", async || {
-        let labels = [("reason", "nothing_in_common")];
+        let labels = [("reason", "no_common_parameters")];
         let metrics = strict.metrics().await;
         (metrics.sum("sluicegate_tls_handshake_failures_total", &labels) == 1.0).then_some(())
     })
@@ -213,7 +213,7 @@ async fn what_is_no_handshake_ends_soon_and_is_counted() {
     assert_eq!(silent.read_to_end().await, b"");
     assert_eq!(half.read_to_end().await, b"");
     drop(gateway.raw().await);
-    for (reason, count) in [("not_tls", 2.0), ("timed_out", 2.0), ("gone", 1.0)] {
+    for (reason, count) in [("not_tls", 2.0), ("timed_out", 2.0), ("client_closed", 1.0)] {
         eventually(&format!("{count} of {reason}"), async || {
             let labels = [("reason", reason)];
             let metrics = gateway.metrics().await;

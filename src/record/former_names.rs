@@ -1,0 +1,127 @@
+//! Lists the names of metrics and log fields that were renamed, and keeps the former ones alive for one version.
+//!
+//! `/metrics` exports every renamed family under both names. The access log writes one set of names: the present one, or with
+//! `[log] old_names = true` the former one. Values of labels were renamed without an alias, since a sum over a family would count both.
+
+use prometheus::proto::MetricFamily;
+
+use super::outcome::Disposition;
+use crate::config::FORMER_OUTCOMES;
+use crate::config::rules::LogNames;
+use crate::store::DecisionSource;
+
+/// Families under their former and their present names.
+const FAMILIES: [(&str, &str); 13] = [
+    (
+        "sluicegate_cache_abandoned_total",
+        "sluicegate_cache_store_aborted_total",
+    ),
+    (
+        "sluicegate_cache_waits_total",
+        "sluicegate_cache_coalesced_total",
+    ),
+    (
+        "sluicegate_decision_duration_seconds",
+        "sluicegate_limits_duration_seconds",
+    ),
+    (
+        "sluicegate_limit_bans_survive",
+        "sluicegate_limit_bans_persistent",
+    ),
+    (
+        "sluicegate_limit_incomplete_keys_total",
+        "sluicegate_limit_key_missing_total",
+    ),
+    (
+        "sluicegate_limit_released_total",
+        "sluicegate_limit_refunded_total",
+    ),
+    (
+        "sluicegate_limit_store_away_refused_total",
+        "sluicegate_limit_store_unavailable_total",
+    ),
+    ("sluicegate_limit_survives", "sluicegate_limit_persistent"),
+    (
+        "sluicegate_limit_told_cost_total",
+        "sluicegate_limit_response_cost_total",
+    ),
+    (
+        "sluicegate_origin_tries_total",
+        "sluicegate_origin_attempts_total",
+    ),
+    (
+        "sluicegate_store_pushes_repeated_total",
+        "sluicegate_store_sync_retries_total",
+    ),
+    (
+        "sluicegate_store_sync_lost_units_total",
+        "sluicegate_store_sync_dropped_units_total",
+    ),
+    (
+        "sluicegate_store_unsent_lost_total",
+        "sluicegate_store_unsent_dropped_total",
+    ),
+];
+
+/// The beginnings of those fields of a line whose names changed.
+#[derive(Debug)]
+pub(super) struct RenamedFields {
+    pub(super) missing_reason: &'static [u8],
+    pub(super) refunded: &'static [u8],
+    pub(super) origin_addr: &'static [u8],
+    pub(super) attempts: &'static [u8],
+    pub(super) origin_ttfb_ms: &'static [u8],
+}
+
+static PRESENT_FIELDS: RenamedFields = RenamedFields {
+    missing_reason: b",\"missing_reason\":\"",
+    refunded: b",\"refunded\":[",
+    origin_addr: b",\"origin_addr\":\"",
+    attempts: b"\",\"attempts\":",
+    origin_ttfb_ms: b",\"origin_ttfb_ms\":",
+};
+
+static FORMER_FIELDS: RenamedFields = RenamedFields {
+    missing_reason: b",\"missing_why\":\"",
+    refunded: b",\"released\":[",
+    origin_addr: b",\"server\":\"",
+    attempts: b"\",\"tries\":",
+    origin_ttfb_ms: b",\"wait_ms\":",
+};
+
+/// Returns the copy of `family` under its former name; `None` where the family was not renamed.
+pub(super) fn former_family(family: &MetricFamily) -> Option<MetricFamily> {
+    let (former, present) = FAMILIES
+        .iter()
+        .find(|(_, present)| *present == family.name())?;
+    let mut copy = family.clone();
+    copy.set_name((*former).to_owned());
+    copy.set_help(format!("Deprecated: use {present}."));
+    Some(copy)
+}
+
+/// Returns the fields that the operator asks for.
+pub(super) fn fields(names: LogNames) -> &'static RenamedFields {
+    match names {
+        LogNames::Present => &PRESENT_FIELDS,
+        LogNames::Former => &FORMER_FIELDS,
+    }
+}
+
+/// Returns the value of the log field `outcome`.
+pub(super) fn outcome(disposition: Disposition, names: LogNames) -> &'static str {
+    let present = disposition.as_str();
+    let renamed = FORMER_OUTCOMES.iter().find(|(_, new)| *new == present);
+    match (names, renamed) {
+        (LogNames::Former, Some((former, _))) => former,
+        _ => present,
+    }
+}
+
+/// Returns the value of the log field `decided_by`.
+pub(super) fn decider(decider: DecisionSource, names: LogNames) -> &'static str {
+    match (names, decider) {
+        (LogNames::Former, DecisionSource::Cached) => "view",
+        _ => decider.as_str(),
+    }
+}
