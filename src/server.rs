@@ -27,19 +27,19 @@ use tracing::{error, info, warn};
 
 use self::announce::announce;
 use self::drain::{exit_when_drained, save_log};
-use self::opening::{Closes, Opened, Opening};
+use self::opening::{AllListening, CloseWhen, ListenerStartup};
 use self::room::log_room;
 pub use self::room::shortage;
-use self::signals::{Asked, Signals, Successors};
-use self::sockets::Sockets;
-use self::upgrade::{Claim, Inherited, Succession, Takeover};
+use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
+use self::sockets::ListenerSockets;
+use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::admission::KeySeed;
 use crate::bounds;
 use crate::budgets::{FileShares, OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::gateway::Gateway;
-use crate::listener::{AdminDesk, Intake};
+use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
@@ -70,7 +70,7 @@ pub enum StartError {
 
 /// How a gateway comes to its listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum StartMode {
     /// It binds them, or gets them from the service manager.
     Alone,
     /// It takes them over from the gateway that runs.
@@ -139,11 +139,11 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 ///
 /// # Errors
 /// When it cannot start; a gateway that it was to succeed then goes on. The process ends by itself, so there is no other return.
-pub fn run(file: &Path, rules: Rules, begin: Begin) -> Result<Infallible, StartError> {
+pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
     let metrics = Arc::new(Metrics::new());
-    let extras = Extras {
+    let extras = ServerExtras {
         scratch: None,
         add_services: |_: &mut Server| {},
     };
@@ -159,7 +159,7 @@ fn check_files(rules: &Rules) -> Result<(), StartError> {
 }
 
 /// What a caller adds to a gateway.
-pub struct Extras<A> {
+pub struct ServerExtras<A> {
     /// A directory that goes with the process.
     pub scratch: Option<PathBuf>,
     /// Adds services.
@@ -174,33 +174,33 @@ pub fn serve(
     file: &Path,
     rules: Rules,
     recorder: Recorder,
-    begin: Begin,
-    extras: Extras<impl FnOnce(&mut Server)>,
+    begin: StartMode,
+    extras: ServerExtras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let upgrade_socket = rules.server.upgrade_socket.clone();
     // What is handed over takes descriptors.
     let files = OpenFiles::raise();
-    let (takeover, Inherited { sockets, legacy }) = match begin {
-        Begin::Alone => {
+    let (takeover, InheritedState { sockets, legacy }) = match begin {
+        StartMode::Alone => {
             let sockets = activation::sockets().map_err(StartError::Activation)?;
             activation::tell_unused(&sockets, &rules);
             let legacy = None;
-            (None, Inherited { sockets, legacy })
+            (None, InheritedState { sockets, legacy })
         }
-        Begin::AsSuccessor => {
+        StartMode::AsSuccessor => {
             let path = upgrade_socket
                 .as_deref()
                 .ok_or(StartError::NoUpgradeSocket)?;
-            let (takeover, inherited) = Takeover::begin(path)?;
+            let (takeover, inherited) = PendingTakeover::begin(path)?;
             (Some(takeover), inherited)
         }
     };
     // A start that waits for the gateway before can be broken off; from here on something is open.
-    let signals = Signals::listen().map_err(StartError::Signals)?;
+    let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let addresses = rules.listeners.iter().map(|listener| listener.address);
     let addresses = addresses.chain(rules.admin.address);
-    let sockets = Sockets::open(addresses, sockets).map_err(|error| match error {
+    let sockets = ListenerSockets::open(addresses, sockets).map_err(|error| match error {
         StartError::Bind(address, cause) if Some(address) == rules.admin.address => {
             StartError::Admin(address, cause)
         }
@@ -224,36 +224,36 @@ pub fn serve(
     let reload = Arc::new(Notify::new());
     let mut server = Server::new_with_opt_and_conf(None, configuration(rules, files));
     let conf = Arc::clone(&server.configuration);
-    let mut opening = Opening::of(&sockets);
+    let mut opening = ListenerStartup::of(&sockets);
     for listener in &rules.listeners {
         let service = gateway_at(listener.address, &process, &conf);
-        server.add_service(opening.add(service, Closes::AtDrain));
+        server.add_service(opening.add(service, CloseWhen::AtDrain));
     }
     // Probes and scrapes are answered while the process drains, but by the successor once there is one.
     let (retire, retired) = watch::channel(false);
     // Pingora drops what ends the process before it ends; a listener whose channel is gone would close.
     let unretired = retire.clone();
     if let Some(address) = rules.admin.address {
-        let desk = AdminDesk::service(&process, address);
-        server.add_service(opening.add(desk, Closes::When(retired)));
+        let desk = AdminApp::service(&process, address);
+        server.add_service(opening.add(desk, CloseWhen::When(retired)));
     }
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
-    let succession = Succession::of(&sockets, &process);
+    let succession = UpgradeServer::of(&sockets, &process);
     let (tell_opened, opened) = watch::channel(false);
     let drain = Arc::new(Notify::new());
-    signals.obey(Asked {
+    signals.obey(SignalTargets {
         process: Arc::clone(&process),
         succession: Arc::clone(&succession),
         successors: match upgrade_socket {
-            Some(_) => Successors::Possible,
-            None => Successors::Impossible,
+            Some(_) => UpgradePolicy::Possible,
+            None => UpgradePolicy::Impossible,
         },
         reload,
         drain: Arc::clone(&drain),
     });
-    let stop = Stop {
+    let stop = StopTask {
         process: Arc::clone(&process),
         sockets,
         succession: Arc::clone(&succession),
@@ -261,7 +261,7 @@ pub fn serve(
         opened,
         retire,
     };
-    let start = Start {
+    let start = StartTask {
         process: Arc::clone(&process),
         takeover,
         upgrade_socket,
@@ -294,7 +294,11 @@ pub fn serve(
 }
 
 /// How long counters last, by what the operator has set; and a warning where the predecessor's are lost by that.
-fn lasting(rules: &Rules, begin: Begin, legacy: Option<CounterHandover>) -> PersistenceMode<'_> {
+fn lasting(
+    rules: &Rules,
+    begin: StartMode,
+    legacy: Option<CounterHandover>,
+) -> PersistenceMode<'_> {
     match (&rules.server.state_dir, &rules.server.upgrade_socket) {
         (Some(path), _) => {
             if legacy.is_some() {
@@ -306,7 +310,7 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<CounterHandover>) -> Pers
             PersistenceMode::Directory(path)
         }
         (None, Some(_)) => {
-            if begin == Begin::AsSuccessor && legacy.is_none() {
+            if begin == StartMode::AsSuccessor && legacy.is_none() {
                 warn!(
                     "upgrade: counters and bans start empty; those of the gateway before are in its [server] state_dir"
                 );
@@ -318,17 +322,17 @@ fn lasting(rules: &Rules, begin: Begin, legacy: Option<CounterHandover>) -> Pers
 }
 
 /// What is left to do once every listener accepts.
-struct Start {
+struct StartTask {
     process: Arc<GatewayProcess>,
-    takeover: Option<Takeover>,
+    takeover: Option<PendingTakeover>,
     upgrade_socket: Option<PathBuf>,
-    succession: Arc<Succession>,
+    succession: Arc<UpgradeServer>,
     tell_opened: watch::Sender<bool>,
 }
 
-impl Start {
+impl StartTask {
     /// Turns `/readyz` to 200 once every listener accepts, and takes the predecessor's place.
-    fn complete(self, opened: Opened) {
+    fn complete(self, opened: AllListening) {
         std::thread::spawn(move || {
             if opened.wait().is_err() {
                 error!("a listener does not start");
@@ -336,11 +340,11 @@ impl Start {
             }
             self.process.lifecycle.enter(Phase::Serving);
             self.tell_opened.send_replace(true);
-            let claim = match self.takeover.map(Takeover::complete) {
-                None => Claim::IfUnanswered,
+            let claim = match self.takeover.map(PendingTakeover::complete) {
+                None => SocketClaim::IfUnanswered,
                 Some(Ok(())) => {
                     info!("upgrade: took over from the gateway before");
-                    Claim::FromPredecessor
+                    SocketClaim::FromPredecessor
                 }
                 Some(Err(cause)) => {
                     // Invariant 2 of the hand-over: the predecessor goes on.
@@ -401,17 +405,17 @@ fn server_options(rules: &Rules) -> HttpServerOptions {
 }
 
 /// Ends the process: when a signal asks for a drain, or a successor has taken over.
-struct Stop {
+struct StopTask {
     process: Arc<GatewayProcess>,
-    sockets: Arc<Sockets>,
-    succession: Arc<Succession>,
+    sockets: Arc<ListenerSockets>,
+    succession: Arc<UpgradeServer>,
     drain: Arc<Notify>,
     opened: watch::Receiver<bool>,
     retire: watch::Sender<bool>,
 }
 
 #[async_trait]
-impl ShutdownSignalWatch for Stop {
+impl ShutdownSignalWatch for StopTask {
     async fn recv(&self) -> ShutdownSignal {
         tokio::select! {
             () = self.drain.notified() => {}

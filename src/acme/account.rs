@@ -6,14 +6,14 @@ use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
-use super::https::{Https, Pauses};
-use super::storage::Storage;
-use super::trouble::Trouble;
+use super::https::{HttpsClient, RetryAfterHint};
+use super::storage::CertificateStorage;
+use super::trouble::OrderError;
 use crate::config::rules::{AcmeRules, Binding};
 
 /// The account as it lies on the disk.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredAccount {
     /// Whom the server was told it may write to.
     contact: Vec<String>,
     credentials: AccountCredentials,
@@ -25,13 +25,13 @@ struct Kept {
 /// When the server refuses or does not answer, or the account cannot be read or stored.
 pub(super) async fn open(
     rules: &AcmeRules,
-    storage: &Storage,
-    pauses: &Pauses,
-) -> Result<Account, Trouble> {
-    let way = Https::new(rules.trust.clone(), pauses.clone());
+    storage: &CertificateStorage,
+    pauses: &RetryAfterHint,
+) -> Result<Account, OrderError> {
+    let way = HttpsClient::new(rules.trust.clone(), pauses.clone());
     let builder = Account::builder_with_http(Box::new(way));
-    let Some(text) = storage.account().map_err(Trouble::failed)? else {
-        storage.prepare().map_err(Trouble::failed)?;
+    let Some(text) = storage.account().map_err(OrderError::failed)? else {
+        storage.prepare().map_err(OrderError::failed)?;
         let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
         let asked = NewAccount {
             contact: &contact,
@@ -46,8 +46,8 @@ pub(super) async fn open(
         info!("acme: account {} was made", account.id());
         return Ok(account);
     };
-    let kept: Kept = serde_json::from_str(&text).map_err(|error| {
-        Trouble::failed(format!(
+    let kept: StoredAccount = serde_json::from_str(&text).map_err(|error| {
+        OrderError::failed(format!(
             "account.json holds no account ({error}); remove it, and a new one is made"
         ))
     })?;
@@ -56,29 +56,30 @@ pub(super) async fn open(
         let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
         account.update_contacts(&contact).await?;
         // Read again, since credentials cannot be copied.
-        let Kept { credentials, .. } = serde_json::from_str(&text).map_err(Trouble::failed)?;
+        let StoredAccount { credentials, .. } =
+            serde_json::from_str(&text).map_err(OrderError::failed)?;
         keep(storage, rules, credentials)?;
     }
     Ok(account)
 }
 
 fn keep(
-    storage: &Storage,
+    storage: &CertificateStorage,
     rules: &AcmeRules,
     credentials: AccountCredentials,
-) -> Result<(), Trouble> {
-    let kept = Kept {
+) -> Result<(), OrderError> {
+    let kept = StoredAccount {
         contact: rules.contact.clone(),
         credentials,
     };
-    let text = serde_json::to_string_pretty(&kept).map_err(Trouble::failed)?;
-    storage.keep_account(&text).map_err(Trouble::failed)
+    let text = serde_json::to_string_pretty(&kept).map_err(OrderError::failed)?;
+    storage.keep_account(&text).map_err(OrderError::failed)
 }
 
-fn external_key(binding: &Binding) -> Result<ExternalAccountKey, Trouble> {
+fn external_key(binding: &Binding) -> Result<ExternalAccountKey, OrderError> {
     // It was decoded once, when the configuration was read.
     let key = BASE64_URL_SAFE_NO_PAD
         .decode(binding.hmac.reveal())
-        .map_err(Trouble::failed)?;
+        .map_err(OrderError::failed)?;
     Ok(ExternalAccountKey::new(binding.key_id.to_string(), &key))
 }

@@ -1,7 +1,7 @@
 //! Owns the proofs that are pending: what is shown to whoever checks that a name is the gateway's.
 //!
 //! A proof is shown only between the moment that the server may come for it and the end of the order: whoever publishes one holds a
-//! [`Shown`], and what it shows goes when that is dropped, however the order ends.
+//! [`PresentedProof`], and what it shows goes when that is dropped, however the order ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,13 +19,13 @@ const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
 /// The answers of HTTP-01 that are pending, by token.
 #[derive(Clone, Debug, Default)]
-pub struct Answers(Arc<Mutex<BTreeMap<String, Arc<str>>>>);
+pub struct ChallengeResponses(Arc<Mutex<BTreeMap<String, Arc<str>>>>);
 
 /// Something that is shown as long as this lives.
 #[must_use = "what is shown goes with it"]
-pub(super) struct Shown(Option<Box<dyn FnOnce() + Send>>);
+pub(super) struct PresentedProof(Option<Box<dyn FnOnce() + Send>>);
 
-impl Answers {
+impl ChallengeResponses {
     /// What answers a request for this path; `None` where no proof is pending there, and the request is one like any other.
     #[must_use]
     pub fn answer(&self, path: &str) -> Option<Arc<str>> {
@@ -41,7 +41,7 @@ impl Answers {
     }
 
     /// Shows `key_authorization` for `token`; `None` where there is no room, or the token is none.
-    pub(super) fn show(&self, token: &str, key_authorization: &str) -> Option<Shown> {
+    pub(super) fn show(&self, token: &str, key_authorization: &str) -> Option<PresentedProof> {
         // RFC 8555 §8.3: a token is base64url.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if token.is_empty() || !token.bytes().all(plain) {
@@ -54,7 +54,7 @@ impl Answers {
         }
         answers.insert(token.to_owned(), key_authorization.into());
         let (all, token) = (self.clone(), token.to_owned());
-        Some(Shown::until(move || {
+        Some(PresentedProof::until(move || {
             all.lock().remove(&token);
         }))
     }
@@ -65,14 +65,14 @@ impl Answers {
     }
 }
 
-impl Shown {
+impl PresentedProof {
     /// Runs `withdraw` in the end.
     pub(super) fn until(withdraw: impl FnOnce() + Send + 'static) -> Self {
         Self(Some(Box::new(withdraw)))
     }
 }
 
-impl Drop for Shown {
+impl Drop for PresentedProof {
     fn drop(&mut self) {
         if let Some(withdraw) = self.0.take() {
             withdraw();
@@ -109,7 +109,7 @@ mod tests {
     /// Goal: a proof is there as long as it is pending, and only for its token. Method: show, ask, drop, ask.
     #[test]
     fn a_proof_is_shown_until_its_order_ends() {
-        let answers = Answers::default();
+        let answers = ChallengeResponses::default();
         let shown = answers.show("tok-en_1", "tok-en_1.thumb").unwrap();
         let answer = |path| answers.answer(path);
         assert_eq!(
@@ -132,7 +132,7 @@ mod tests {
     /// Goal: no server fills the memory, nor chooses a path. Method: one proof too many; tokens that are none.
     #[test]
     fn proofs_are_bounded_and_tokens_are_tokens() {
-        let answers = Answers::default();
+        let answers = ChallengeResponses::default();
         for token in ["", "a/b", "..", "a b", "é"] {
             assert!(answers.show(token, "x").is_none(), "{token}");
         }

@@ -24,27 +24,27 @@ use crate::pki::Tls;
 use crate::retry_after::retry_after;
 
 /// The way to one ACME server.
-pub(super) struct Https {
+pub(super) struct HttpsClient {
     trust: Tls,
-    pauses: Pauses,
+    pauses: RetryAfterHint,
 }
 
 /// How long the latest refusal asks to wait, where it says so.
 #[derive(Clone, Default)]
-pub(super) struct Pauses(Arc<Mutex<Option<Duration>>>);
+pub(super) struct RetryAfterHint(Arc<Mutex<Option<Duration>>>);
 
 /// Why there is no answer, as an operator reads it.
 #[derive(Debug)]
-struct NoAnswer(String);
+struct HttpsError(String);
 
-impl Https {
+impl HttpsClient {
     /// A way that believes whom `trust` names, and notes what is asked for in `pauses`.
-    pub(super) fn new(trust: Tls, pauses: Pauses) -> Self {
+    pub(super) fn new(trust: Tls, pauses: RetryAfterHint) -> Self {
         Self { trust, pauses }
     }
 }
 
-impl HttpClient for Https {
+impl HttpClient for HttpsClient {
     fn request(
         &self,
         request: Request<BodyWrapper<Bytes>>,
@@ -58,7 +58,7 @@ impl HttpClient for Https {
             let late = || Err(format!("it does not answer within {:?}", bounds::ACME_CALL));
             answer
                 .unwrap_or_else(|_| late())
-                .map_err(|why| Error::Other(Box::new(NoAnswer(format!("{place}: {why}")))))
+                .map_err(|why| Error::Other(Box::new(HttpsError(format!("{place}: {why}")))))
         })
     }
 }
@@ -66,7 +66,7 @@ impl HttpClient for Https {
 async fn ask(
     trust: &Tls,
     mut request: Request<BodyWrapper<Bytes>>,
-    pauses: &Pauses,
+    pauses: &RetryAfterHint,
 ) -> Result<BytesResponse, String> {
     let (host, port) = place(request.uri())?;
     let (method, target) = (request.method().clone(), origin_form(request.uri())?);
@@ -135,7 +135,7 @@ fn distrust(error: &io::Error) -> String {
     format!("the TLS handshake fails: {text}")
 }
 
-impl Pauses {
+impl RetryAfterHint {
     /// What the latest refusal asked for; asked once.
     pub(super) fn take(&self) -> Option<Duration> {
         self.lock().take()
@@ -147,13 +147,13 @@ impl Pauses {
     }
 }
 
-impl std::fmt::Display for NoAnswer {
+impl std::fmt::Display for HttpsError {
     fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         into.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoAnswer {}
+impl std::error::Error for HttpsError {}
 
 #[cfg(test)]
 mod tests {

@@ -10,11 +10,11 @@ use crate::pki::{Certificate, CertificateError, CertificateTexts, Validity};
 use crate::secret::Secret;
 
 /// A certificate with its key, both good for TLS.
-pub(super) struct Issued(Certificate);
+pub(super) struct IssuedCertificate(Certificate);
 
 /// Why a certificate cannot be used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum CertificateProblem {
     /// There is no chain and key in the text, or they do not belong together.
     Malformed(CertificateError),
     /// It is not for this name.
@@ -23,9 +23,9 @@ pub(super) enum Unusable {
     Ended,
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// The chain and the key in `pem`.
-    pub(super) fn read(pem: &str) -> Result<Self, Unusable> {
+    pub(super) fn read(pem: &str) -> Result<Self, CertificateProblem> {
         let texts = CertificateTexts {
             chain: pem.into(),
             key: Secret::new(pem),
@@ -33,7 +33,7 @@ impl Issued {
         };
         Certificate::new(texts)
             .map(Self)
-            .map_err(Unusable::Malformed)
+            .map_err(CertificateProblem::Malformed)
     }
 
     /// From when until when it holds.
@@ -52,16 +52,18 @@ impl Issued {
     }
 
     /// Whether it is for all of `names` and good at `now`, or will be.
-    pub(super) fn check(&self, names: &NameSet, now: Timestamp) -> Result<(), Unusable> {
+    pub(super) fn check(&self, names: &NameSet, now: Timestamp) -> Result<(), CertificateProblem> {
         if self.validity().ends <= now {
-            return Err(Unusable::Ended);
+            return Err(CertificateProblem::Ended);
         }
         let lacking = names.names().iter().find(|name| !self.is_for(name));
-        lacking.map_or(Ok(()), |name| Err(Unusable::Lacks(Name::clone(name))))
+        lacking.map_or(Ok(()), |name| {
+            Err(CertificateProblem::Lacks(Name::clone(name)))
+        })
     }
 }
 
-impl std::fmt::Display for Unusable {
+impl std::fmt::Display for CertificateProblem {
     fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let why = match self {
             Self::Lacks(name) => return write!(into, "the certificate is not for {name}"),
@@ -104,7 +106,7 @@ mod tests {
     #[test]
     fn validity_and_names_are_read_from_the_certificate() {
         let (chain, key) = pair();
-        let issued = Issued::read(&format!("{chain}{key}")).unwrap();
+        let issued = IssuedCertificate::read(&format!("{chain}{key}")).unwrap();
         assert_eq!(issued.validity().begins, Timestamp::from_secs(FROM));
         assert_eq!(
             issued.validity().ends,
@@ -116,9 +118,9 @@ mod tests {
         assert_eq!(check(&["b.test"], 9), Ok(()));
         assert_eq!(
             check(&["b.test", "c.test"], 9),
-            Err(Unusable::Lacks("c.test".into()))
+            Err(CertificateProblem::Lacks("c.test".into()))
         );
-        assert_eq!(check(&["a.test"], 10), Err(Unusable::Ended));
+        assert_eq!(check(&["a.test"], 10), Err(CertificateProblem::Ended));
     }
 
     /// Goal: no half of a pair is served. Method: a chain alone, a key alone, a chain with another's key, text that is neither.
@@ -133,7 +135,10 @@ mod tests {
             "x".to_owned(),
             String::new(),
         ] {
-            assert!(matches!(Issued::read(&text), Err(Unusable::Malformed(_))));
+            assert!(matches!(
+                IssuedCertificate::read(&text),
+                Err(CertificateProblem::Malformed(_))
+            ));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `instant-acme` speaks the protocol; decided here is when something is ordered (`renewal`), how it is proved (`challenge`), where it is
 //! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's
-//! thread; requests meet only [`Answers`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
+//! thread; requests meet only [`ChallengeResponses`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
 
 mod account;
 mod challenge;
@@ -22,21 +22,21 @@ use sluicegate_limiter::Timestamp;
 use crate::config::rules::NameSet;
 use crate::pki::Validity;
 
-pub use challenge::Answers;
-pub use service::{Orders, Renewals};
+pub use challenge::ChallengeResponses;
+pub use service::{CertificateOrders, RenewalService};
 
 /// What the service shares with requests and with the operator.
 #[derive(Debug, Default)]
-pub struct Acme {
+pub struct AcmeState {
     /// The proofs that are pending.
-    pub answers: Answers,
-    board: Mutex<Vec<Standing>>,
-    tallies: [AtomicU64; Outcome::ALL.len()],
+    pub answers: ChallengeResponses,
+    board: Mutex<Vec<RenewalStatus>>,
+    tallies: [AtomicU64; OrderOutcome::ALL.len()],
 }
 
 /// How it stands with one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct RenewalStatus {
     /// What it is for.
     pub names: NameSet,
     /// The one that is served; `None` before the first.
@@ -51,7 +51,7 @@ pub struct Standing {
 
 /// What came of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum OrderOutcome {
     /// A certificate.
     Issued,
     /// The server said no.
@@ -62,7 +62,7 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
+impl OrderOutcome {
     /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Issued, Self::Refused, Self::RateLimited, Self::Failed];
 
@@ -78,30 +78,30 @@ impl Outcome {
     }
 }
 
-impl Acme {
+impl AcmeState {
     /// How it stands with every certificate, by name.
     #[must_use]
-    pub fn standings(&self) -> Vec<Standing> {
+    pub fn standings(&self) -> Vec<RenewalStatus> {
         self.lock().clone()
     }
 
     /// Orders so far that ended so.
     #[must_use]
-    pub fn orders(&self, outcome: Outcome) -> u64 {
+    pub fn orders(&self, outcome: OrderOutcome) -> u64 {
         // Relaxed: a number to show, publishes nothing.
         self.tallies[outcome as usize].load(Ordering::Relaxed)
     }
 
-    fn count(&self, outcome: Outcome) {
+    fn count(&self, outcome: OrderOutcome) {
         // Relaxed: as above.
         self.tallies[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn publish(&self, standings: Vec<Standing>) {
+    fn publish(&self, standings: Vec<RenewalStatus>) {
         *self.lock() = standings;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Standing>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RenewalStatus>> {
         // The board is replaced whole.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }

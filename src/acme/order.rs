@@ -8,8 +8,8 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
-use super::challenge::Shown;
-use super::trouble::Trouble;
+use super::challenge::PresentedProof;
+use super::trouble::OrderError;
 use crate::config::rules::{NameSet, Proof};
 
 /// How the server is asked whether it is done: after a quarter of a second, then at twice the pause each, for two minutes.
@@ -18,7 +18,7 @@ const POLLS: RetryPolicy = RetryPolicy::new()
     .timeout(Duration::from_secs(120));
 
 /// What the server wants to see for one name.
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedProof<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
     pub(super) key_authorization: &'a str,
@@ -27,7 +27,8 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Shows what the server wants to see, as long as the answer lives.
-pub(super) type Show<'a> = &'a (dyn Fn(&Wanted<'_>) -> Result<Shown, Trouble> + Send + Sync);
+pub(super) type PresentProof<'a> =
+    &'a (dyn Fn(&RequestedProof<'_>) -> Result<PresentedProof, OrderError> + Send + Sync);
 
 /// Orders a certificate for `names`: its chain and its key, as PEM.
 ///
@@ -37,8 +38,8 @@ pub(super) async fn order(
     account: &Account,
     names: &NameSet,
     proof: Proof,
-    show: Show<'_>,
-) -> Result<String, Trouble> {
+    show: PresentProof<'_>,
+) -> Result<String, OrderError> {
     let identifiers: Vec<_> = names
         .names()
         .iter()
@@ -56,14 +57,18 @@ pub(super) async fn order(
         Err(error) => return Err(error.into()),
     }
     drop(shown);
-    let (request, key) = request(names).map_err(Trouble::failed)?;
+    let (request, key) = request(names).map_err(OrderError::failed)?;
     order.finalize_csr(&request).await?;
     let chain = order.poll_certificate(&POLLS).await?;
     Ok(format!("{}\n{key}", chain.trim_end()))
 }
 
 /// Shows every proof that the server still wants, then tells it to come and see.
-async fn prove(order: &mut Order, proof: Proof, show: Show<'_>) -> Result<Vec<Shown>, Trouble> {
+async fn prove(
+    order: &mut Order,
+    proof: Proof,
+    show: PresentProof<'_>,
+) -> Result<Vec<PresentedProof>, OrderError> {
     let kind = match proof {
         Proof::Http01 => ChallengeType::Http01,
         Proof::TlsAlpn01 => ChallengeType::TlsAlpn01,
@@ -77,20 +82,20 @@ async fn prove(order: &mut Order, proof: Proof, show: Show<'_>) -> Result<Vec<Sh
             // The server remembers an earlier proof.
             AuthorizationStatus::Valid => continue,
             status => {
-                return Err(Trouble::denied(format!(
+                return Err(OrderError::denied(format!(
                     "an authorization is {status:?} from the beginning"
                 )));
             }
         }
         let domain = authorization.identifier().to_string();
         let Some(mut challenge) = authorization.challenge(kind.clone()) else {
-            return Err(Trouble::denied(format!(
+            return Err(OrderError::denied(format!(
                 "{domain}: the server does not offer {}; choose the other `challenge`",
                 proof.name()
             )));
         };
         let authorization = challenge.key_authorization();
-        shown.push(show(&Wanted {
+        shown.push(show(&RequestedProof {
             domain: &domain,
             token: &challenge.token,
             key_authorization: authorization.as_str(),
@@ -102,7 +107,7 @@ async fn prove(order: &mut Order, proof: Proof, show: Show<'_>) -> Result<Vec<Sh
 }
 
 /// Why the server found the order invalid.
-async fn reason(order: &mut Order) -> Trouble {
+async fn reason(order: &mut Order) -> OrderError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         let Ok(state) = authorization.refresh().await else {
@@ -113,10 +118,10 @@ async fn reason(order: &mut Order) -> Trouble {
             .iter()
             .find_map(|challenge| challenge.error.as_ref());
         if let Some(problem) = failed {
-            return Trouble::refused(&state.identifier().to_string(), problem);
+            return OrderError::refused(&state.identifier().to_string(), problem);
         }
     }
-    Trouble::denied("the server found the order invalid and does not say why")
+    OrderError::denied("the server found the order invalid and does not say why")
 }
 
 /// A signing request for `names` in DER, and its new key as PEM. ECDSA P-256: every client of today knows it, and it costs a handshake a

@@ -18,11 +18,11 @@ const RATE_LIMITED: Duration = Duration::from_secs(60 * 60);
 
 /// A number that decides where within its span something happens: 0 at the beginning, the largest at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chance(pub(super) u32);
+pub(super) struct JitterFraction(pub(super) u32);
 
 /// What a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RetryAdvice {
     /// Nothing in particular.
     Nothing,
     /// That nothing is asked for so long.
@@ -39,7 +39,7 @@ pub(super) enum Asked {
 pub(super) fn due(
     validity: Validity,
     renew_before: Option<Duration>,
-    Chance(chance): Chance,
+    JitterFraction(chance): JitterFraction,
 ) -> Timestamp {
     let lifetime = validity.ends.saturating_since(validity.begins);
     let ahead = renew_before.unwrap_or(lifetime / 3);
@@ -51,14 +51,18 @@ pub(super) fn due(
 /// How long nothing is tried after so many failures in a row, the latest included.
 ///
 /// One minute, doubled up to a day, and up to a fifth longer by chance; at least what the server asks for, at most a day.
-pub(super) fn patience(failures: u32, asked: Asked, Chance(chance): Chance) -> Duration {
+pub(super) fn patience(
+    failures: u32,
+    asked: RetryAdvice,
+    JitterFraction(chance): JitterFraction,
+) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let wait = FIRST_PATIENCE.saturating_mul(1 << doublings);
     let wait = wait.saturating_add(share(wait / 5, chance));
     let least = match asked {
-        Asked::Nothing => Duration::ZERO,
-        Asked::Wait(least) => least,
-        Asked::Less => RATE_LIMITED,
+        RetryAdvice::Nothing => Duration::ZERO,
+        RetryAdvice::Wait(least) => least,
+        RetryAdvice::Less => RATE_LIMITED,
     };
     wait.max(least).min(LONGEST_PATIENCE)
 }
@@ -90,7 +94,7 @@ mod tests {
     fn a_certificate_is_due_when_a_third_of_its_lifetime_is_left() {
         for (days, due_after) in [(90, 60), (6, 4), (45, 30)] {
             let validity = good_for(DAY * days);
-            let due = due(validity, None, Chance(0));
+            let due = due(validity, None, JitterFraction(0));
             assert_eq!(due.saturating_since(validity.begins), DAY * due_after);
         }
     }
@@ -100,7 +104,7 @@ mod tests {
     fn renew_before_never_asks_before_half_of_the_lifetime() {
         for (days, due_after) in [(90, 60), (6, 3)] {
             let validity = good_for(DAY * days);
-            let due = due(validity, Some(DAY * 30), Chance(0));
+            let due = due(validity, Some(DAY * 30), JitterFraction(0));
             assert_eq!(due.saturating_since(validity.begins), DAY * due_after);
         }
     }
@@ -109,18 +113,18 @@ mod tests {
     #[test]
     fn patience_doubles_from_a_minute_to_a_day() {
         let waits = [1, 2, 3, 11, 12, u32::MAX]
-            .map(|failures| patience(failures, Asked::Nothing, Chance(0)).as_secs());
+            .map(|failures| patience(failures, RetryAdvice::Nothing, JitterFraction(0)).as_secs());
         assert_eq!(waits, [60, 120, 240, 61_440, 86_400, 86_400]);
     }
 
     /// Goal: Retry-After is a floor, and a server cannot put an order off for ever. Method: waits below, between and above.
     #[test]
     fn what_the_server_asks_for_is_honoured_up_to_a_day() {
-        let after = |asked| patience(1, asked, Chance(0)).as_secs();
-        assert_eq!(after(Asked::Wait(Duration::from_secs(5))), 60);
-        assert_eq!(after(Asked::Wait(Duration::from_secs(7_200))), 7_200);
-        assert_eq!(after(Asked::Wait(Duration::MAX)), 86_400);
-        assert_eq!(after(Asked::Less), 3_600);
+        let after = |asked| patience(1, asked, JitterFraction(0)).as_secs();
+        assert_eq!(after(RetryAdvice::Wait(Duration::from_secs(5))), 60);
+        assert_eq!(after(RetryAdvice::Wait(Duration::from_secs(7_200))), 7_200);
+        assert_eq!(after(RetryAdvice::Wait(Duration::MAX)), 86_400);
+        assert_eq!(after(RetryAdvice::Less), 3_600);
     }
 
     proptest! {
@@ -132,7 +136,7 @@ mod tests {
             chance: u32,
         ) {
             let validity = good_for(Duration::from_nanos(lifetime));
-            let due = due(validity, wish.map(Duration::from_nanos), Chance(chance));
+            let due = due(validity, wish.map(Duration::from_nanos), JitterFraction(chance));
             let after = due.saturating_since(validity.begins);
             prop_assert!(after >= Duration::from_nanos(lifetime / 2) && due <= validity.ends);
         }
@@ -140,8 +144,8 @@ mod tests {
         /// Goal: chance spreads waits and does not shorten them. Method: any failures and chance.
         #[test]
         fn chance_only_adds_patience(failures: u32, chance: u32) {
-            let exact = patience(failures, Asked::Nothing, Chance(0));
-            let wait = patience(failures, Asked::Nothing, Chance(chance));
+            let exact = patience(failures, RetryAdvice::Nothing, JitterFraction(0));
+            let wait = patience(failures, RetryAdvice::Nothing, JitterFraction(chance));
             prop_assert!(wait >= exact && wait <= exact + exact / 5);
         }
     }

@@ -15,14 +15,14 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
 
-use super::challenge::{self, Shown};
-use super::https::Pauses;
-use super::issued::{Issued, Unusable};
-use super::order::Wanted;
-use super::renewal::{self, Asked, Chance};
-use super::storage::Storage;
-use super::trouble::{Kind, Trouble};
-use super::{Acme, Outcome, Standing, account, order};
+use super::challenge::{self, PresentedProof};
+use super::https::RetryAfterHint;
+use super::issued::{CertificateProblem, IssuedCertificate};
+use super::order::RequestedProof;
+use super::renewal::{self, JitterFraction, RetryAdvice};
+use super::storage::CertificateStorage;
+use super::trouble::{OrderError, OrderErrorKind};
+use super::{AcmeState, OrderOutcome, RenewalStatus, account, order};
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::{AcmeRules, Name, NameSet, Proof};
@@ -35,10 +35,10 @@ use crate::tls::Certificates;
 const TICK: Duration = Duration::from_millis(250);
 
 /// The background service.
-pub struct Renewals(Mutex<Desk>);
+pub struct RenewalService(Mutex<RenewalLoop>);
 
 /// The certificates that a configuration asks for.
-pub struct Orders {
+pub struct CertificateOrders {
     /// The number of the configuration.
     pub generation: u64,
     /// `[acme]`, where there is one.
@@ -48,19 +48,19 @@ pub struct Orders {
 }
 
 /// What is known of every certificate.
-struct Desk {
-    in_force: InForce<Orders>,
+struct RenewalLoop {
+    in_force: InForce<CertificateOrders>,
     certificates: Arc<Certificates>,
-    acme: Arc<Acme>,
+    acme: Arc<AcmeState>,
     /// The configuration that the entries are of.
     generation: u64,
     rules: Option<AcmeRules>,
-    entries: BTreeMap<NameSet, Entry>,
+    entries: BTreeMap<NameSet, RenewalEntry>,
 }
 
 /// One certificate.
 #[derive(Clone)]
-struct Entry {
+struct RenewalEntry {
     held: Option<Validity>,
     due: Timestamp,
     /// Whether the server counts: then no edit makes the order due earlier.
@@ -69,15 +69,15 @@ struct Entry {
     error: Option<String>,
 }
 
-impl Renewals {
+impl RenewalService {
     /// The service of this process. Reads what the disk has, and serves it from now on.
     #[must_use]
     pub fn new(
-        in_force: InForce<Orders>,
+        in_force: InForce<CertificateOrders>,
         certificates: Arc<Certificates>,
-        acme: Arc<Acme>,
+        acme: Arc<AcmeState>,
     ) -> Self {
-        let mut desk = Desk {
+        let mut desk = RenewalLoop {
             in_force,
             certificates,
             acme,
@@ -91,7 +91,7 @@ impl Renewals {
 }
 
 #[async_trait]
-impl BackgroundService for Renewals {
+impl BackgroundService for RenewalService {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let mut desk = self.0.lock().await;
         loop {
@@ -109,7 +109,7 @@ impl BackgroundService for Renewals {
     }
 }
 
-impl Desk {
+impl RenewalLoop {
     /// Takes over what the configuration in force asks for.
     fn follow(&mut self) {
         let orders = self.in_force.load();
@@ -119,7 +119,7 @@ impl Desk {
         }
     }
 
-    fn adopt(&mut self, orders: Orders) {
+    fn adopt(&mut self, orders: CertificateOrders) {
         let before = std::mem::replace(&mut self.rules, orders.rules);
         let edited = before != self.rules;
         let now = clock::wall();
@@ -146,25 +146,25 @@ impl Desk {
     /// What the disk has of a certificate that is asked for from now on.
     ///
     /// Where the one for all the names is missing, those that some of the names had before are better than none until it is there.
-    fn found(&self, rules: &AcmeRules, names: &NameSet, now: Timestamp) -> Entry {
-        let storage = Storage::of(rules);
+    fn found(&self, rules: &AcmeRules, names: &NameSet, now: Timestamp) -> RenewalEntry {
+        let storage = CertificateStorage::of(rules);
         for name in names.names() {
             let issued = match storage.certificate(name) {
                 Ok(None) => continue,
-                Ok(Some(pem)) => Issued::read(&pem).map_err(|reason| reason.to_string()),
+                Ok(Some(pem)) => IssuedCertificate::read(&pem).map_err(|reason| reason.to_string()),
                 Err(failure) => Err(failure.to_string()),
             };
             match issued {
                 Ok(issued) => match issued.check(names, now) {
                     Ok(()) => return self.install(rules, names, &issued),
-                    Err(Unusable::Lacks(_)) => drop(self.install(rules, names, &issued)),
+                    Err(CertificateProblem::Lacks(_)) => drop(self.install(rules, names, &issued)),
                     Err(reason) => info!("acme: {name}: {reason}"),
                 },
                 Err(reason) => warn!("acme: {name}: {reason}"),
             }
         }
         info!("acme: {names}: there is no certificate yet, one is ordered");
-        Entry::due_at(now)
+        RenewalEntry::due_at(now)
     }
 
     /// Orders what is due, the longest due first; at most one.
@@ -192,30 +192,42 @@ impl Desk {
         rules: &AcmeRules,
         names: &NameSet,
         now: Timestamp,
-    ) -> Option<Entry> {
-        let pem = Storage::of(rules).certificate(names.first()).ok()??;
-        let issued = Issued::read(&pem).ok()?;
+    ) -> Option<RenewalEntry> {
+        let pem = CertificateStorage::of(rules)
+            .certificate(names.first())
+            .ok()??;
+        let issued = IssuedCertificate::read(&pem).ok()?;
         issued.check(names, now).ok()?;
-        if renewal::due(issued.validity(), rules.renew_before, Chance(u32::MAX)) <= now {
+        if renewal::due(
+            issued.validity(),
+            rules.renew_before,
+            JitterFraction(u32::MAX),
+        ) <= now
+        {
             return None;
         }
         info!("acme: {names}: takes a certificate that was stored meanwhile");
         Some(self.install(rules, names, &issued))
     }
 
-    async fn order(&self, rules: &AcmeRules, names: &NameSet, before: Entry) -> Entry {
-        let pauses = Pauses::default();
+    async fn order(
+        &self,
+        rules: &AcmeRules,
+        names: &NameSet,
+        before: RenewalEntry,
+    ) -> RenewalEntry {
+        let pauses = RetryAfterHint::default();
         let obtained = self.obtain(rules, names, &pauses);
         let obtained = tokio::time::timeout(bounds::ACME_ORDER, obtained).await;
         let late = || {
-            Err(Trouble::failed(format!(
+            Err(OrderError::failed(format!(
                 "the order took longer than {:?}",
                 bounds::ACME_ORDER
             )))
         };
         match obtained.unwrap_or_else(|_| late()) {
             Ok(issued) => {
-                self.acme.count(Outcome::Issued);
+                self.acme.count(OrderOutcome::Issued);
                 let entry = self.install(rules, names, &issued);
                 info!(
                     "acme: {names}: certificate until {}, the next is ordered at {}",
@@ -233,16 +245,16 @@ impl Desk {
         &self,
         rules: &AcmeRules,
         names: &NameSet,
-        pauses: &Pauses,
-    ) -> Result<Issued, Trouble> {
-        let storage = Storage::of(rules);
+        pauses: &RetryAfterHint,
+    ) -> Result<IssuedCertificate, OrderError> {
+        let storage = CertificateStorage::of(rules);
         let account = account::open(rules, &storage, pauses).await?;
-        let show = |wanted: &Wanted<'_>| self.show(rules.proof, wanted);
+        let show = |wanted: &RequestedProof<'_>| self.show(rules.proof, wanted);
         let pem = order::order(&account, names, rules.proof, &show).await?;
-        let issued = Issued::read(&pem).map_err(Trouble::failed)?;
+        let issued = IssuedCertificate::read(&pem).map_err(OrderError::failed)?;
         issued
             .check(names, clock::wall())
-            .map_err(Trouble::failed)?;
+            .map_err(OrderError::failed)?;
         if let Err(failure) = storage.keep_certificate(names, &pem) {
             // It is good all the same; after a restart another will be ordered.
             error!("acme: {names}: the new certificate is served but not kept: {failure}");
@@ -255,19 +267,27 @@ impl Desk {
         &self,
         rules: &AcmeRules,
         names: &NameSet,
-        before: Entry,
-        trouble: &Trouble,
+        before: RenewalEntry,
+        trouble: &OrderError,
         pause: Option<Duration>,
-    ) -> Entry {
+    ) -> RenewalEntry {
         let (outcome, asked) = match (trouble.kind, pause) {
-            (Kind::RateLimited, None) => (Outcome::RateLimited, Asked::Less),
-            (Kind::RateLimited, Some(pause)) => (Outcome::RateLimited, Asked::Wait(pause)),
-            (Kind::Failed, pause) => (Outcome::Failed, pause.map_or(Asked::Nothing, Asked::Wait)),
-            (_, pause) => (Outcome::Refused, pause.map_or(Asked::Nothing, Asked::Wait)),
+            (OrderErrorKind::RateLimited, None) => (OrderOutcome::RateLimited, RetryAdvice::Less),
+            (OrderErrorKind::RateLimited, Some(pause)) => {
+                (OrderOutcome::RateLimited, RetryAdvice::Wait(pause))
+            }
+            (OrderErrorKind::Failed, pause) => (
+                OrderOutcome::Failed,
+                pause.map_or(RetryAdvice::Nothing, RetryAdvice::Wait),
+            ),
+            (_, pause) => (
+                OrderOutcome::Refused,
+                pause.map_or(RetryAdvice::Nothing, RetryAdvice::Wait),
+            ),
         };
         self.acme.count(outcome);
-        if trouble.kind == Kind::AccountUnknown
-            && let Err(failure) = Storage::of(rules).set_account_aside()
+        if trouble.kind == OrderErrorKind::AccountUnknown
+            && let Err(failure) = CertificateStorage::of(rules).set_account_aside()
         {
             warn!("acme: {failure}");
         }
@@ -286,17 +306,22 @@ impl Desk {
             ),
             None => error!("acme: {names}: no certificate: {trouble}; the next try is at {next}"),
         }
-        Entry {
+        RenewalEntry {
             due,
             failures,
-            is_rate_limited: outcome == Outcome::RateLimited,
+            is_rate_limited: outcome == OrderOutcome::RateLimited,
             error: Some(trouble.to_string()),
             ..before
         }
     }
 
     /// Serves a certificate from now on, for those of the names that it is for.
-    fn install(&self, rules: &AcmeRules, names: &NameSet, issued: &Issued) -> Entry {
+    fn install(
+        &self,
+        rules: &AcmeRules,
+        names: &NameSet,
+        issued: &IssuedCertificate,
+    ) -> RenewalEntry {
         for name in names.names().iter().filter(|name| issued.is_for(name)) {
             let certified = Arc::clone(issued.certified());
             self.certificates.install(Name::clone(name), certified);
@@ -308,9 +333,9 @@ impl Desk {
                 "acme: {names}: the certificate would be renewed at once; is the clock of this machine right?"
             );
         }
-        Entry {
+        RenewalEntry {
             held: Some(issued.validity()),
-            ..Entry::due_at(due)
+            ..RenewalEntry::due_at(due)
         }
     }
 
@@ -330,7 +355,11 @@ impl Desk {
     }
 
     /// Shows a proof until the answer is dropped.
-    fn show(&self, proof: Proof, wanted: &Wanted<'_>) -> Result<Shown, Trouble> {
+    fn show(
+        &self,
+        proof: Proof,
+        wanted: &RequestedProof<'_>,
+    ) -> Result<PresentedProof, OrderError> {
         match proof {
             Proof::Http01 => {
                 let shown = self
@@ -338,22 +367,24 @@ impl Desk {
                     .answers
                     .show(wanted.token, wanted.key_authorization);
                 shown.ok_or_else(|| {
-                    Trouble::failed(format!("{}: the proof cannot be shown", wanted.domain))
+                    OrderError::failed(format!("{}: the proof cannot be shown", wanted.domain))
                 })
             }
             Proof::TlsAlpn01 => {
                 let certified = challenge::certificate(wanted.domain, wanted.digest)
-                    .map_err(Trouble::failed)?;
+                    .map_err(OrderError::failed)?;
                 let certificates = Arc::clone(&self.certificates);
                 certificates.answer_challenge(wanted.domain, Arc::new(certified));
                 let domain = wanted.domain.to_owned();
-                Ok(Shown::until(move || certificates.forget_challenge(&domain)))
+                Ok(PresentedProof::until(move || {
+                    certificates.forget_challenge(&domain)
+                }))
             }
         }
     }
 
     fn publish(&self) {
-        let standing = |(names, entry): (&NameSet, &Entry)| Standing {
+        let standing = |(names, entry): (&NameSet, &RenewalEntry)| RenewalStatus {
             names: names.clone(),
             validity: entry.held,
             next_order: entry.due,
@@ -365,7 +396,7 @@ impl Desk {
     }
 }
 
-impl Entry {
+impl RenewalEntry {
     /// One that nothing is known of but when it is ordered.
     fn due_at(due: Timestamp) -> Self {
         Self {
@@ -390,7 +421,7 @@ impl Entry {
     }
 }
 
-fn chance() -> Chance {
+fn chance() -> JitterFraction {
     // Without a random source renewals are together rather than never.
-    Chance(getrandom::u32().unwrap_or_default())
+    JitterFraction(getrandom::u32().unwrap_or_default())
 }

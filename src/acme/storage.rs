@@ -15,7 +15,7 @@ use crate::bounds;
 use crate::config::rules::{AcmeRules, Name, NameSet};
 
 /// The files of one ACME server.
-pub(super) struct Storage {
+pub(super) struct CertificateStorage {
     directory: PathBuf,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct StorageError {
     cause: io::Error,
 }
 
-impl Storage {
+impl CertificateStorage {
     /// That of the server and the directory of `rules`. Nothing is read or made yet.
     pub(super) fn of(rules: &AcmeRules) -> Self {
         Self {
@@ -163,8 +163,8 @@ mod tests {
 
     use super::*;
 
-    fn storage(directory: &Path) -> Storage {
-        Storage {
+    fn storage(directory: &Path) -> CertificateStorage {
+        CertificateStorage {
             directory: directory
                 .join("acme")
                 .join(folder("https://ca.test/directory")),

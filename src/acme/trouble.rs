@@ -6,14 +6,14 @@ use instant_acme::{Error, Problem};
 
 /// Why an order came to nothing.
 #[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) kind: Kind,
+pub(super) struct OrderError {
+    pub(super) kind: OrderErrorKind,
     text: String,
 }
 
 /// What kind of failure that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OrderErrorKind {
     /// The server says no.
     Refused,
     /// The server counts, and it was too much.
@@ -24,11 +24,11 @@ pub(super) enum Kind {
     Failed,
 }
 
-impl Trouble {
+impl OrderError {
     /// A failure that is not the server's word.
     pub(super) fn failed(why: impl fmt::Display) -> Self {
         Self {
-            kind: Kind::Failed,
+            kind: OrderErrorKind::Failed,
             text: why.to_string(),
         }
     }
@@ -45,20 +45,20 @@ impl Trouble {
     /// A refusal in our own words.
     pub(super) fn denied(why: impl fmt::Display) -> Self {
         Self {
-            kind: Kind::Refused,
+            kind: OrderErrorKind::Refused,
             text: why.to_string(),
         }
     }
 }
 
-impl From<&Problem> for Trouble {
+impl From<&Problem> for OrderError {
     fn from(problem: &Problem) -> Self {
         let name = problem.r#type.as_deref().unwrap_or_default();
         // RFC 8555 §6.7.
         let kind = match name.strip_prefix("urn:ietf:params:acme:error:") {
-            Some("rateLimited") => Kind::RateLimited,
-            Some("accountDoesNotExist") => Kind::AccountUnknown,
-            _ => Kind::Refused,
+            Some("rateLimited") => OrderErrorKind::RateLimited,
+            Some("accountDoesNotExist") => OrderErrorKind::AccountUnknown,
+            _ => OrderErrorKind::Refused,
         };
         let text = problem.to_string();
         // `Problem` opens every text with this.
@@ -71,7 +71,7 @@ impl From<&Problem> for Trouble {
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for OrderError {
     fn from(error: Error) -> Self {
         match error {
             Error::Api(problem) => Self::from(&problem),
@@ -81,7 +81,7 @@ impl From<Error> for Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for OrderError {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str(&self.text)
     }
@@ -95,17 +95,23 @@ mod tests {
     #[test]
     fn refusals_are_told_apart_by_their_type() {
         for (name, kind) in [
-            ("urn:ietf:params:acme:error:rateLimited", Kind::RateLimited),
+            (
+                "urn:ietf:params:acme:error:rateLimited",
+                OrderErrorKind::RateLimited,
+            ),
             (
                 "urn:ietf:params:acme:error:accountDoesNotExist",
-                Kind::AccountUnknown,
+                OrderErrorKind::AccountUnknown,
             ),
-            ("urn:ietf:params:acme:error:unauthorized", Kind::Refused),
-            ("about:blank", Kind::Refused),
+            (
+                "urn:ietf:params:acme:error:unauthorized",
+                OrderErrorKind::Refused,
+            ),
+            ("about:blank", OrderErrorKind::Refused),
         ] {
             let problem = format!(r#"{{"type": "{name}", "detail": "no\nway"}}"#);
             let problem: Problem = serde_json::from_str(&problem).unwrap();
-            let trouble = Trouble::refused("a.test", &problem);
+            let trouble = OrderError::refused("a.test", &problem);
             assert_eq!(trouble.kind, kind);
             assert_eq!(trouble.to_string(), format!("a.test: no\\nway ({name})"));
         }

@@ -3,19 +3,19 @@
 use serde::Serialize;
 
 use super::view::AcmeView;
-use crate::acme::Standing;
-use crate::record::exposition::Family;
+use crate::acme::RenewalStatus;
+use crate::record::exposition::SampledFamily;
 use crate::record::rfc3339;
 
 /// The `acme` of `/status`.
 #[derive(Serialize)]
-pub(super) struct Acme {
+pub(super) struct AcmeSection {
     directory: String,
-    certificates: Vec<Ordered>,
+    certificates: Vec<CertificateOrderSection>,
 }
 
 #[derive(Serialize)]
-struct Ordered {
+struct CertificateOrderSection {
     names: Vec<String>,
     not_before: Option<String>,
     not_after: Option<String>,
@@ -24,17 +24,21 @@ struct Ordered {
     error: Option<String>,
 }
 
-impl Acme {
+impl AcmeSection {
     pub(super) fn of(view: AcmeView) -> Self {
         Self {
             directory: view.directory.to_string(),
-            certificates: view.standings.into_iter().map(Ordered::of).collect(),
+            certificates: view
+                .standings
+                .into_iter()
+                .map(CertificateOrderSection::of)
+                .collect(),
         }
     }
 }
 
-impl Ordered {
-    fn of(standing: Standing) -> Self {
+impl CertificateOrderSection {
+    fn of(standing: RenewalStatus) -> Self {
         let validity = standing.validity;
         Self {
             names: standing
@@ -53,22 +57,22 @@ impl Ordered {
 }
 
 /// Nothing where no certificate is ordered. Moments are seconds since the Unix epoch.
-pub(super) fn families(view: Option<AcmeView>) -> Vec<Family> {
+pub(super) fn families(view: Option<AcmeView>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();
     };
-    let mut orders = Family::counter(
+    let mut orders = SampledFamily::counter(
         "sluicegate_acme_orders_total",
         "Orders of certificates, by what came of them.",
     );
     for (outcome, count) in view.orders {
         orders.push(&[("result", outcome.name())], count);
     }
-    let mut next = Family::gauge(
+    let mut next = SampledFamily::gauge(
         "sluicegate_acme_next_order_timestamp_seconds",
         "When a certificate is ordered next.",
     );
-    let mut failures = Family::gauge(
+    let mut failures = SampledFamily::gauge(
         "sluicegate_acme_failures",
         "Orders of a certificate that failed since the last that did not.",
     );
@@ -85,7 +89,7 @@ mod tests {
     use sluicegate_limiter::Timestamp;
 
     use super::*;
-    use crate::acme::Outcome;
+    use crate::acme::OrderOutcome;
     use crate::config::rules::NameSet;
     use crate::pki::Validity;
 
@@ -93,7 +97,7 @@ mod tests {
         let names = |names: &[&str]| {
             NameSet::new(names.iter().map(|name| (*name).into()).collect()).unwrap()
         };
-        let standing = |names, validity, next: u64, failures, error: Option<&str>| Standing {
+        let standing = |names, validity, next: u64, failures, error: Option<&str>| RenewalStatus {
             names,
             validity,
             next_order: Timestamp::from_secs(next),
@@ -117,10 +121,10 @@ mod tests {
                 standing(names(&["c.test"]), None, 1_000_000_070, 2, Some("no")),
             ],
             orders: [
-                (Outcome::Issued, 3),
-                (Outcome::Refused, 4),
-                (Outcome::RateLimited, 5),
-                (Outcome::Failed, 6),
+                (OrderOutcome::Issued, 3),
+                (OrderOutcome::Refused, 4),
+                (OrderOutcome::RateLimited, 5),
+                (OrderOutcome::Failed, 6),
             ],
         }
     }
@@ -128,7 +132,7 @@ mod tests {
     /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
     #[test]
     fn every_number_is_told() {
-        let status = serde_json::to_value(Acme::of(view())).expect("numbers and text");
+        let status = serde_json::to_value(AcmeSection::of(view())).expect("numbers and text");
         assert_eq!(
             status,
             serde_json::json!({

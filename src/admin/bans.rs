@@ -10,39 +10,43 @@ use http::header::ALLOW;
 use serde::Serialize;
 use sluicegate_limiter::{BannedKey, KeyHash, Timestamp};
 
-use super::status::Bans;
+use super::status::BansSection;
 use super::top::seconds;
-use super::view::{AdminView, BannedView};
-use super::{JSON, Page, audit};
+use super::view::{AdminView, BannedKeysView};
+use super::{AdminPage, JSON, audit};
 use crate::record::rfc3339;
 
 /// The page of `/limits/NAME/bans`.
-pub(super) fn page(limit: &str, now: Timestamp, view: &BannedView) -> Page {
-    Page::json(&Shown {
+pub(super) fn page(limit: &str, now: Timestamp, view: &BannedKeysView) -> AdminPage {
+    AdminPage::json(&BansPage {
         limit,
         at: rfc3339::format(now),
-        ban: Bans::of(&view.bans),
-        keys: view.keys.iter().map(|key| Key::of(key, now)).collect(),
+        ban: BansSection::of(&view.bans),
+        keys: view
+            .keys
+            .iter()
+            .map(|key| BannedKeyRow::of(key, now))
+            .collect(),
     })
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct BansPage<'a> {
     limit: &'a str,
     at: String,
-    ban: Bans,
-    keys: Vec<Key>,
+    ban: BansSection,
+    keys: Vec<BannedKeyRow>,
 }
 
 #[derive(Serialize)]
-struct Key {
+struct BannedKeyRow {
     key: String,
     level: u8,
     left: f64,
     until: Option<String>,
 }
 
-impl Key {
+impl BannedKeyRow {
     fn of(offender: &BannedKey, now: Timestamp) -> Self {
         let banned = offender.banned;
         Self {
@@ -56,7 +60,7 @@ impl Key {
 
 /// A key whose bans are to be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pardon {
+pub(super) struct BanLift {
     limit: String,
     key: KeyHash,
     peer: Option<SocketAddr>,
@@ -64,18 +68,18 @@ pub(super) struct Pardon {
 
 /// What stands in the place of a key is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoKey;
+pub(super) struct BadKey;
 
-impl Pardon {
+impl BanLift {
     /// The pardon that a path names; `None` when it is another path.
-    pub(super) fn of(path: &str) -> Option<Result<Self, NoKey>> {
+    pub(super) fn of(path: &str) -> Option<Result<Self, BadKey>> {
         let (limit, key) = path.strip_prefix("/limits/")?.split_once("/bans/")?;
         if limit.is_empty() || limit.contains('/') {
             return None;
         }
         let hex = key.len() == 16 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         let bits = hex.then(|| u64::from_str_radix(key, 16).ok()).flatten();
-        Some(bits.ok_or(NoKey).map(|bits| Self {
+        Some(bits.ok_or(BadKey).map(|bits| Self {
             limit: limit.to_owned(),
             key: KeyHash::from_bits(bits),
             peer: None,
@@ -88,7 +92,7 @@ impl Pardon {
     }
 
     /// Pardons; the page that says what was in force.
-    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let Some(lifted) = view.pardon(&self.limit, self.key) else {
             return no_bans();
         };
@@ -101,7 +105,7 @@ impl Pardon {
             None => format!("cleared key {key}, which had no ban"),
         };
         audit::note(&format_args!("limit {}", self.limit), self.peer, &act);
-        Page::json(&Pardoned {
+        AdminPage::json(&BanLiftPage {
             limit: &self.limit,
             key,
             lifted: lifted.is_some(),
@@ -112,7 +116,7 @@ impl Pardon {
 }
 
 #[derive(Serialize)]
-struct Pardoned<'a> {
+struct BanLiftPage<'a> {
     limit: &'a str,
     key: String,
     lifted: bool,
@@ -120,30 +124,30 @@ struct Pardoned<'a> {
     left: f64,
 }
 
-impl NoKey {
-    pub(super) fn page(self) -> Page {
+impl BadKey {
+    pub(super) fn page(self) -> AdminPage {
         let error = &br#"{"error":"a key is written as 16 hex digits, as /limits/NAME/bans and the access log show it"}"#[..];
-        Page::new(StatusCode::BAD_REQUEST, JSON, error)
+        AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
     }
 }
 
 /// There are no bans under this name.
-pub(super) fn no_bans() -> Page {
+pub(super) fn no_bans() -> AdminPage {
     let error = &br#"{"error":"no such limit, or one that bans nobody; /status names them"}"#[..];
-    Page::new(StatusCode::NOT_FOUND, JSON, error)
+    AdminPage::new(StatusCode::NOT_FOUND, JSON, error)
 }
 
 /// Somebody would read a ban.
-pub(super) fn only_pardons() -> Page {
+pub(super) fn only_pardons() -> AdminPage {
     let error =
         &br#"{"error":"a ban can only be lifted: DELETE; /limits/NAME/bans shows them"}"#[..];
-    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "DELETE")
+    AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "DELETE")
 }
 
 /// Nobody can show that he may pardon.
-pub(super) fn no_token() -> Page {
+pub(super) fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may lift a ban; set [admin] token_file"}"#[..];
-    Page::new(StatusCode::FORBIDDEN, JSON, error)
+    AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 #[cfg(test)]
@@ -153,14 +157,14 @@ mod tests {
     /// Goal: a slip pardons nobody. Method: paths around the right one.
     #[test]
     fn a_pardon_names_a_limit_and_a_whole_key() {
-        let right = Pardon {
+        let right = BanLift {
             limit: "otp".to_owned(),
             key: KeyHash::from_bits(0x0123_4567_89ab_cdee),
             peer: None,
         };
         for key in ["0123456789abcdee", "0123456789ABCDEE"] {
             assert_eq!(
-                Pardon::of(&format!("/limits/otp/bans/{key}")),
+                BanLift::of(&format!("/limits/otp/bans/{key}")),
                 Some(Ok(right.clone()))
             );
         }
@@ -173,8 +177,8 @@ mod tests {
             "a/b",
         ] {
             assert_eq!(
-                Pardon::of(&format!("/limits/otp/bans/{key}")),
-                Some(Err(NoKey)),
+                BanLift::of(&format!("/limits/otp/bans/{key}")),
+                Some(Err(BadKey)),
                 "{key}"
             );
         }
@@ -184,7 +188,7 @@ mod tests {
             "/limits/a/b/bans/0",
             "/bans/0",
         ] {
-            assert_eq!(Pardon::of(path), None, "{path}");
+            assert_eq!(BanLift::of(path), None, "{path}");
         }
     }
 }

@@ -9,10 +9,10 @@ use http::header::ALLOW;
 use serde::Serialize;
 
 use super::view::AdminView;
-use super::{JSON, Page, audit};
+use super::{AdminPage, JSON, audit};
 use crate::cache::memory_storage::{StorageStats, StorageUsage};
 use crate::cache::purge::PurgeScope;
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 
 /// How the cache does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl CacheView {
 
 /// The section of `/status`.
 #[derive(Serialize)]
-pub(super) struct Cache {
+pub(super) struct CacheSection {
     memory: u64,
     bytes: u64,
     objects: u64,
@@ -64,7 +64,7 @@ pub(super) struct Cache {
     refreshes: u64,
 }
 
-impl From<CacheView> for Cache {
+impl From<CacheView> for CacheSection {
     fn from(view: CacheView) -> Self {
         Self {
             memory: view.filled.memory,
@@ -81,7 +81,7 @@ impl From<CacheView> for Cache {
 }
 
 /// What `/metrics` shows beside the requests; nothing where no route stores answers.
-pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
+pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
     let Some(view) = view else { return Vec::new() };
     let gauges = [
         (
@@ -132,29 +132,30 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<Family> {
             view.refreshes,
         ),
     ];
-    let gauges = gauges.map(|(name, help, value)| Family::gauge(name, help).series(&[], value));
+    let gauges =
+        gauges.map(|(name, help, value)| SampledFamily::gauge(name, help).series(&[], value));
     let counters =
-        counters.map(|(name, help, value)| Family::counter(name, help).series(&[], value));
+        counters.map(|(name, help, value)| SampledFamily::counter(name, help).series(&[], value));
     gauges.into_iter().chain(counters).collect()
 }
 
 /// What does not name anything that could be purged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unnamed;
+pub(super) struct BadPurge;
 
 /// The purge that is asked for; `None` when it is another path.
-pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<PurgeScope, Unnamed>> {
+pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<PurgeScope, BadPurge>> {
     (path == "/cache/purge").then(|| purge(query.unwrap_or_default()))
 }
 
-fn purge(query: &str) -> Result<PurgeScope, Unnamed> {
-    let text = |encoded: &str| decoded(encoded).ok_or(Unnamed);
+fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
+    let text = |encoded: &str| decoded(encoded).ok_or(BadPurge);
     match query.split_once('=') {
-        _ if query.contains('&') => Err(Unnamed),
+        _ if query.contains('&') => Err(BadPurge),
         None if query == "all" => Ok(PurgeScope::All),
-        Some(("url", url)) => PurgeScope::url(&text(url)?).map_err(|_| Unnamed),
-        Some(("prefix", url)) => PurgeScope::prefix(&text(url)?).map_err(|_| Unnamed),
-        _ => Err(Unnamed),
+        Some(("url", url)) => PurgeScope::url(&text(url)?).map_err(|_| BadPurge),
+        Some(("prefix", url)) => PurgeScope::prefix(&text(url)?).map_err(|_| BadPurge),
+        _ => Err(BadPurge),
     }
 }
 
@@ -177,32 +178,36 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// Purges; the page that says how much.
-pub(super) fn page(purge: &PurgeScope, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
+pub(super) fn page(
+    purge: &PurgeScope,
+    peer: Option<SocketAddr>,
+    view: &dyn AdminView,
+) -> AdminPage {
     let purged = view.purge(purge);
     let act = format_args!("took {purged} stored answers away");
     audit::note(&"cache", peer, &act);
-    Page::json(&serde_json::json!({ "purged": purged }))
+    AdminPage::json(&serde_json::json!({ "purged": purged }))
 }
 
-impl Unnamed {
+impl BadPurge {
     /// The page that says how to ask.
-    pub(super) fn page(self) -> Page {
+    pub(super) fn page(self) -> AdminPage {
         let error = concat!(
             r#"{"error":"name what to purge: ?url=http://example.com/a, ?prefix=http://example.com/a or ?all; "#,
             r#"percent-encode & in a URL as %26, and % as %25"}"#
         );
-        Page::new(StatusCode::BAD_REQUEST, JSON, error.as_bytes())
+        AdminPage::new(StatusCode::BAD_REQUEST, JSON, error.as_bytes())
     }
 }
 
 /// Without a token nobody may empty the cache.
-pub(super) fn no_token() -> Page {
+pub(super) fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may purge; set [admin] token_file"}"#[..];
-    Page::new(StatusCode::FORBIDDEN, JSON, error)
+    AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 /// A purge is asked for by POST.
-pub(super) fn only_posts() -> Page {
+pub(super) fn only_posts() -> AdminPage {
     let error = &br#"{"error":"a purge is asked for by POST"}"#[..];
-    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
+    AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
 }

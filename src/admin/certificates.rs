@@ -6,7 +6,7 @@ use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
 use crate::pki::Validity;
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 use crate::record::rfc3339;
 use crate::snapshot::Snapshot;
 
@@ -23,7 +23,7 @@ pub struct CertificateView {
 
 /// A certificate in `/status`.
 #[derive(Serialize)]
-pub(super) struct Certificate {
+pub(super) struct CertificateSection {
     listener: Option<String>,
     names: Vec<Box<str>>,
     not_before: String,
@@ -57,7 +57,7 @@ impl CertificateView {
     }
 }
 
-impl Certificate {
+impl CertificateSection {
     pub(super) fn of(view: CertificateView, wall: Timestamp) -> Self {
         Self {
             listener: view.listener.map(|address| address.to_string()),
@@ -71,8 +71,8 @@ impl Certificate {
 
 /// How long each name is still served for; negative once its certificate has expired. Of two certificates for one name on one listener
 /// the first is served.
-pub(super) fn expiry(certificates: &[CertificateView], wall: Timestamp) -> Family {
-    let mut family = Family::gauge(
+pub(super) fn expiry(certificates: &[CertificateView], wall: Timestamp) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
         "sluicegate_tls_certificate_expiry_seconds",
         "How long the certificate for a name still holds; negative once it has expired.",
     );
@@ -125,6 +125,6 @@ mod tests {
         }
         assert_eq!(text.matches("a.test").count(), 1);
         let [_, ended] = all;
-        assert!(Certificate::of(ended, wall).expired);
+        assert!(CertificateSection::of(ended, wall).expired);
     }
 }

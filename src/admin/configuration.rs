@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 
 use super::view::{AdminView, ReloadView};
-use super::{JSON, Page};
+use super::{AdminPage, JSON};
 use crate::record::rfc3339;
 
 /// The answer to `POST /reload`, which is asked for by a method that changes something.
@@ -14,27 +14,27 @@ use crate::record::rfc3339;
 pub(super) struct ReloadOrder;
 
 #[derive(Serialize)]
-struct Configuration<'a> {
+struct ConfigurationPage<'a> {
     file: Option<String>,
     generation: u64,
     configuration: &'a serde_json::Value,
 }
 
 #[derive(Serialize)]
-struct Routes {
+struct RoutesPage {
     routes: Vec<serde_json::Value>,
 }
 
 /// A reload, as `/reload` and `/status` write it.
 #[derive(Serialize)]
-pub(super) struct Reload {
+pub(super) struct ReloadSection {
     at: String,
     result: &'static str,
     error: Option<String>,
     changes: Vec<String>,
 }
 
-impl Reload {
+impl ReloadSection {
     pub(super) fn of(view: ReloadView) -> Self {
         let result = if view.result.is_ok() { "ok" } else { "failed" };
         Self {
@@ -47,9 +47,9 @@ impl Reload {
 }
 
 /// The page of `/config`: what is written, without secrets.
-pub(super) fn page(view: &dyn AdminView) -> Page {
+pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let configuration = view.configuration();
-    Page::json(&Configuration {
+    AdminPage::json(&ConfigurationPage {
         file: configuration.file.map(|file| file.display().to_string()),
         generation: configuration.generation,
         configuration: &view.written(),
@@ -57,32 +57,32 @@ pub(super) fn page(view: &dyn AdminView) -> Page {
 }
 
 /// The page of `/routes`.
-pub(super) fn routes(view: &dyn AdminView) -> Page {
+pub(super) fn routes(view: &dyn AdminView) -> AdminPage {
     let routes = view.routes_explained();
-    Page::json(&Routes { routes })
+    AdminPage::json(&RoutesPage { routes })
 }
 
 impl ReloadOrder {
     /// The order that is asked for; an error page where the method is another one.
-    pub(super) fn of(path: &str, method: &Method) -> Option<Result<Self, Page>> {
+    pub(super) fn of(path: &str, method: &Method) -> Option<Result<Self, AdminPage>> {
         (path == "/reload").then(|| {
             if method == Method::POST {
                 return Ok(Self);
             }
             let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
-            let page = Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
+            let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
             Err(page.with(http::header::ALLOW, "POST"))
         })
     }
 
     /// Reloads; how it went.
-    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let Some(report) = view.reload() else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
-            return Page::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
+            return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
         };
         let failed = report.result.is_err();
-        let mut page = Page::json(&Reload::of(report));
+        let mut page = AdminPage::json(&ReloadSection::of(report));
         if failed {
             page.status = StatusCode::UNPROCESSABLE_ENTITY;
         }

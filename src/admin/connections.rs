@@ -4,7 +4,7 @@ use crate::budgets::{
     ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies, UnreadCap,
     UnreadTallies,
 };
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct ConnectionsView {
 }
 
 /// Nothing where nobody can connect.
-pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
+pub(super) fn families(view: Option<ConnectionsView>) -> Vec<SampledFamily> {
     let Some(ConnectionsView {
         tallies,
         caps,
@@ -36,28 +36,28 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
     else {
         return Vec::new();
     };
-    let mut refused = Family::counter(
+    let mut refused = SampledFamily::counter(
         "sluicegate_connections_refused_total",
         "Connections that were closed at once, by the cap that they met.",
     );
     for (crowd, count) in Crowd::ALL.iter().zip(tallies.refused) {
         refused.push(&[("cap", crowd.as_str())], count);
     }
-    let mut most = Family::gauge(
+    let mut most = SampledFamily::gauge(
         "sluicegate_connections_max",
         "Connections that may be open, by cap.",
     );
     for (crowd, cap) in Crowd::ALL.iter().zip([caps.all, caps.of_client]) {
         most.push(&[("cap", crowd.as_str())], u64::from(cap.get()));
     }
-    let mut requests_refused = Family::counter(
+    let mut requests_refused = SampledFamily::counter(
         "sluicegate_origin_requests_refused_total",
         "Requests that were answered with 503 since as many were on their way to origins as may be, by the cap that they met.",
     );
     for (cap, count) in RequestCap::ALL.iter().zip(requests.refused) {
         requests_refused.push(&[("cap", cap.as_str())], count);
     }
-    let mut most_requests = Family::gauge(
+    let mut most_requests = SampledFamily::gauge(
         "sluicegate_origin_requests_max",
         "Requests that may be on their way to origins, by cap.",
     );
@@ -65,7 +65,7 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
     for (cap, most) in RequestCap::ALL.iter().zip(caps) {
         most_requests.push(&[("cap", cap.as_str())], most);
     }
-    let mut unread_refused = Family::counter(
+    let mut unread_refused = SampledFamily::counter(
         "sluicegate_unread_refused_total",
         "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
     );
@@ -73,26 +73,26 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<Family> {
         unread_refused.push(&[("cap", cap.as_str())], count);
     }
     vec![
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_connections",
             "Connections of clients that are open.",
         )
         .series(&[], tallies.open),
         most,
         refused,
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_origin_requests",
             "Files that requests on their way to origins may need.",
         )
         .series(&[], requests.open),
         most_requests,
         requests_refused,
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_unread_bytes",
             "Bytes of memory that answers under way may come to hold for their clients.",
         )
         .series(&[], unread.held),
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_unread_max_bytes",
             "Bytes of memory that they may hold.",
         )

@@ -1,26 +1,26 @@
 //! Shows what this gateway owes the store, in `/metrics`: charges that it is yet to be told of, and what came of those that changed.
 
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 use crate::store::RemoteWriteStats;
 
 /// Nothing without a store.
-pub(super) fn families(debts: Option<RemoteWriteStats>) -> Vec<Family> {
+pub(super) fn families(debts: Option<RemoteWriteStats>) -> Vec<SampledFamily> {
     let Some(debts) = debts else {
         return Vec::new();
     };
     vec![
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_settlements_total",
             "Charges in the store that came to more or less than was reserved, by whether it was told.",
         )
         .series(&[("result", "ok")], debts.settled)
         .series(&[("result", "failed")], debts.not_settled),
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_store_unsent_keys",
             "Keys whose charges the store is yet to be told of.",
         )
         .series(&[], debts.unsent_keys as u64),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_unsent_dropped_total",
             "Charges that the store is never told of, since too many keys waited already.",
         )

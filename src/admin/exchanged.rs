@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 use crate::store::ReplicationStats;
 
 /// The `exchange` of `/status`.
 #[derive(Serialize)]
-pub(super) struct Exchange {
+pub(super) struct ReplicationSection {
     keys: usize,
     lag_seconds: f64,
     syncs: u64,
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
     excess: BTreeMap<String, u64>,
 }
 
-impl Exchange {
+impl ReplicationSection {
     pub(super) fn of(exchanged: ReplicationStats) -> Self {
         let excess = exchanged.excess.into_iter();
         Self {
@@ -37,11 +37,11 @@ impl Exchange {
 }
 
 /// Nothing without a store.
-pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<Family> {
+pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<SampledFamily> {
     let Some(exchanged) = exchanged else {
         return Vec::new();
     };
-    let mut excess = Family::counter(
+    let mut excess = SampledFamily::counter(
         "sluicegate_limit_excess_units_total",
         "Units that this gateway told the store of which exceeded the limit there.",
     );
@@ -49,32 +49,32 @@ pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<Family> {
         excess.push(&[("limit", &**limit)], *units);
     }
     vec![
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_store_sync_keys",
             "Keys of shared limits that the store is yet to be told of, or that are still open.",
         )
         .series(&[], exchanged.keys as u64),
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_store_sync_lag_seconds",
             "How long the charge has waited that has waited longest to be told.",
         )
         .series(&[], exchanged.lag.as_secs_f64()),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_syncs_total",
             "Syncs that told the store everything.",
         )
         .series(&[], exchanged.syncs),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_pushed_units_total",
             "Units that the store was told of.",
         )
         .series(&[], exchanged.units),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_sync_retries_total",
             "Pushes that were sent again, since their answer was lost.",
         )
         .series(&[], exchanged.repeated),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_sync_dropped_units_total",
             "Units that this gateway alone counts, and the store is never told of.",
         )
@@ -112,7 +112,8 @@ pub(super) mod tests {
     /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
     #[test]
     fn every_number_is_told() {
-        let status = serde_json::to_value(Exchange::of(behind())).expect("numbers and text");
+        let status =
+            serde_json::to_value(ReplicationSection::of(behind())).expect("numbers and text");
         assert_eq!(status, told());
         let text = crate::record::exposition::text(families(Some(behind())));
         let text = String::from_utf8(text).expect("text");

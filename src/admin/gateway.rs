@@ -8,13 +8,14 @@ use tracing::{info, warn};
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
-use super::keys::{Change, KeyError, KeyResult, KeyView, Which};
-use super::origins::Order;
+use super::keys::{KeyEdit, KeyError, KeyResult, KeySelector, KeyView};
+use super::origins::ServerCommand;
 use super::view::{
-    AcmeView, AdminView, BannedView, BansView, ConfigurationView, ConnectionsView, LimitView,
-    OriginView, PermitsView, Readiness, ReloadView, ServerView, ShareView, Times, TopView,
+    AcmeView, AdminView, BannedKeysView, BansView, ConfigurationView, ConnectionsView, LimitView,
+    OriginView, PermitsView, ProcessTimes, Readiness, ReloadView, ServerView, ShareView,
+    TopKeysView,
 };
-use crate::acme::Outcome;
+use crate::acme::OrderOutcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
 use crate::bounds::RELOAD_PATIENCE;
 use crate::cache::purge::PurgeScope;
@@ -43,8 +44,8 @@ impl AdminView for GatewayProcess {
         }
     }
 
-    fn times(&self) -> Times {
-        Times {
+    fn times(&self) -> ProcessTimes {
+        ProcessTimes {
             started: self.lifecycle.started,
             now: clock::now(),
             wall: clock::wall(),
@@ -111,23 +112,23 @@ impl AdminView for GatewayProcess {
             .collect()
     }
 
-    fn top(&self, limit: &str, most: usize) -> Option<TopView> {
+    fn top(&self, limit: &str, most: usize) -> Option<TopKeysView> {
         let now = clock::now();
         // Its own handle: the walk may outlast a reload and keeps no snapshot alive.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
-        Some(TopView {
+        Some(TopKeysView {
             limit: sample(&active, now),
             ages: active.limit.ages(active.moment(now)),
             fullest: active.limit.top(most, active.moment(now)),
         })
     }
 
-    fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView> {
         let now = clock::now();
         // As above.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let ActiveBans { bans, survival } = active.bans.as_ref()?;
-        Some(BannedView {
+        Some(BannedKeysView {
             bans: BansView::sample(bans, survival, now),
             keys: bans.top(most, now),
         })
@@ -148,13 +149,13 @@ impl AdminView for GatewayProcess {
         Some(lifted)
     }
 
-    fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult {
+    fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult {
         // Its own handle, as above.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone);
         let active = active.ok_or(KeyError::NoLimit)?;
         let named = match which {
-            Which::Hash(key) => NamedKey::of_hash(*key),
-            Which::Values(values) => active
+            KeySelector::Hash(key) => NamedKey::of_hash(*key),
+            KeySelector::Values(values) => active
                 .name_key(values, &self.shared.seed)
                 .map_err(KeyError::BadValues)?,
         };
@@ -199,7 +200,7 @@ impl AdminView for GatewayProcess {
         Some(AcmeView {
             directory: Arc::clone(&rules.directory),
             standings: self.shared.acme.standings(),
-            orders: Outcome::ALL.map(|outcome| (outcome, self.shared.acme.orders(outcome))),
+            orders: OrderOutcome::ALL.map(|outcome| (outcome, self.shared.acme.orders(outcome))),
         })
     }
 
@@ -226,14 +227,14 @@ impl AdminView for GatewayProcess {
             .collect()
     }
 
-    fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView> {
+    fn order(&self, origin: &str, server: SocketAddr, order: ServerCommand) -> Option<ServerView> {
         let pool = self.shared.snapshot().pools.get(origin).map(Arc::clone)?;
         let servers = pool.servers();
         let server = servers.iter().find(|each| each.address == server)?;
         let now = clock::now();
         let (changed, done) = match order {
-            Order::Drain => (server.standing.drain(), "drains"),
-            Order::Undrain => (server.standing.undrain(now), "is asked again"),
+            ServerCommand::Drain => (server.standing.drain(), "drains"),
+            ServerCommand::Undrain => (server.standing.undrain(now), "is asked again"),
         };
         if changed {
             info!(
@@ -258,13 +259,13 @@ impl GatewayProcess {
         &self,
         active: &ActiveLimit,
         named: &NamedKey,
-        change: Change,
+        change: KeyEdit,
         now: Timestamp,
     ) -> Result<(), KeyError> {
         let bans = active.bans.as_ref().map(|active| &active.bans);
         match change {
-            Change::Look => return Ok(()),
-            Change::Ban(length) => {
+            KeyEdit::Look => return Ok(()),
+            KeyEdit::Ban(length) => {
                 let bans = bans.ok_or(KeyError::NoBan)?;
                 let max = bans.rules().max();
                 if length > max {
@@ -273,7 +274,7 @@ impl GatewayProcess {
                 let begun = bans.ban(named.key, length, now).banned();
                 return begun.map(drop).ok_or(KeyError::NoRoom);
             }
-            Change::Clear | Change::Use(_) => {}
+            KeyEdit::Clear | KeyEdit::Use(_) => {}
         }
         if active.is_shared() && !active.reaches_store(named) {
             return Err(match named.is_by_values() {
@@ -282,8 +283,8 @@ impl GatewayProcess {
             });
         }
         let told = match change {
-            Change::Clear => KeyChange::Cleared,
-            Change::Look | Change::Use(_) | Change::Ban(_) => KeyChange::Set,
+            KeyEdit::Clear => KeyChange::Cleared,
+            KeyEdit::Look | KeyEdit::Use(_) | KeyEdit::Ban(_) => KeyChange::Set,
         };
         if told == KeyChange::Cleared
             && let Some(bans) = bans

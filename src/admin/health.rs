@@ -7,24 +7,24 @@
 use http::StatusCode;
 
 use super::view::Readiness;
-use super::{Page, TEXT};
+use super::{AdminPage, TEXT};
 
 /// The page of `/readyz`.
-pub(super) fn ready(readiness: Readiness) -> Page {
+pub(super) fn ready(readiness: Readiness) -> AdminPage {
     match readiness {
-        Readiness::Ready => Page::new(StatusCode::OK, TEXT, &b"ready"[..]),
-        Readiness::Starting => Page::new(
+        Readiness::Ready => AdminPage::new(StatusCode::OK, TEXT, &b"ready"[..]),
+        Readiness::Starting => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"starting: no configuration is in use yet"[..],
         ),
-        Readiness::StoreNotReached => Page::new(
+        Readiness::StoreNotReached => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"starting: the store was not reached yet, and [store] required_for_ready asks for it"
                 [..],
         ),
-        Readiness::Draining => Page::new(
+        Readiness::Draining => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"draining: requests in flight end, new ones go elsewhere"[..],

@@ -15,7 +15,7 @@ use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::top::seconds;
 use super::view::AdminView;
-use super::{JSON, Page, Sender, audit};
+use super::{AdminPage, JSON, RequestSource, audit};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::record::rfc3339;
@@ -29,15 +29,15 @@ const REASON: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyRequest {
     limit: String,
-    which: Which,
-    change: Change,
+    which: KeySelector,
+    change: KeyEdit,
     reason: String,
     peer: Option<SocketAddr>,
 }
 
 /// How a key is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum KeySelector {
     /// By its hash.
     Hash(KeyHash),
     /// By its values, one for each part.
@@ -46,7 +46,7 @@ pub enum Which {
 
 /// What is done to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum KeyEdit {
     /// Nothing.
     Look,
     /// Its counters and its ban are cleared.
@@ -95,14 +95,14 @@ pub type KeyResult = Result<KeyView, KeyError>;
 /// The body of PUT.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
+struct PutBody {
     used: Option<u32>,
-    ban: Option<Ban>,
+    ban: Option<BanRequest>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ban {
+struct BanRequest {
     #[serde(rename = "for")]
     length: String,
     #[serde(default)]
@@ -111,15 +111,15 @@ struct Ban {
 
 impl KeyRequest {
     /// What a request asks of a key; `None` where it is about something else.
-    pub(super) fn of(request: &Parts, sender: &Sender) -> Option<Result<Self, Page>> {
+    pub(super) fn of(request: &Parts, sender: &RequestSource) -> Option<Result<Self, AdminPage>> {
         let (limit, rest) = request
             .uri
             .path()
             .strip_prefix("/limits/")?
             .split_once('/')?;
         let which = match rest.strip_prefix("keys")? {
-            "" => values(request.uri.query().unwrap_or_default()).map(Which::Values),
-            path => hash(path.strip_prefix('/')?).map(Which::Hash),
+            "" => values(request.uri.query().unwrap_or_default()).map(KeySelector::Values),
+            path => hash(path.strip_prefix('/')?).map(KeySelector::Hash),
         };
         if limit.is_empty() {
             return None;
@@ -139,11 +139,11 @@ impl KeyRequest {
 
     /// Whether it changes anything.
     pub(super) fn is_change(&self) -> bool {
-        self.change != Change::Look
+        self.change != KeyEdit::Look
     }
 
     /// Does what is asked; the page that says how the key stands then. A change leaves a line in the process log.
-    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let limit = format!("limit {}", self.limit);
         let shown = match view.key(&self.limit, &self.which, &self.change) {
             Ok(shown) => shown,
@@ -159,7 +159,7 @@ impl KeyRequest {
         if self.is_change() {
             audit::note(&limit, self.peer, &self.act(&format!("key {key}")));
         }
-        Page::json(&Shown::of(&self.limit, key, &shown))
+        AdminPage::json(&KeyPage::of(&self.limit, key, &shown))
     }
 
     /// Says what is done, for the process log.
@@ -169,10 +169,10 @@ impl KeyRequest {
             reason => format!(", reason \"{}\"", reason.escape_default()),
         };
         match self.change {
-            Change::Look => format!("looked at {key}{reason}"),
-            Change::Clear => format!("cleared {key}{reason}"),
-            Change::Use(used) => format!("set to {used} used {key}{reason}"),
-            Change::Ban(length) => format!("banned for {} s {key}{reason}", length.as_secs()),
+            KeyEdit::Look => format!("looked at {key}{reason}"),
+            KeyEdit::Clear => format!("cleared {key}{reason}"),
+            KeyEdit::Use(used) => format!("set to {used} used {key}{reason}"),
+            KeyEdit::Ban(length) => format!("banned for {} s {key}{reason}", length.as_secs()),
         }
     }
 }
@@ -182,15 +182,15 @@ impl KeyRequest {
     fn attempt(&self) -> String {
         let key = self.which.shown();
         match self.change {
-            Change::Look => format!("look at {key}"),
-            Change::Clear => format!("clear {key}"),
-            Change::Use(used) => format!("set {key} to {used} used"),
-            Change::Ban(length) => format!("ban {key} for {} s", length.as_secs()),
+            KeyEdit::Look => format!("look at {key}"),
+            KeyEdit::Clear => format!("clear {key}"),
+            KeyEdit::Use(used) => format!("set {key} to {used} used"),
+            KeyEdit::Ban(length) => format!("ban {key} for {} s", length.as_secs()),
         }
     }
 }
 
-impl Which {
+impl KeySelector {
     /// Names the key for the process log, which shows no values.
     fn shown(&self) -> String {
         match self {
@@ -231,13 +231,13 @@ impl KeyError {
 }
 
 /// A page that says what is wrong.
-fn error_page(status: StatusCode, error: &str) -> Page {
+fn error_page(status: StatusCode, error: &str) -> AdminPage {
     let body = serde_json::json!({ "error": error }).to_string();
-    Page::new(status, JSON, body.into_bytes())
+    AdminPage::new(status, JSON, body.into_bytes())
 }
 
 /// Nobody can show that they may change a key.
-pub(super) fn no_token() -> Page {
+pub(super) fn no_token() -> AdminPage {
     error_page(
         StatusCode::FORBIDDEN,
         "only who has a token may change a key; set [admin] token_file",
@@ -245,10 +245,10 @@ pub(super) fn no_token() -> Page {
 }
 
 /// What a method and a body do to a key, and why.
-fn change(method: &Method, body: &[u8]) -> Result<(Change, String), Page> {
+fn change(method: &Method, body: &[u8]) -> Result<(KeyEdit, String), AdminPage> {
     match *method {
-        Method::GET | Method::HEAD => Ok((Change::Look, String::new())),
-        Method::DELETE => Ok((Change::Clear, String::new())),
+        Method::GET | Method::HEAD => Ok((KeyEdit::Look, String::new())),
+        Method::DELETE => Ok((KeyEdit::Clear, String::new())),
         Method::PUT => put(body).map_err(|why| error_page(StatusCode::BAD_REQUEST, &why)),
         _ => {
             let error = "a key is read by GET, cleared by DELETE, and set by PUT";
@@ -258,15 +258,16 @@ fn change(method: &Method, body: &[u8]) -> Result<(Change, String), Page> {
     }
 }
 
-fn put(body: &[u8]) -> Result<(Change, String), String> {
+fn put(body: &[u8]) -> Result<(KeyEdit, String), String> {
     const WRITE: &str = r#"write {"used": 0} or {"ban": {"for": "1h", "reason": "…"}}"#;
-    let body: Body = serde_json::from_slice(body).map_err(|error| format!("{error}; {WRITE}"))?;
+    let body: PutBody =
+        serde_json::from_slice(body).map_err(|error| format!("{error}; {WRITE}"))?;
     match body {
-        Body {
+        PutBody {
             used: Some(used),
             ban: None,
-        } => Ok((Change::Use(used), String::new())),
-        Body {
+        } => Ok((KeyEdit::Use(used), String::new())),
+        PutBody {
             used: None,
             ban: Some(ban),
         } => {
@@ -275,7 +276,7 @@ fn put(body: &[u8]) -> Result<(Change, String), String> {
                 return Err("a ban lasts at least 1s".to_owned());
             }
             Ok((
-                Change::Ban(length),
+                KeyEdit::Ban(length),
                 ban.reason.chars().take(REASON).collect(),
             ))
         }
@@ -284,7 +285,7 @@ fn put(body: &[u8]) -> Result<(Change, String), String> {
 }
 
 /// The key with this hash.
-fn hash(text: &str) -> Result<KeyHash, Page> {
+fn hash(text: &str) -> Result<KeyHash, AdminPage> {
     let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
     bits.map(KeyHash::from_bits).ok_or_else(|| {
@@ -294,7 +295,7 @@ fn hash(text: &str) -> Result<KeyHash, Page> {
 }
 
 /// The values of a query: `value=…`, once for each part of the key, percent-encoded.
-fn values(query: &str) -> Result<Vec<String>, Page> {
+fn values(query: &str) -> Result<Vec<String>, AdminPage> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let values: Option<Vec<String>> = pairs
         .map(|pair| decoded(pair.strip_prefix("value=")?))
@@ -324,7 +325,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct KeyPage<'a> {
     limit: &'a str,
     key: String,
     at: String,
@@ -332,15 +333,15 @@ struct Shown<'a> {
     admits: bool,
     exempt: Option<&'static str>,
     in_overflow: bool,
-    rates: Vec<Rate>,
-    ban: Option<Banned>,
+    rates: Vec<KeyRate>,
+    ban: Option<KeyBan>,
     ban_level: u8,
     was_banned: bool,
     in_flight: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct Rate {
+struct KeyRate {
     rate: String,
     limit: u32,
     used: u32,
@@ -350,13 +351,13 @@ struct Rate {
 }
 
 #[derive(Serialize)]
-struct Banned {
+struct KeyBan {
     left: f64,
     until: String,
     level: u8,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> KeyPage<'a> {
     fn of(limit: &'a str, key: String, view: &KeyView) -> Self {
         let KeyView { state, now, .. } = view;
         let standings = state.decision.statuses();
@@ -372,7 +373,7 @@ impl<'a> Shown<'a> {
             in_overflow: state.decision.placement() == KeyPlacement::Overflow,
             rates: standings
                 .iter()
-                .map(|standing| Rate {
+                .map(|standing| KeyRate {
                     rate: standing.rate.to_string(),
                     limit: standing.rate.count(),
                     used: standing.rate.count().saturating_sub(standing.remaining),
@@ -381,7 +382,7 @@ impl<'a> Shown<'a> {
                     reset: seconds(standing.reset),
                 })
                 .collect(),
-            ban: state.banned.map(|banned| Banned {
+            ban: state.banned.map(|banned| KeyBan {
                 left: seconds(banned.left),
                 until: rfc3339::format(banned.until(*now)),
                 level: banned.level,
@@ -393,7 +394,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Change {
+impl KeyEdit {
     /// The units that it has used afterwards; `None` for none.
     pub(super) fn used(self) -> Option<Cost> {
         match self {
@@ -410,8 +411,8 @@ mod tests {
     /// Goal: a slip changes nobody's key. Method: bodies, values and hashes around the right ones.
     #[test]
     fn a_change_is_written_in_full() {
-        let hour = Change::Ban(Duration::from_secs(3600));
-        assert_eq!(put(br#"{"used":0}"#), Ok((Change::Use(0), String::new())));
+        let hour = KeyEdit::Ban(Duration::from_secs(3600));
+        assert_eq!(put(br#"{"used":0}"#), Ok((KeyEdit::Use(0), String::new())));
         let banned = put(br#"{"ban":{"for":"1h","reason":"spam"}}"#);
         assert_eq!(banned, Ok((hour, "spam".to_owned())));
         for wrong in [

@@ -3,7 +3,7 @@
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, LimitView, PermitsView};
 use super::{acme, cache, connections, debts, exchanged, origins, store};
-use crate::record::exposition::{self, Family};
+use crate::record::exposition::{self, SampledFamily};
 
 /// The text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
@@ -25,8 +25,8 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     exposition::text(families)
 }
 
-fn limits(limits: &[LimitView]) -> [Family; 8] {
-    let each = |mut family: Family, value: fn(&LimitView) -> u64| {
+fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
+    let each = |mut family: SampledFamily, value: fn(&LimitView) -> u64| {
         for limit in limits {
             family.push(&[("limit", &*limit.name)], value(limit));
         }
@@ -34,53 +34,53 @@ fn limits(limits: &[LimitView]) -> [Family; 8] {
     };
     [
         each(
-            Family::gauge("sluicegate_limit_keys", "Keys that owe something, sampled."),
+            SampledFamily::gauge("sluicegate_limit_keys", "Keys that owe something, sampled."),
             |limit| limit.keys,
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_slots",
                 "Keys that fit in the limit's table.",
             ),
             |limit| limit.slots,
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_bytes",
                 "Memory of the limit's table, in bytes.",
             ),
             |limit| limit.bytes,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_overflow_decisions_total",
                 "Decisions over keys that were counted together because the table was full: raise capacity.",
             ),
             |limit| limit.overflow_decisions,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_overflow_refused_total",
                 "Those of them that refused.",
             ),
             |limit| limit.overflow_refused,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_share_refused_total",
                 "Refusals of new keys whose client had taken more than its share of the slots.",
             ),
             |limit| limit.share.as_ref().map_or(0, |share| share.refused),
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_slots_reused_total",
                 "Slots given to another key once their own owed nothing.",
             ),
             |limit| limit.slots_reused,
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_persistent",
                 "Whether the limit's counters outlive the process.",
             ),
@@ -90,8 +90,8 @@ fn limits(limits: &[LimitView]) -> [Family; 8] {
 }
 
 /// Of limits that ban.
-fn bans(limits: &[LimitView]) -> [Family; 4] {
-    let each = |mut family: Family, value: fn(&BansView) -> u64| {
+fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
+    let each = |mut family: SampledFamily, value: fn(&BansView) -> u64| {
         for limit in limits {
             if let Some(bans) = &limit.bans {
                 family.push(&[("limit", &*limit.name)], value(bans));
@@ -101,25 +101,25 @@ fn bans(limits: &[LimitView]) -> [Family; 4] {
     };
     [
         each(
-            Family::counter("sluicegate_limit_bans_total", "Bans that began."),
+            SampledFamily::counter("sluicegate_limit_bans_total", "Bans that began."),
             |bans| bans.tallies.begun,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_bans_not_kept_total",
                 "Refusals that would have begun a ban, had there been room to remember it: raise capacity.",
             ),
             |bans| bans.tallies.not_kept,
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_ban_keys",
                 "Keys that are banned, or whose bans are remembered, sampled.",
             ),
             |bans| bans.keys,
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_bans_persistent",
                 "Whether the limit's bans outlive the process.",
             ),
@@ -129,8 +129,8 @@ fn bans(limits: &[LimitView]) -> [Family; 4] {
 }
 
 /// Of limits with `concurrency`.
-fn in_flight(limits: &[LimitView]) -> [Family; 2] {
-    let each = |mut family: Family, value: fn(&PermitsView) -> u64| {
+fn in_flight(limits: &[LimitView]) -> [SampledFamily; 2] {
+    let each = |mut family: SampledFamily, value: fn(&PermitsView) -> u64| {
         for limit in limits {
             if let Some(permits) = &limit.permits {
                 family.push(&[("limit", &*limit.name)], value(permits));
@@ -140,14 +140,14 @@ fn in_flight(limits: &[LimitView]) -> [Family; 2] {
     };
     [
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_limit_in_flight_keys",
                 "Keys that have requests in flight, sampled.",
             ),
             |permits| permits.keys,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_limit_in_flight_overflow_refused_total",
                 "Requests refused while their key was counted together with others: raise capacity.",
             ),
@@ -156,12 +156,12 @@ fn in_flight(limits: &[LimitView]) -> [Family; 2] {
     ]
 }
 
-fn configuration(view: &dyn AdminView) -> [Family; 3] {
+fn configuration(view: &dyn AdminView) -> [SampledFamily; 3] {
     let configuration = view.configuration();
     let success = configuration
         .last_reload
         .is_none_or(|reload| reload.result.is_ok());
-    let mut broken = Family::gauge(
+    let mut broken = SampledFamily::gauge(
         "sluicegate_config_file_broken",
         "1 for each list, limit with overrides or [jwt] whose file is broken.",
     );
@@ -175,12 +175,12 @@ fn configuration(view: &dyn AdminView) -> [Family; 3] {
         broken.push(&labels, true);
     }
     [
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_config_generation",
             "Which configuration is in use: 1 is the first.",
         )
         .series(&[], configuration.generation),
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_config_last_reload_success",
             "0 after a reload that was refused, else 1.",
         )
@@ -189,15 +189,15 @@ fn configuration(view: &dyn AdminView) -> [Family; 3] {
     ]
 }
 
-fn state(view: &dyn AdminView) -> [Family; 2] {
+fn state(view: &dyn AdminView) -> [SampledFamily; 2] {
     let times = view.times();
     let ahead = times.now.as_nanos() as f64 - times.wall.as_nanos() as f64;
-    let errors = Family::counter(
+    let errors = SampledFamily::counter(
         "sluicegate_state_errors_total",
         "Failed attempts to keep the time, or to sweep, in the state directory.",
     );
     [
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_clock_ahead_seconds",
             "How far the limits' time is ahead of the wall clock; behind where negative.",
         )

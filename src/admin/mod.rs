@@ -1,7 +1,7 @@
 //! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status`, and what is below `/limits` and `/origins`, on a listener of
 //! their own.
 //!
-//! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`Walk`] that makes one
+//! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`TableWalk`] that makes one
 //! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
 //! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
 //! reads, but for the pardon of who is banned, changes of a key, the purge of what is stored, the drain of a server, and a reload.
@@ -39,12 +39,12 @@ mod top;
 pub mod view;
 
 use crate::cache::purge::PurgeScope;
-use bans::Pardon;
+use bans::BanLift;
 use configuration::ReloadOrder;
 use keys::KeyRequest;
-use origins::Instruction;
-use token::Access;
-use top::Question;
+use origins::AddressedCommand;
+use token::TokenAccess;
+use top::TopQuery;
 use view::AdminView;
 
 const JSON: &str = "application/json";
@@ -52,24 +52,24 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What becomes of a request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum AdminResponse {
     /// This is the response.
     Ready(Response<Vec<u8>>),
     /// The response takes a walk through a table, or waits for one, of up to some seconds.
-    Walk(Walk),
+    Walk(TableWalk),
 }
 
 /// A response that is still to be made, where nobody waits for anything else.
 #[derive(Debug)]
-pub struct Walk {
-    errand: Errand,
+pub struct TableWalk {
+    errand: AdminAction,
     method: Method,
 }
 
 #[derive(Debug)]
-enum Errand {
-    Look(Question),
-    Pardon(Pardon),
+enum AdminAction {
+    Look(TopQuery),
+    Lift(BanLift),
     Purge(PurgeScope, Option<SocketAddr>),
     Key(KeyRequest),
     Reload(ReloadOrder),
@@ -77,23 +77,23 @@ enum Errand {
 
 /// Who asks, and what came behind the head.
 #[derive(Clone, Debug, Default)]
-pub struct Sender {
+pub struct RequestSource {
     /// The other end of the connection.
     pub peer: Option<SocketAddr>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-impl Walk {
+impl TableWalk {
     /// Walks; the response.
     #[must_use]
     pub fn run(&self, view: &dyn AdminView) -> Response<Vec<u8>> {
         let page = match &self.errand {
-            Errand::Look(question) => question.page(view),
-            Errand::Pardon(pardon) => pardon.page(view),
-            Errand::Purge(purge, peer) => cache::page(purge, *peer, view),
-            Errand::Key(request) => request.page(view),
-            Errand::Reload(order) => order.page(view),
+            AdminAction::Look(question) => question.page(view),
+            AdminAction::Lift(pardon) => pardon.page(view),
+            AdminAction::Purge(purge, peer) => cache::page(purge, *peer, view),
+            AdminAction::Key(request) => request.page(view),
+            AdminAction::Reload(order) => order.page(view),
         };
         dressed(page, &self.method)
     }
@@ -102,25 +102,26 @@ impl Walk {
     #[must_use]
     pub fn put_off(&self) -> Response<Vec<u8>> {
         let error = &br#"{"error":"another walk through a table is under way; ask again"}"#[..];
-        let page = Page::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error).with(RETRY_AFTER, "1");
+        let page =
+            AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error).with(RETRY_AFTER, "1");
         dressed(page, &self.method)
     }
 }
 
 /// What becomes of `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
 #[must_use]
-pub fn answer(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Answer {
+pub fn answer(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminResponse {
     let method = &request.method;
     match page(request, sender, view) {
-        Task::Show(page) => Answer::Ready(dressed(page, method)),
-        Task::Walk(errand) => Answer::Walk(Walk {
+        AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
+        AdminTask::Walk(errand) => AdminResponse::Walk(TableWalk {
             errand,
             method: method.clone(),
         }),
     }
 }
 
-fn dressed(page: Page, method: &Method) -> Response<Vec<u8>> {
+fn dressed(page: AdminPage, method: &Method) -> Response<Vec<u8>> {
     let length = page.body.len();
     let mut response = Response::new(if method == Method::HEAD {
         Vec::new()
@@ -140,14 +141,14 @@ fn dressed(page: Page, method: &Method) -> Response<Vec<u8>> {
 }
 
 /// What is answered, before it is dressed as HTTP.
-struct Page {
+struct AdminPage {
     status: StatusCode,
     content_type: &'static str,
     body: Cow<'static, [u8]>,
     extra: Option<(HeaderName, &'static str)>,
 }
 
-impl Page {
+impl AdminPage {
     fn new(
         status: StatusCode,
         content_type: &'static str,
@@ -187,33 +188,33 @@ impl Page {
 }
 
 /// What is to be done about a request.
-enum Task {
-    Show(Page),
-    Walk(Errand),
+enum AdminTask {
+    Show(AdminPage),
+    Walk(AdminAction),
 }
 
-fn page(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
+fn page(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminTask {
     let path = request.uri.path();
     let open = matches!(path, "/healthz" | "/readyz");
     if !open
         && token::check(
             view.token().as_deref(),
             request.headers.get_all(AUTHORIZATION),
-        ) == Access::Denied
+        ) == TokenAccess::Denied
     {
         let error = &br#"{"error":"this path needs the token of [admin] token_file"}"#[..];
-        let page = Page::new(StatusCode::UNAUTHORIZED, JSON, error);
-        return Task::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
+        let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
+        return AdminTask::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
     }
-    let make: fn(&dyn AdminView) -> Page = match path {
+    let make: fn(&dyn AdminView) -> AdminPage = match path {
         "/metrics" => |view| {
-            Page::new(
+            AdminPage::new(
                 StatusCode::OK,
                 crate::record::exposition::CONTENT_TYPE,
                 metrics::text(view),
             )
         },
-        "/healthz" => |_| Page::new(StatusCode::OK, TEXT, &b"ok"[..]),
+        "/healthz" => |_| AdminPage::new(StatusCode::OK, TEXT, &b"ok"[..]),
         "/readyz" => |view| health::ready(view.readiness()),
         "/status" => |view| status::page(view),
         "/origins" => |view| origins::page(view),
@@ -222,31 +223,31 @@ fn page(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
         _ => return walk(request, sender, view),
     };
     if is_reading(&request.method) {
-        Task::Show(make(view))
+        AdminTask::Show(make(view))
     } else {
-        Task::Show(only_reading())
+        AdminTask::Show(only_reading())
     }
 }
 
-fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
+fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminTask {
     if let Some(asked) = KeyRequest::of(request, sender) {
         return match asked {
             // What changes a key lets somebody in or keeps somebody out.
             Ok(asked) if asked.is_change() && view.token().is_none() => {
-                Task::Show(keys::no_token())
+                AdminTask::Show(keys::no_token())
             }
-            Ok(asked) => Task::Walk(Errand::Key(asked)),
-            Err(page) => Task::Show(page),
+            Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
+            Err(page) => AdminTask::Show(page),
         };
     }
     if let Some(asked) = ReloadOrder::of(request.uri.path(), &request.method) {
         return match asked {
-            Ok(order) => Task::Walk(Errand::Reload(order)),
-            Err(page) => Task::Show(page),
+            Ok(order) => AdminTask::Walk(AdminAction::Reload(order)),
+            Err(page) => AdminTask::Show(page),
         };
     }
-    if let Some(asked) = Instruction::of(request.uri.path()) {
-        return Task::Show(match asked {
+    if let Some(asked) = AddressedCommand::of(request.uri.path()) {
+        return AdminTask::Show(match asked {
             Ok(_) if request.method != Method::POST => origins::only_orders(),
             // An order takes a server away from everybody, so it is not for whoever can reach the listener.
             Ok(_) if view.token().is_none() => origins::no_token(),
@@ -254,27 +255,27 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
             Err(misasked) => misasked.page(),
         });
     }
-    if let Some(asked) = Pardon::of(request.uri.path()) {
+    if let Some(asked) = BanLift::of(request.uri.path()) {
         return match asked {
-            Ok(_) if request.method != Method::DELETE => Task::Show(bans::only_pardons()),
+            Ok(_) if request.method != Method::DELETE => AdminTask::Show(bans::only_pardons()),
             // A pardon lets somebody in, so it is not for whoever can reach the listener.
-            Ok(_) if view.token().is_none() => Task::Show(bans::no_token()),
-            Ok(pardon) => Task::Walk(Errand::Pardon(pardon.asked_by(sender.peer))),
-            Err(misasked) => Task::Show(misasked.page()),
+            Ok(_) if view.token().is_none() => AdminTask::Show(bans::no_token()),
+            Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
+            Err(misasked) => AdminTask::Show(misasked.page()),
         };
     }
     if let Some(asked) = cache::purge_of(request.uri.path(), request.uri.query()) {
         return match asked {
-            _ if request.method != Method::POST => Task::Show(cache::only_posts()),
-            _ if view.token().is_none() => Task::Show(cache::no_token()),
-            Ok(purge) => Task::Walk(Errand::Purge(purge, sender.peer)),
-            Err(unnamed) => Task::Show(unnamed.page()),
+            _ if request.method != Method::POST => AdminTask::Show(cache::only_posts()),
+            _ if view.token().is_none() => AdminTask::Show(cache::no_token()),
+            Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.peer)),
+            Err(unnamed) => AdminTask::Show(unnamed.page()),
         };
     }
-    match Question::of(request.uri.path(), request.uri.query()) {
-        Some(_) if !is_reading(&request.method) => Task::Show(only_reading()),
-        Some(Ok(question)) => Task::Walk(Errand::Look(question)),
-        Some(Err(misasked)) => Task::Show(misasked.page()),
+    match TopQuery::of(request.uri.path(), request.uri.query()) {
+        Some(_) if !is_reading(&request.method) => AdminTask::Show(only_reading()),
+        Some(Ok(question)) => AdminTask::Walk(AdminAction::Look(question)),
+        Some(Err(misasked)) => AdminTask::Show(misasked.page()),
         None => {
             let paths = concat!(
                 r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
@@ -282,7 +283,11 @@ fn walk(request: &Parts, sender: &Sender, view: &dyn AdminView) -> Task {
                 r#""/limits/NAME/keys?value=VALUE","#,
                 r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
             );
-            Task::Show(Page::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes()))
+            AdminTask::Show(AdminPage::new(
+                StatusCode::NOT_FOUND,
+                JSON,
+                paths.as_bytes(),
+            ))
         }
     }
 }
@@ -291,10 +296,10 @@ fn is_reading(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
 
-fn only_reading() -> Page {
+fn only_reading() -> AdminPage {
     // RFC 9110 §15.5.6: a 405 says what is allowed.
     let error = &br#"{"error":"this path can only be read: GET or HEAD"}"#[..];
-    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "GET, HEAD")
+    AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "GET, HEAD")
 }
 
 #[cfg(test)]

@@ -11,30 +11,30 @@ use http::header::ALLOW;
 use serde::Serialize;
 
 use super::view::{AdminView, OriginView, ServerView};
-use super::{JSON, Page, audit};
+use super::{AdminPage, JSON, audit};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 use crate::record::rfc3339;
 
 /// The page of `/origins`.
-pub(super) fn page(view: &dyn AdminView) -> Page {
-    let origins = view.origins().into_iter().map(Origin::of);
-    Page::json(&Shown {
+pub(super) fn page(view: &dyn AdminView) -> AdminPage {
+    let origins = view.origins().into_iter().map(OriginSection::of);
+    AdminPage::json(&OriginsPage {
         origins: origins.collect(),
     })
 }
 
 #[derive(Serialize)]
-struct Shown {
-    origins: Vec<Origin>,
+struct OriginsPage {
+    origins: Vec<OriginSection>,
 }
 
 /// An origin as `/origins` and `/status` show it.
 #[derive(Serialize)]
-pub(super) struct Origin {
+pub(super) struct OriginSection {
     name: String,
-    servers: Vec<Server>,
+    servers: Vec<OriginServerSection>,
     retries: u64,
     retries_not_granted: u64,
     pending: u32,
@@ -44,7 +44,7 @@ pub(super) struct Origin {
 }
 
 #[derive(Serialize)]
-struct Server {
+struct OriginServerSection {
     address: String,
     healthy: bool,
     state: &'static str,
@@ -80,11 +80,11 @@ impl LastError {
     }
 }
 
-impl Origin {
+impl OriginSection {
     pub(super) fn of(view: OriginView) -> Self {
         Self {
             name: view.name.to_string(),
-            servers: view.servers.iter().map(Server::of).collect(),
+            servers: view.servers.iter().map(OriginServerSection::of).collect(),
             retries: view.retries,
             retries_not_granted: view.retries_not_granted,
             pending: view.pending,
@@ -95,7 +95,7 @@ impl Origin {
     }
 }
 
-impl Server {
+impl OriginServerSection {
     fn of(view: &ServerView) -> Self {
         Self {
             address: view.address.to_string(),
@@ -116,7 +116,7 @@ impl Server {
 
 /// What the operator asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ServerCommand {
     /// No new requests.
     Drain,
     /// Requests again.
@@ -125,24 +125,24 @@ pub enum Order {
 
 /// An order and whom it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(super) struct AddressedCommand {
     origin: String,
     server: SocketAddr,
-    order: Order,
+    order: ServerCommand,
 }
 
 /// What stands in the place of a server is no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoAddress;
+pub(super) struct BadAddress;
 
-impl Instruction {
+impl AddressedCommand {
     /// The order that a path names; `None` when it is another path.
-    pub(super) fn of(path: &str) -> Option<Result<Self, NoAddress>> {
+    pub(super) fn of(path: &str) -> Option<Result<Self, BadAddress>> {
         let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
         let (server, order) = rest.split_once('/')?;
         let order = match order {
-            "drain" => Order::Drain,
-            "undrain" => Order::Undrain,
+            "drain" => ServerCommand::Drain,
+            "undrain" => ServerCommand::Undrain,
             _ => return None,
         };
         if origin.is_empty() || origin.contains('/') {
@@ -151,7 +151,7 @@ impl Instruction {
         // Brackets of IPv6 may come encoded: RFC 3986 §3.3 has no place for them in a path.
         let server = server.replace("%5B", "[").replace("%5b", "[");
         let server = server.replace("%5D", "]").replace("%5d", "]");
-        let server = server.parse().map_err(|_| NoAddress);
+        let server = server.parse().map_err(|_| BadAddress);
         Some(server.map(|server| Self {
             origin: origin.to_owned(),
             server,
@@ -160,56 +160,56 @@ impl Instruction {
     }
 
     /// Carries it out; the page that says how the server stands now.
-    pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> AdminPage {
         let Some(server) = view.order(&self.origin, self.server, self.order) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
-            return Page::new(StatusCode::NOT_FOUND, JSON, error);
+            return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);
         };
         let verb = match self.order {
-            Order::Drain => "drained",
-            Order::Undrain => "ended the drain of",
+            ServerCommand::Drain => "drained",
+            ServerCommand::Undrain => "ended the drain of",
         };
         let act = format_args!("{verb} server {}", self.server);
         audit::note(&format_args!("origin {}", self.origin), peer, &act);
-        Page::json(&Carried {
+        AdminPage::json(&CommandPage {
             origin: &self.origin,
-            server: Server::of(&server),
+            server: OriginServerSection::of(&server),
         })
     }
 }
 
 #[derive(Serialize)]
-struct Carried<'a> {
+struct CommandPage<'a> {
     origin: &'a str,
     #[serde(flatten)]
-    server: Server,
+    server: OriginServerSection,
 }
 
-impl NoAddress {
-    pub(super) fn page(self) -> Page {
+impl BadAddress {
+    pub(super) fn page(self) -> AdminPage {
         let error =
             &br#"{"error":"a server is named by its address and port, as /origins shows it"}"#[..];
-        Page::new(StatusCode::BAD_REQUEST, JSON, error)
+        AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
     }
 }
 
 /// Somebody would read an order.
-pub(super) fn only_orders() -> Page {
+pub(super) fn only_orders() -> AdminPage {
     let error = &br#"{"error":"a server is drained by POST; /origins shows how it stands"}"#[..];
-    Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
+    AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
 }
 
 /// Nobody can show that he may give orders.
-pub(super) fn no_token() -> Page {
+pub(super) fn no_token() -> AdminPage {
     let error =
         &br#"{"error":"only who has a token may drain a server; set [admin] token_file"}"#[..];
-    Page::new(StatusCode::FORBIDDEN, JSON, error)
+    AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 /// What `/metrics` shows of origins.
-pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
-    let each = |mut family: Family, value: fn(&ServerView) -> u64| {
+pub(super) fn families(origins: &[OriginView]) -> [SampledFamily; 12] {
+    let each = |mut family: SampledFamily, value: fn(&ServerView) -> u64| {
         for origin in origins {
             for server in &origin.servers {
                 let address = server.address.to_string();
@@ -219,7 +219,7 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
         }
         family
     };
-    let all = |mut family: Family, value: fn(&OriginView) -> u64| {
+    let all = |mut family: SampledFamily, value: fn(&OriginView) -> u64| {
         for origin in origins {
             family.push(&[("origin", &*origin.name)], value(origin));
         }
@@ -227,14 +227,14 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
     };
     [
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_origin_server_up",
                 "Whether requests are sent to a server of an origin.",
             ),
             |server| u64::from(server.state.is_asked()),
         ),
         each(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_origin_server_in_flight",
                 "Tries that are under way at a server.",
             ),
@@ -244,49 +244,49 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
         tries(origins),
         failures(origins),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_origin_server_ejections_total",
                 "How often a server was left alone for a while because it failed requests.",
             ),
             |server| server.ejections,
         ),
         each(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_origin_server_health_changes_total",
                 "How often checks took a server out of use or put it back.",
             ),
             |server| server.health_changes,
         ),
         all(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_origin_retries_total",
                 "Requests that were tried again.",
             ),
             |origin| origin.retries,
         ),
         all(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_origin_retry_budget_exhausted_total",
                 "Requests that were not tried again for want of budget.",
             ),
             |origin| origin.retries_not_granted,
         ),
         all(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_origin_pending",
                 "Requests that wait for a place at a server.",
             ),
             |origin| u64::from(origin.pending),
         ),
         all(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_origin_circuit_refused_total",
                 "Requests that found no place at a server.",
             ),
             |origin| origin.refused,
         ),
         all(
-            Family::gauge(
+            SampledFamily::gauge(
                 "sluicegate_origin_names_unresolved",
                 "Names of servers that did not resolve when they were last looked up.",
             ),
@@ -296,8 +296,8 @@ pub(super) fn families(origins: &[OriginView]) -> [Family; 12] {
 }
 
 /// Servers without a bound have no series.
-fn connections(origins: &[OriginView]) -> Family {
-    let mut family = Family::gauge(
+fn connections(origins: &[OriginView]) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
         "sluicegate_origin_server_connections",
         "Connections that are open to a server for requests, in use or idle, where max_connections bounds them.",
     );
@@ -314,8 +314,8 @@ fn connections(origins: &[OriginView]) -> Family {
 }
 
 /// Outcomes that never came have no series.
-fn tries(origins: &[OriginView]) -> Family {
-    let mut family = Family::counter(
+fn tries(origins: &[OriginView]) -> SampledFamily {
+    let mut family = SampledFamily::counter(
         "sluicegate_origin_attempts_total",
         "Tries at a server, by what came of them.",
     );
@@ -338,8 +338,8 @@ fn tries(origins: &[OriginView]) -> Family {
 }
 
 /// Kinds that never came have no series. `server` is empty where no server is to blame.
-fn failures(origins: &[OriginView]) -> Family {
-    let mut family = Family::counter(
+fn failures(origins: &[OriginView]) -> SampledFamily {
+    let mut family = SampledFamily::counter(
         "sluicegate_origin_failures_total",
         "Failures of requests at an origin, by cause.",
     );
@@ -443,7 +443,7 @@ pub(super) mod tests {
     /// Goal: a slip drains nobody. Method: paths around the right one.
     #[test]
     fn an_order_names_an_origin_and_a_server() {
-        let instruction = |server: &str, order| Instruction {
+        let instruction = |server: &str, order| AddressedCommand {
             origin: "app".to_owned(),
             server: server.parse().expect("an address"),
             order,
@@ -451,22 +451,22 @@ pub(super) mod tests {
         for (path, right) in [
             (
                 "/origins/app/servers/127.0.0.1:80/drain",
-                instruction("127.0.0.1:80", Order::Drain),
+                instruction("127.0.0.1:80", ServerCommand::Drain),
             ),
             (
                 "/origins/app/servers/[::1]:80/undrain",
-                instruction("[::1]:80", Order::Undrain),
+                instruction("[::1]:80", ServerCommand::Undrain),
             ),
             (
                 "/origins/app/servers/%5B::1%5d:80/drain",
-                instruction("[::1]:80", Order::Drain),
+                instruction("[::1]:80", ServerCommand::Drain),
             ),
         ] {
-            assert_eq!(Instruction::of(path), Some(Ok(right)), "{path}");
+            assert_eq!(AddressedCommand::of(path), Some(Ok(right)), "{path}");
         }
         for path in ["127.0.0.1", "app.test:80", ""] {
             let path = format!("/origins/app/servers/{path}/drain");
-            assert_eq!(Instruction::of(&path), Some(Err(NoAddress)), "{path}");
+            assert_eq!(AddressedCommand::of(&path), Some(Err(BadAddress)), "{path}");
         }
         for path in [
             "/origins/app",
@@ -475,7 +475,7 @@ pub(super) mod tests {
             "/origins/app/servers/127.0.0.1:80/kill",
             "/origins/app/servers/127.0.0.1:80",
         ] {
-            assert_eq!(Instruction::of(path), None, "{path}");
+            assert_eq!(AddressedCommand::of(path), None, "{path}");
         }
     }
 }

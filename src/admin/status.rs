@@ -5,80 +5,80 @@
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
 
-use super::acme::Acme;
-use super::cache::Cache;
-use super::certificates::Certificate;
-use super::configuration::Reload;
-use super::exchanged::Exchange;
-use super::origins::Origin;
-use super::store::Store;
+use super::acme::AcmeSection;
+use super::cache::CacheSection;
+use super::certificates::CertificateSection;
+use super::configuration::ReloadSection;
+use super::exchanged::ReplicationSection;
+use super::origins::OriginSection;
+use super::store::StoreSection;
 use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView, ShareView};
-use super::{Page, advice};
+use super::{AdminPage, advice};
 use crate::config::MemoryPlan;
-use crate::record::access_log::Tallies;
+use crate::record::access_log::AccessLogCounts;
 use crate::record::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
 /// The page of `/status`.
-pub(super) fn page(view: &dyn AdminView) -> Page {
+pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let times = view.times();
-    let status = Status {
+    let status = StatusPage {
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
         uptime: times.now.saturating_since(times.started).as_secs(),
-        configuration: Configuration::of(view.configuration()),
+        configuration: ConfigurationSection::of(view.configuration()),
         routes: view.routes(),
         requests_in_flight: view.recorder().metrics.requests_in_flight(),
         memory: view.memory(),
-        limits: view.limits().into_iter().map(Limit::of).collect(),
-        state: view.state().map(State::of),
-        store: view.store().map(Store::of),
-        exchange: view.exchanged().map(Exchange::of),
-        cache: view.cache().map(Cache::from),
-        acme: view.acme().map(Acme::of),
-        origins: view.origins().into_iter().map(Origin::of).collect(),
+        limits: view.limits().into_iter().map(LimitSection::of).collect(),
+        state: view.state().map(StateSection::of),
+        store: view.store().map(StoreSection::of),
+        exchange: view.exchanged().map(ReplicationSection::of),
+        cache: view.cache().map(CacheSection::from),
+        acme: view.acme().map(AcmeSection::of),
+        origins: view.origins().into_iter().map(OriginSection::of).collect(),
         certificates: view
             .certificates()
             .into_iter()
-            .map(|certificate| Certificate::of(certificate, times.wall))
+            .map(|certificate| CertificateSection::of(certificate, times.wall))
             .collect(),
-        access_log: AccessLog::of(view.recorder().log.tallies()),
+        access_log: AccessLogSection::of(view.recorder().log.tallies()),
     };
-    Page::json(&status)
+    AdminPage::json(&status)
 }
 
 #[derive(Serialize)]
-struct Status {
+struct StatusPage {
     version: &'static str,
     started: String,
     uptime: u64,
-    configuration: Configuration,
+    configuration: ConfigurationSection,
     routes: usize,
     requests_in_flight: u64,
     memory: Option<MemoryPlan>,
-    limits: Vec<Limit>,
-    state: Option<State>,
-    store: Option<Store>,
-    exchange: Option<Exchange>,
-    cache: Option<Cache>,
-    acme: Option<Acme>,
-    origins: Vec<Origin>,
-    certificates: Vec<Certificate>,
-    access_log: AccessLog,
+    limits: Vec<LimitSection>,
+    state: Option<StateSection>,
+    store: Option<StoreSection>,
+    exchange: Option<ReplicationSection>,
+    cache: Option<CacheSection>,
+    acme: Option<AcmeSection>,
+    origins: Vec<OriginSection>,
+    certificates: Vec<CertificateSection>,
+    access_log: AccessLogSection,
 }
 
 #[derive(Serialize)]
-struct Configuration {
+struct ConfigurationSection {
     file: Option<String>,
     generation: u64,
     loaded_at: Option<String>,
-    last_reload: Option<Reload>,
+    last_reload: Option<ReloadSection>,
     pending_restart: Vec<String>,
     broken_files: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Limit {
+struct LimitSection {
     name: String,
     key: String,
     algorithm: &'static str,
@@ -94,14 +94,14 @@ struct Limit {
     slots_reused: u64,
     survives: bool,
     counters: String,
-    overflow: Overflow,
-    share: Option<Share>,
-    ban: Option<Bans>,
-    concurrency: Option<Concurrency>,
+    overflow: OverflowSection,
+    share: Option<ShareSection>,
+    ban: Option<BansSection>,
+    concurrency: Option<ConcurrencySection>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Bans {
+pub(super) struct BansSection {
     #[serde(rename = "for")]
     first: f64,
     factor: f64,
@@ -116,7 +116,7 @@ pub(super) struct Bans {
 }
 
 #[derive(Serialize)]
-struct Concurrency {
+struct ConcurrencySection {
     max: u32,
     keys: u64,
     slots: u64,
@@ -125,14 +125,14 @@ struct Concurrency {
 }
 
 #[derive(Serialize)]
-struct State {
+struct StateSection {
     directory: String,
     errors: u64,
     error: Option<String>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Overflow {
+pub(super) struct OverflowSection {
     active: bool,
     since: Option<String>,
     until: Option<String>,
@@ -143,7 +143,7 @@ pub(super) struct Overflow {
 }
 
 #[derive(Serialize)]
-struct Share {
+struct ShareSection {
     slots: u64,
     refused: u64,
     client: Option<String>,
@@ -152,20 +152,20 @@ struct Share {
 }
 
 #[derive(Serialize)]
-struct AccessLog {
+struct AccessLogSection {
     lines: u64,
     dropped: u64,
     write_errors: u64,
 }
 
-impl Configuration {
+impl ConfigurationSection {
     fn of(view: ConfigurationView) -> Self {
         let time = |at: Timestamp| rfc3339::format(at);
         Self {
             file: view.file.map(|file| file.display().to_string()),
             generation: view.generation,
             loaded_at: view.loaded_at.map(time),
-            last_reload: view.last_reload.map(Reload::of),
+            last_reload: view.last_reload.map(ReloadSection::of),
             pending_restart: view.pending_restart,
             broken_files: view
                 .broken_files
@@ -176,13 +176,16 @@ impl Configuration {
     }
 }
 
-impl Limit {
+impl LimitSection {
     fn of(view: LimitView) -> Self {
         // `Capacity` is at least 1. Rounded to a thousandth, which is finer than the sample.
         let load = view.keys as f64 / view.capacity.keys() as f64;
-        let overflow = Overflow::of(&view);
+        let overflow = OverflowSection::of(&view);
         let advice = advice::share(&view);
-        let share = view.share.as_ref().map(|share| Share::of(share, advice));
+        let share = view
+            .share
+            .as_ref()
+            .map(|share| ShareSection::of(share, advice));
         let (survives, counters) = survival(&view.survival);
         Self {
             name: view.name.to_string(),
@@ -204,8 +207,8 @@ impl Limit {
             counters,
             overflow,
             share,
-            ban: view.bans.as_ref().map(Bans::of),
-            concurrency: view.permits.as_ref().map(Concurrency::of),
+            ban: view.bans.as_ref().map(BansSection::of),
+            concurrency: view.permits.as_ref().map(ConcurrencySection::of),
             key: view.key,
             enforce: view.enforce,
         }
@@ -220,7 +223,7 @@ fn survival(survival: &Persistence) -> (bool, String) {
     }
 }
 
-impl Bans {
+impl BansSection {
     pub(super) fn of(view: &BansView) -> Self {
         let (survives, found) = survival(&view.survival);
         Self {
@@ -238,7 +241,7 @@ impl Bans {
     }
 }
 
-impl Concurrency {
+impl ConcurrencySection {
     fn of(view: &PermitsView) -> Self {
         Self {
             max: view.max.get(),
@@ -250,7 +253,7 @@ impl Concurrency {
     }
 }
 
-impl Overflow {
+impl OverflowSection {
     pub(super) fn of(view: &LimitView) -> Self {
         Self {
             active: view.overflow_active,
@@ -264,7 +267,7 @@ impl Overflow {
     }
 }
 
-impl Share {
+impl ShareSection {
     fn of(view: &ShareView, advice: Option<String>) -> Self {
         Self {
             slots: view.slots,
@@ -276,7 +279,7 @@ impl Share {
     }
 }
 
-impl State {
+impl StateSection {
     fn of(condition: DirectoryHealth) -> Self {
         Self {
             directory: condition.path.display().to_string(),
@@ -286,8 +289,8 @@ impl State {
     }
 }
 
-impl AccessLog {
-    fn of(tallies: Tallies) -> Self {
+impl AccessLogSection {
+    fn of(tallies: AccessLogCounts) -> Self {
         Self {
             lines: tallies.lines,
             dropped: tallies.dropped,

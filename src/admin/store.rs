@@ -2,47 +2,51 @@
 
 use serde::Serialize;
 
-use crate::record::exposition::Family;
+use crate::record::exposition::SampledFamily;
 use crate::record::rfc3339;
 use crate::store::LinkStatus;
 use crate::store::link::{ConnectionState, ServerStatus};
 
 /// The `store` of `/status`.
 #[derive(Serialize)]
-pub(super) struct Store {
+pub(super) struct StoreSection {
     topology: &'static str,
     nodes: u32,
     seed_known: bool,
-    servers: Vec<Server>,
+    servers: Vec<StoreServerSection>,
 }
 
 #[derive(Serialize)]
-struct Server {
+struct StoreServerSection {
     address: String,
     state: &'static str,
     since: String,
-    last_error: Option<Failure>,
+    last_error: Option<StoreErrorSection>,
     clock_ahead_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
-struct Failure {
+struct StoreErrorSection {
     at: String,
     error: String,
 }
 
-impl Store {
+impl StoreSection {
     pub(super) fn of(view: LinkStatus) -> Self {
         Self {
             topology: view.topology,
             nodes: view.nodes.get(),
             seed_known: view.has_seed,
-            servers: view.servers.into_iter().map(Server::of).collect(),
+            servers: view
+                .servers
+                .into_iter()
+                .map(StoreServerSection::of)
+                .collect(),
         }
     }
 }
 
-impl Server {
+impl StoreServerSection {
     fn of(condition: ServerStatus) -> Self {
         Self {
             state: match condition.state {
@@ -51,7 +55,7 @@ impl Server {
                 ConnectionState::Unavailable => "away",
             },
             since: rfc3339::format(condition.since),
-            last_error: condition.error.map(|(at, error)| Failure {
+            last_error: condition.error.map(|(at, error)| StoreErrorSection {
                 at: rfc3339::format(at),
                 error,
             }),
@@ -63,15 +67,15 @@ impl Server {
 }
 
 /// What is sampled of the link at a scrape; what it counted is in [`crate::record`].
-pub(super) fn families(view: Option<LinkStatus>) -> Vec<Family> {
+pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();
     };
-    let mut up = Family::gauge(
+    let mut up = SampledFamily::gauge(
         "sluicegate_store_up",
         "Whether calls pass to a server of the store: 0 while its breaker is open.",
     );
-    let mut ahead = Family::gauge(
+    let mut ahead = SampledFamily::gauge(
         "sluicegate_store_clock_ahead_seconds",
         "How far the clock of a server of the store is ahead of this machine's; behind where negative.",
     );
@@ -82,7 +86,7 @@ pub(super) fn families(view: Option<LinkStatus>) -> Vec<Family> {
             ahead.push(&labels, micros as f64 / 1e6);
         }
     }
-    let nodes = Family::gauge(
+    let nodes = SampledFamily::gauge(
         "sluicegate_store_nodes",
         "Gateways that share the store, this one included; the last number while it is away.",
     );

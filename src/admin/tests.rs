@@ -23,14 +23,14 @@ use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
 /// A gateway to vary.
-struct Gateway {
+struct FakeGateway {
     token: Option<Arc<str>>,
     readiness: Readiness,
     last_reload: Option<ReloadView>,
     recorder: Recorder,
 }
 
-impl Gateway {
+impl FakeGateway {
     fn new() -> Self {
         let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
         let recorder = Recorder::new(Arc::new(Metrics::new()), log);
@@ -43,7 +43,7 @@ impl Gateway {
     }
 }
 
-impl AdminView for Gateway {
+impl AdminView for FakeGateway {
     fn token(&self) -> Option<Arc<str>> {
         self.token.clone()
     }
@@ -52,8 +52,8 @@ impl AdminView for Gateway {
         self.readiness
     }
 
-    fn times(&self) -> Times {
-        Times {
+    fn times(&self) -> ProcessTimes {
+        ProcessTimes {
             started: STARTED,
             now: STARTED.saturating_add(Duration::from_secs(90)),
             wall: STARTED.saturating_add(Duration::from_millis(92_500)),
@@ -75,15 +75,15 @@ impl AdminView for Gateway {
         vec![limit_view("otp")]
     }
 
-    fn top(&self, limit: &str, most: usize) -> Option<TopView> {
-        (limit == "otp").then(|| TopView {
+    fn top(&self, limit: &str, most: usize) -> Option<TopKeysView> {
+        (limit == "otp").then(|| TopKeysView {
             limit: limit_view("otp"),
             ages: used_limit().ages(STARTED),
             fullest: used_limit().top(most, STARTED),
         })
     }
 
-    fn bans(&self, limit: &str, most: usize) -> Option<BannedView> {
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView> {
         let offender = |bits, left: Option<u64>| BannedKey {
             key: KeyHash::from_bits(bits),
             level: 2,
@@ -92,7 +92,7 @@ impl AdminView for Gateway {
                 level: 2,
             }),
         };
-        (limit == "otp").then(|| BannedView {
+        (limit == "otp").then(|| BannedKeysView {
             bans: bans_view(),
             keys: [offender(0xabcc, Some(600)), offender(0xabce, None)][..most.min(2)].to_vec(),
         })
@@ -132,13 +132,18 @@ impl AdminView for Gateway {
         origins::tests::seen()
     }
 
-    fn order(&self, origin: &str, server: SocketAddr, _: origins::Order) -> Option<ServerView> {
+    fn order(
+        &self,
+        origin: &str,
+        server: SocketAddr,
+        _: origins::ServerCommand,
+    ) -> Option<ServerView> {
         let (app, mut servers) = (origin == "app", origins::tests::seen().remove(0).servers);
         servers.retain(|each| app && each.address == server);
         servers.pop()
     }
 
-    fn key(&self, _: &str, _: &keys::Which, _: &keys::Change) -> keys::KeyResult {
+    fn key(&self, _: &str, _: &keys::KeySelector, _: &keys::KeyEdit) -> keys::KeyResult {
         Err(keys::KeyError::NoLimit)
     }
 
@@ -226,7 +231,7 @@ fn used_limit() -> Limit {
 }
 
 fn send(
-    gateway: &Gateway,
+    gateway: &FakeGateway,
     method: &str,
     path: &str,
     authorization: Option<&str>,
@@ -236,9 +241,9 @@ fn send(
         request = request.header(AUTHORIZATION, value);
     }
     let (parts, ()) = request.body(()).expect("a request").into_parts();
-    let response = match answer(&parts, &Sender::default(), gateway) {
-        Answer::Ready(response) => response,
-        Answer::Walk(walk) => walk.run(gateway),
+    let response = match answer(&parts, &RequestSource::default(), gateway) {
+        AdminResponse::Ready(response) => response,
+        AdminResponse::Walk(walk) => walk.run(gateway),
     };
     let (head, body) = response.into_parts();
     (
@@ -248,7 +253,7 @@ fn send(
     )
 }
 
-fn get(gateway: &Gateway, path: &str) -> (StatusCode, String) {
+fn get(gateway: &FakeGateway, path: &str) -> (StatusCode, String) {
     let (status, _, body) = send(gateway, "GET", path, None);
     (status, body)
 }
@@ -262,9 +267,9 @@ fn a_draining_gateway_is_healthy_but_not_ready() {
         (Readiness::StoreNotReached, 503, "starting: the store"),
         (Readiness::Draining, 503, "draining: "),
     ] {
-        let gateway = Gateway {
+        let gateway = FakeGateway {
             readiness,
-            ..Gateway::new()
+            ..FakeGateway::new()
         };
         assert_eq!(get(&gateway, "/healthz"), (StatusCode::OK, "ok".to_owned()));
         let (ready, body) = get(&gateway, "/readyz");
@@ -282,9 +287,9 @@ fn the_status_has_the_documented_shape() {
         result: Err(error),
         changes: Vec::new(),
     });
-    let gateway = Gateway {
+    let gateway = FakeGateway {
         last_reload,
-        ..Gateway::new()
+        ..FakeGateway::new()
     };
     let (status, headers, body) = send(&gateway, "GET", "/status", None);
     assert_eq!(
@@ -342,7 +347,7 @@ fn the_status_has_the_documented_shape() {
 /// Goal: the scrape holds the sampled metrics, and every metric is documented. Method: samples, and the operator's guide.
 #[test]
 fn the_scrape_holds_every_documented_metric() {
-    let gateway = Gateway::new();
+    let gateway = FakeGateway::new();
     let (_, headers, text) = send(&gateway, "GET", "/metrics", None);
     assert!(
         headers[CONTENT_TYPE]
@@ -387,9 +392,9 @@ fn the_scrape_holds_every_documented_metric() {
 /// Goal: the token guards all but the probes, before anything is told. Method: every path with, without and with a wrong one.
 #[test]
 fn only_the_probes_are_open_without_the_token() {
-    let gateway = Gateway {
+    let gateway = FakeGateway {
         token: Some(Arc::from("s3cret")),
-        ..Gateway::new()
+        ..FakeGateway::new()
     };
     for path in "/metrics /status /config /routes /reload /limits/otp/top /limits/otp/bans /absent"
         .split(' ')
@@ -413,7 +418,7 @@ fn only_the_probes_are_open_without_the_token() {
 /// Goal: mistakes are told apart and corrected. Method: another path, another method, and HEAD.
 #[test]
 fn other_paths_and_methods_are_told_what_there_is() {
-    let gateway = Gateway::new();
+    let gateway = FakeGateway::new();
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /limits/NAME/top /limits/NAME/bans \
@@ -462,7 +467,7 @@ fn a_sample_shows_what_the_limit_holds() {
 /// Goal: an operator sees who is nearest to a limit, and nobody's address. Method: two clients; the whole of the object, then one key.
 #[test]
 fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
-    let gateway = Gateway::new();
+    let gateway = FakeGateway::new();
     let (status, body) = get(&gateway, "/limits/otp/top");
     assert_eq!(status, StatusCode::OK);
     let mut object: Value = serde_json::from_str(&body).expect("the top is JSON");
@@ -497,7 +502,7 @@ fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
 /// Goal: a question that cannot be answered says why. Method: another limit, another number, another method.
 #[test]
 fn a_wrong_question_about_a_limit_is_told_what_is_right() {
-    let gateway = Gateway::new();
+    let gateway = FakeGateway::new();
     for (method, path, status, says) in [
         (
             "GET",
@@ -526,7 +531,8 @@ fn a_second_walk_is_put_off() {
         .body(())
         .expect("a request")
         .into_parts();
-    let Answer::Walk(walk) = answer(&parts, &Sender::default(), &Gateway::new()) else {
+    let AdminResponse::Walk(walk) = answer(&parts, &RequestSource::default(), &FakeGateway::new())
+    else {
         panic!("the top is read by a walk");
     };
     let response = walk.put_off();
@@ -538,7 +544,7 @@ fn a_second_walk_is_put_off() {
 /// configured, by another method, of nobody, and right.
 #[test]
 fn bans_are_shown_and_lifted() {
-    let open = Gateway::new();
+    let open = FakeGateway::new();
     let (status, body) = get(&open, "/limits/otp/bans?n=2");
     let page: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!(status, StatusCode::OK);
@@ -557,9 +563,9 @@ fn bans_are_shown_and_lifted() {
     let path = "/limits/otp/bans/000000000000abcc";
     assert_eq!(send(&open, "DELETE", path, None).0, StatusCode::FORBIDDEN);
 
-    let guarded = Gateway {
+    let guarded = FakeGateway {
         token: Some(Arc::from("s3cret")),
-        ..Gateway::new()
+        ..FakeGateway::new()
     };
     let ask = |method, path| send(&guarded, method, path, Some("Bearer s3cret"));
     let (status, headers, _) = ask("GET", path);

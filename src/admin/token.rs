@@ -10,7 +10,7 @@ use http::header::GetAll;
 
 /// Whether the request may be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum TokenAccess {
     /// It carries the token, or none is asked for.
     Granted,
     /// It does not.
@@ -18,20 +18,20 @@ pub(super) enum Access {
 }
 
 /// Judges the `Authorization` fields of a request. More than one is none.
-pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> Access {
+pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> TokenAccess {
     let Some(token) = token else {
-        return Access::Granted;
+        return TokenAccess::Granted;
     };
     let mut fields = fields.iter();
     let (Some(field), None) = (fields.next(), fields.next()) else {
-        return Access::Denied;
+        return TokenAccess::Denied;
     };
     match presented(field.as_bytes()) {
         // An empty token would be a password that everybody knows.
         Some(presented) if !token.is_empty() && same(presented, token.as_bytes()) => {
-            Access::Granted
+            TokenAccess::Granted
         }
-        _ => Access::Denied,
+        _ => TokenAccess::Denied,
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(token: Option<&str>, fields: &[&str]) -> Access {
+    fn judged(token: Option<&str>, fields: &[&str]) -> TokenAccess {
         let mut headers = HeaderMap::new();
         for field in fields {
             headers.append(
@@ -74,11 +74,11 @@ mod tests {
     /// Goal: only the token opens. Method: near misses.
     #[test]
     fn only_the_whole_token_under_the_bearer_scheme_is_granted() {
-        assert_eq!(judged(None, &[]), Access::Granted);
+        assert_eq!(judged(None, &[]), TokenAccess::Granted);
         for granted in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret "] {
             assert_eq!(
                 judged(Some("s3cret"), &[granted]),
-                Access::Granted,
+                TokenAccess::Granted,
                 "{granted}"
             );
         }
@@ -94,16 +94,16 @@ mod tests {
         ] {
             assert_eq!(
                 judged(Some("s3cret"), &[denied]),
-                Access::Denied,
+                TokenAccess::Denied,
                 "{denied}"
             );
         }
-        assert_eq!(judged(Some("s3cret"), &[]), Access::Denied);
+        assert_eq!(judged(Some("s3cret"), &[]), TokenAccess::Denied);
         assert_eq!(
             judged(Some("s3cret"), &["Bearer s3cret", "Bearer s3cret"]),
-            Access::Denied
+            TokenAccess::Denied
         );
-        assert_eq!(judged(Some(""), &["Bearer "]), Access::Denied);
+        assert_eq!(judged(Some(""), &["Bearer "]), TokenAccess::Denied);
     }
 
     proptest! {

@@ -10,9 +10,9 @@ use http::StatusCode;
 use serde::Serialize;
 use sluicegate_limiter::{KeyUsage, RateStatus};
 
-use super::status::Overflow;
-use super::view::{AdminView, TopView};
-use super::{JSON, Page, bans};
+use super::status::OverflowSection;
+use super::view::{AdminView, TopKeysView};
+use super::{AdminPage, JSON, bans};
 use crate::bounds;
 use crate::record::rfc3339;
 
@@ -21,15 +21,15 @@ const USUAL: usize = 20;
 
 /// What was asked: the limit's name, which of its keys, and how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct TopQuery {
     limit: String,
-    about: About,
+    about: TopSubject,
     most: usize,
 }
 
 /// Which keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum About {
+enum TopSubject {
     /// Those that have used most.
     Fullest,
     /// Those that are banned.
@@ -38,14 +38,14 @@ enum About {
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Misasked;
+pub(super) struct BadQuery;
 
-impl Question {
+impl TopQuery {
     /// The question that a path asks; `None` when it is another path.
-    pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, Misasked>> {
+    pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
         let (limit, about) = match path.strip_prefix("/limits/")?.split_once('/')? {
-            (limit, "top") => (limit, About::Fullest),
-            (limit, "bans") => (limit, About::Banned),
+            (limit, "top") => (limit, TopSubject::Fullest),
+            (limit, "bans") => (limit, TopSubject::Banned),
             _ => return None,
         };
         if limit.is_empty() {
@@ -63,24 +63,24 @@ impl Question {
             about,
             most,
         });
-        Some(question.ok_or(Misasked))
+        Some(question.ok_or(BadQuery))
     }
 
     /// The page; walks the table.
-    pub(super) fn page(&self, view: &dyn AdminView) -> Page {
+    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let now = view.times().now;
         let page = match self.about {
-            About::Fullest => view
+            TopSubject::Fullest => view
                 .top(&self.limit, self.most)
-                .map(|top| Page::json(&Top::of(rfc3339::format(now), top))),
-            About::Banned => view
+                .map(|top| AdminPage::json(&TopPage::of(rfc3339::format(now), top))),
+            TopSubject::Banned => view
                 .bans(&self.limit, self.most)
                 .map(|banned| bans::page(&self.limit, now, &banned)),
         };
         match (page, self.about) {
             (Some(page), _) => page,
-            (None, About::Banned) => bans::no_bans(),
-            (None, About::Fullest) => Page::new(
+            (None, TopSubject::Banned) => bans::no_bans(),
+            (None, TopSubject::Fullest) => AdminPage::new(
                 StatusCode::NOT_FOUND,
                 JSON,
                 &br#"{"error":"no such limit; /status names them"}"#[..],
@@ -89,25 +89,25 @@ impl Question {
     }
 }
 
-impl Misasked {
-    pub(super) fn page(self) -> Page {
+impl BadQuery {
+    pub(super) fn page(self) -> AdminPage {
         let error = format!(
             r#"{{"error":"what may follow the question mark is n= and a number from 1 to {}"}}"#,
             bounds::TOP_KEYS
         );
-        Page::new(StatusCode::BAD_REQUEST, JSON, error.into_bytes())
+        AdminPage::new(StatusCode::BAD_REQUEST, JSON, error.into_bytes())
     }
 }
 
 #[derive(Serialize)]
-struct Top {
+struct TopPage {
     limit: String,
     at: String,
     capacity: u64,
     keys: u64,
-    overflow: Overflow,
+    overflow: OverflowSection,
     ages: Option<KeyAges>,
-    top: Vec<Key>,
+    top: Vec<TopKey>,
 }
 
 /// How long ago keys were charged: `keys[0]` less than a second ago, `keys[n]` less than 2^n seconds and not less than half of that.
@@ -118,25 +118,25 @@ struct KeyAges {
 }
 
 #[derive(Serialize)]
-struct Key {
+struct TopKey {
     key: String,
     charged: Option<String>,
     used: f64,
     refused: bool,
-    rates: Vec<Rate>,
+    rates: Vec<TopRate>,
 }
 
 #[derive(Serialize)]
-struct Rate {
+struct TopRate {
     rate: String,
     remaining: u32,
     next: f64,
     reset: f64,
 }
 
-impl Top {
-    fn of(at: String, top: TopView) -> Self {
-        let TopView {
+impl TopPage {
+    fn of(at: String, top: TopKeysView) -> Self {
+        let TopKeysView {
             limit,
             ages,
             fullest,
@@ -146,9 +146,9 @@ impl Top {
             at,
             capacity: limit.capacity.keys(),
             keys: limit.keys,
-            overflow: Overflow::of(&limit),
+            overflow: OverflowSection::of(&limit),
             ages: ages.map(KeyAges::of),
-            top: fullest.iter().map(Key::of).collect(),
+            top: fullest.iter().map(TopKey::of).collect(),
         }
     }
 }
@@ -163,7 +163,7 @@ impl KeyAges {
     }
 }
 
-impl Key {
+impl TopKey {
     fn of(occupant: &KeyUsage) -> Self {
         let standings = occupant.statuses();
         Self {
@@ -171,12 +171,12 @@ impl Key {
             charged: occupant.charged().map(rfc3339::format),
             used: occupant.fullness() as f64 / 1000.0,
             refused: standings.iter().any(|rate| rate.remaining == 0),
-            rates: standings.iter().map(Rate::of).collect(),
+            rates: standings.iter().map(TopRate::of).collect(),
         }
     }
 }
 
-impl Rate {
+impl TopRate {
     fn of(standing: &RateStatus) -> Self {
         Self {
             rate: standing.rate.to_string(),
@@ -199,11 +199,11 @@ mod tests {
     /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.
     #[test]
     fn a_question_names_a_limit_and_at_most_so_many_keys() {
-        let asked = |path, query| Question::of(path, query);
+        let asked = |path, query| TopQuery::of(path, query);
         let right = |most| {
             let limit = "otp".to_owned();
-            let about = About::Fullest;
-            Some(Ok(Question { limit, about, most }))
+            let about = TopSubject::Fullest;
+            Some(Ok(TopQuery { limit, about, most }))
         };
         for (query, most) in [
             (None, 20),
@@ -225,7 +225,7 @@ mod tests {
         ] {
             assert_eq!(
                 asked("/limits/otp/top", Some(query)),
-                Some(Err(Misasked)),
+                Some(Err(BadQuery)),
                 "{query}"
             );
         }
@@ -244,6 +244,6 @@ mod tests {
         let banned = asked("/limits/otp/bans", Some("n=7"))
             .expect("a path")
             .expect("a question");
-        assert_eq!((banned.about, banned.most), (About::Banned, 7));
+        assert_eq!((banned.about, banned.most), (TopSubject::Banned, 7));
     }
 }

@@ -15,9 +15,9 @@ use sluicegate_limiter::{
 use super::cache::CacheView;
 use super::certificates::CertificateView;
 pub use super::connections::ConnectionsView;
-use super::keys::{Change, KeyResult, Which};
-use super::origins::Order;
-use crate::acme::{Outcome, Standing};
+use super::keys::{KeyEdit, KeyResult, KeySelector};
+use super::origins::ServerCommand;
+use crate::acme::{OrderOutcome, RenewalStatus};
 use crate::admission::OverShare;
 use crate::cache::purge::PurgeScope;
 use crate::config::rules::{BrokenFile, Name, Role, Weight};
@@ -34,7 +34,7 @@ pub trait AdminView: Send + Sync {
     /// Whether new requests are welcome.
     fn readiness(&self) -> Readiness;
     /// When the process started, and now.
-    fn times(&self) -> Times;
+    fn times(&self) -> ProcessTimes;
     /// The configuration in use.
     fn configuration(&self) -> ConfigurationView;
     /// The memory that the configuration may take; `None` before the first.
@@ -44,10 +44,10 @@ pub trait AdminView: Send + Sync {
     /// Every limit, sampled now.
     fn limits(&self) -> Vec<LimitView>;
     /// The limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
-    fn top(&self, limit: &str, most: usize) -> Option<TopView>;
+    fn top(&self, limit: &str, most: usize) -> Option<TopKeysView>;
     /// The bans of the limit of this name, with up to `most` keys, banned for longest first; walks the whole table. `None` where there
     /// is no such limit, or it bans nobody.
-    fn bans(&self, limit: &str, most: usize) -> Option<BannedView>;
+    fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView>;
     /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>>;
     /// How the state directory does; `None` without one.
@@ -83,12 +83,12 @@ pub trait AdminView: Send + Sync {
     /// Every origin.
     fn origins(&self) -> Vec<OriginView>;
     /// Carries out what the operator asks of a server; how it stands then. `None` where there is no such server.
-    fn order(&self, origin: &str, server: SocketAddr, order: Order) -> Option<ServerView>;
+    fn order(&self, origin: &str, server: SocketAddr, order: ServerCommand) -> Option<ServerView>;
     /// Names a key of a limit, and does to it what is asked; how it stands then.
     ///
     /// # Errors
     /// Why that is not possible.
-    fn key(&self, limit: &str, which: &Which, change: &Change) -> KeyResult;
+    fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult;
     /// What the configuration in use says as it is written, without secrets.
     fn written(&self) -> serde_json::Value {
         serde_json::Value::Null
@@ -113,9 +113,9 @@ pub struct AcmeView {
     /// From whom.
     pub directory: Arc<str>,
     /// Each, by name.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<RenewalStatus>,
     /// Orders since the start, by what came of them.
-    pub orders: [(Outcome, u64); Outcome::ALL.len()],
+    pub orders: [(OrderOutcome, u64); OrderOutcome::ALL.len()],
 }
 
 /// Whether new requests are welcome.
@@ -133,7 +133,7 @@ pub enum Readiness {
 
 /// The moments of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct ProcessTimes {
     /// When it started.
     pub started: Timestamp,
     /// Now.
@@ -338,7 +338,7 @@ impl LimitView {
 
 /// The bans of a limit with the keys that are banned for longest.
 #[derive(Clone, Debug)]
-pub struct BannedView {
+pub struct BannedKeysView {
     /// The bans.
     pub bans: BansView,
     /// The keys.
@@ -347,7 +347,7 @@ pub struct BannedView {
 
 /// A limit with the keys that are nearest to it or over.
 #[derive(Clone, Debug)]
-pub struct TopView {
+pub struct TopKeysView {
     /// The limit.
     pub limit: LimitView,
     /// How long ago its keys were charged, sampled; `None` where its algorithm does not tell.

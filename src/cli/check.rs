@@ -18,7 +18,7 @@ const STDIN: &str = "<stdin>";
 
 /// What is to be checked, and how.
 #[derive(Args)]
-pub(super) struct Check {
+pub(super) struct CheckCommand {
     /// The configuration; `-` reads it from the standard input, and paths in it begin at the working directory.
     file: PathBuf,
     /// Look up no names, and read no certificates, keys and secrets: for a machine that has none of them.
@@ -30,19 +30,19 @@ pub(super) struct Check {
 }
 
 /// What became of it. `rules` are there where the whole file was judged and is good.
-struct Outcome {
+struct CheckOutcome {
     file: String,
     rules: Option<Rules>,
     problems: Problems,
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct CheckReport<'a> {
     file: &'a str,
     result: &'static str,
     problems: Vec<ReportedProblem<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    counts: Option<Counts>,
+    counts: Option<CheckCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryPlan>,
     machine: Vec<String>,
@@ -60,13 +60,13 @@ struct ReportedProblem<'a> {
 }
 
 #[derive(Serialize)]
-struct Counts {
+struct CheckCounts {
     routes: usize,
     limits: usize,
     origins: usize,
 }
 
-impl Check {
+impl CheckCommand {
     /// Says everything that is wrong with the file.
     pub(super) fn run(&self) -> u8 {
         let result = match self.judge() {
@@ -89,7 +89,7 @@ impl Check {
         }
     }
 
-    fn judge(&self) -> std::io::Result<Outcome> {
+    fn judge(&self) -> std::io::Result<CheckOutcome> {
         let is_stdin = self.file == Path::new("-");
         let text = if is_stdin {
             read_stdin()?
@@ -110,7 +110,7 @@ impl Check {
                 } else {
                     config::load_offline(&self.file)
                 };
-                return Ok(Outcome {
+                return Ok(CheckOutcome {
                     file,
                     rules: None,
                     problems,
@@ -121,7 +121,7 @@ impl Check {
             Ok(Loaded { rules, warnings }) => (Some(rules), warnings),
             Err(problems) => (None, problems),
         };
-        Ok(Outcome {
+        Ok(CheckOutcome {
             file,
             rules,
             problems,
@@ -141,7 +141,7 @@ fn read_stdin() -> std::io::Result<String> {
     Ok(text)
 }
 
-impl Outcome {
+impl CheckOutcome {
     fn is_good(&self) -> bool {
         self.problems.count(Severity::Error) == 0
     }
@@ -173,11 +173,11 @@ impl Outcome {
 
     fn write_json(&self) -> std::io::Result<()> {
         let rules = self.rules.as_ref();
-        let report = Report {
+        let report = CheckReport {
             file: &self.file,
             result: if self.is_good() { "good" } else { "bad" },
             problems: self.problems.iter().map(reported).collect(),
-            counts: rules.map(|rules| Counts {
+            counts: rules.map(|rules| CheckCounts {
                 routes: rules.routes.len(),
                 limits: rules.limits.len(),
                 origins: rules.origins.len(),

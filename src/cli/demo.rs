@@ -16,16 +16,16 @@ use pingora::services::listening::Service;
 
 use super::{FAILED, tell};
 use crate::config;
-use crate::record::live_view::Colour;
+use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, Recorder};
-use crate::server::{self, Begin, Extras, StartError};
+use crate::server::{self, ServerExtras, StartError, StartMode};
 
 /// Names that are tried for the directory of the rules.
 const ATTEMPTS: u32 = 100;
 
 /// Runs until Ctrl-C.
 pub(super) fn demo() -> u8 {
-    match Demo::prepare() {
+    match DemoSetup::prepare() {
         Ok(demo) => demo.run(),
         Err(error) => {
             tell(&format_args!("sluicegate: {error}"));
@@ -34,14 +34,14 @@ pub(super) fn demo() -> u8 {
     }
 }
 
-struct Demo {
+struct DemoSetup {
     directory: PathBuf,
     gateway: SocketAddr,
     origin: SocketAddr,
     admin: SocketAddr,
 }
 
-impl Demo {
+impl DemoSetup {
     fn prepare() -> std::io::Result<Self> {
         let directory = private_directory()?;
         let demo = Self {
@@ -106,17 +106,17 @@ origin = "app"
         let mut origin = Service::new("demo origin".to_owned(), DemoOrigin::default());
         origin.add_tcp(&self.origin.to_string());
         origin.threads = Some(1);
-        let Err(error) = AccessLog::live(Colour::of_stdout())
+        let Err(error) = AccessLog::live(ColorMode::of_stdout())
             .map_err(StartError::AccessLog)
             .and_then(|log| {
                 let recorder = Recorder::new(Arc::default(), log);
-                let extras = Extras {
+                let extras = ServerExtras {
                     scratch: Some(self.directory.clone()),
                     add_services: |server: &mut Server| {
                         server.add_service(origin);
                     },
                 };
-                server::serve(&file, rules, recorder, Begin::Alone, extras)
+                server::serve(&file, rules, recorder, StartMode::Alone, extras)
             });
         // The gateway, had it started, would have done this at its end.
         let _ = std::fs::remove_dir_all(&self.directory);

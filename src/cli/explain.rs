@@ -12,7 +12,7 @@ use crate::explain::{ConfigExplanation, RequestQuestion};
 
 /// What to explain.
 #[derive(Args)]
-pub(super) struct Explain {
+pub(super) struct ExplainCommand {
     /// The configuration.
     file: PathBuf,
     /// What becomes of this request: 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'.
@@ -34,7 +34,7 @@ pub(super) struct Explain {
     json: bool,
 }
 
-impl Explain {
+impl ExplainCommand {
     /// Writes the explanation to the standard output.
     pub(super) fn run(&self) -> u8 {
         let loaded = match config::load(Path::new(&self.file)) {

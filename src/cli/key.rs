@@ -38,7 +38,7 @@ pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
         return FAILED;
     };
     let target = target(limit, values);
-    let asking = Asking {
+    let asking = AdminQuery {
         method: "GET",
         address,
         target: &target,
@@ -85,7 +85,7 @@ fn target(limit: &str, values: &[String]) -> String {
 }
 
 /// A request to the admin listener.
-pub(super) struct Asking<'a> {
+pub(super) struct AdminQuery<'a> {
     pub(super) method: &'static str,
     pub(super) address: SocketAddr,
     pub(super) target: &'a str,
@@ -95,8 +95,8 @@ pub(super) struct Asking<'a> {
 }
 
 /// The status and the body of the answer.
-pub(super) fn ask(asking: &Asking<'_>) -> std::io::Result<(u16, String)> {
-    let Asking {
+pub(super) fn ask(asking: &AdminQuery<'_>) -> std::io::Result<(u16, String)> {
+    let AdminQuery {
         method,
         address,
         target,

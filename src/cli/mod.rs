@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::server::Begin;
+use crate::server::StartMode;
 
 /// Done.
 const SUCCESS: u8 = 0;
@@ -64,9 +64,9 @@ enum Command {
         config: PathBuf,
     },
     /// Say everything that is wrong with a configuration, and what to write instead.
-    Check(check::Check),
+    Check(check::CheckCommand),
     /// Say in plain sentences what a configuration does, or what becomes of one request under it.
-    Explain(explain::Explain),
+    Explain(explain::ExplainCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
     Demo,
     /// Try out the store of a configuration, step by step: connection, role, latency, clock, script, memory.
@@ -119,9 +119,9 @@ pub fn main() -> ExitCode {
             Command::Run { config, upgrade } => run::run(
                 &config,
                 if upgrade {
-                    Begin::AsSuccessor
+                    StartMode::AsSuccessor
                 } else {
-                    Begin::Alone
+                    StartMode::Alone
                 },
             ),
             Command::Upgrade { config } => upgrade::upgrade(&config),

@@ -24,7 +24,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 
 use self::levels::BadLevels;
-use self::line::{Format, Line, json};
+use self::line::{ProcessLogFormat, ProcessLogLine, json};
 use super::tell;
 
 const LEVELS: &str = "SLUICEGATE_LOG";
@@ -33,7 +33,7 @@ const FORMAT: &str = "SLUICEGATE_LOG_FORMAT";
 /// The process log of a command that serves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessLog {
-    format: Format,
+    format: ProcessLogFormat,
 }
 
 /// A variable that does not say what to log.
@@ -62,8 +62,8 @@ impl ProcessLog {
     /// When one of the variables cannot be read.
     pub(super) fn start() -> Result<Self, BadLog> {
         let format = match variable(FORMAT).as_deref() {
-            None | Some("text") => Format::Text,
-            Some("json") => Format::Json,
+            None | Some("text") => ProcessLogFormat::Text,
+            Some("json") => ProcessLogFormat::Json,
             Some(other) => return Err(BadLog::Format(other.to_owned())),
         };
         let asked = variable(LEVELS).unwrap_or_default();
@@ -75,8 +75,10 @@ impl ProcessLog {
     /// Writes a report for the operator, whatever the levels: several lines of text, or one of JSON.
     pub(super) fn tell(self, level: Level, report: &dyn Display) {
         match self.format {
-            Format::Text => tell(report),
-            Format::Json => tell(&json(level, env!("CARGO_PKG_NAME"), &report.to_string())),
+            ProcessLogFormat::Text => tell(report),
+            ProcessLogFormat::Json => {
+                tell(&json(level, env!("CARGO_PKG_NAME"), &report.to_string()))
+            }
         }
     }
 }
@@ -87,10 +89,10 @@ fn variable(name: &str) -> Option<String> {
     Some(value).filter(|value| !value.is_empty())
 }
 
-fn install(levels: EnvFilter, format: Format) {
+fn install(levels: EnvFilter, format: ProcessLogFormat) {
     let most = levels.max_level_hint().unwrap_or(LevelFilter::TRACE);
     let lines = fmt::layer()
-        .event_format(Line(format))
+        .event_format(ProcessLogLine(format))
         .with_writer(io::stderr)
         // A line that the standard error does not take is lost: a word about it would go there too, and end the process.
         .log_internal_errors(false);
@@ -98,7 +100,7 @@ fn install(levels: EnvFilter, format: Format) {
     // Both fail only when something is installed already, which then logs.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let _ = LogTracer::builder().with_max_level(most.as_log()).init();
-    if format == Format::Json {
+    if format == ProcessLogFormat::Json {
         std::panic::set_hook(Box::new(|panic| {
             tell(&json(Level::ERROR, "panic", &panic.to_string()));
         }));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::key::{Asking, ask};
+use super::key::{AdminQuery, ask};
 use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::bounds::RELOAD_PATIENCE;
 use crate::config;
@@ -31,7 +31,7 @@ pub(super) fn reload(file: &Path) -> u8 {
         tell(&NO_ADMIN);
         return FAILED;
     };
-    let asking = Asking {
+    let asking = AdminQuery {
         method: "POST",
         address,
         target: "/reload",

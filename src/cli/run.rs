@@ -7,10 +7,10 @@ use tracing::Level;
 use super::process_log::ProcessLog;
 use super::{FAILED, USAGE, tell};
 use crate::config::{self, Loaded};
-use crate::server::{self, Begin};
+use crate::server::{self, StartMode};
 
 /// Runs until a signal ends it. Refuses to start on a broken configuration.
-pub(super) fn run(file: &Path, begin: Begin) -> u8 {
+pub(super) fn run(file: &Path, begin: StartMode) -> u8 {
     let log = match ProcessLog::start() {
         Ok(log) => log,
         Err(bad) => {

@@ -21,7 +21,7 @@ use crate::client::{AddressSource, TlsFacts};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
-use crate::record::{Disposition, InFlight, OriginUse, RequestId, Trace};
+use crate::record::{Disposition, InFlight, OriginUse, RequestId, TraceContext};
 use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
@@ -43,7 +43,7 @@ pub struct Context {
     /// The target that the origin gets; `None`: the one that was sent.
     pub(super) target: Option<String>,
     /// The trace that it belongs to; `None` where none is kept.
-    pub(super) trace: Option<Trace>,
+    pub(super) trace: Option<TraceContext>,
     /// The method that it asks about, where it is the preflight of a page.
     pub(super) preflight: Option<Method>,
     /// What compresses its answer; `None` where the answer goes as it is.

@@ -21,7 +21,7 @@ use crate::admission::{Admission, KnownBody, Refused, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
 use crate::clock;
 use crate::process::warn_of_overflow;
-use crate::record::Trace;
+use crate::record::TraceContext;
 use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
 use crate::tls::secured;
@@ -60,9 +60,9 @@ impl Gateway {
             address: peer,
             secured: secured.map(|secured| &**secured),
         };
-        context.trace = context
-            .trace
-            .or_else(|| Trace::begin(&snapshot.rules, peer, &head.headers, context.request_id));
+        context.trace = context.trace.or_else(|| {
+            TraceContext::begin(&snapshot.rules, peer, &head.headers, context.request_id)
+        });
         let located = match locate(&snapshot, told, &RequestHead::from(head)) {
             Ok(located) => located,
             Err(problem) => {

@@ -19,14 +19,14 @@ use pingora::server::ShutdownWatch;
 use pingora::services::listening::Service;
 use tokio::sync::Semaphore;
 
-use crate::admin::{Answer, Sender, answer};
+use crate::admin::{AdminResponse, RequestSource, answer};
 use crate::bounds::{
     ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
 };
 use crate::process::GatewayProcess;
 
 /// The application of the admin listener.
-pub struct AdminDesk {
+pub struct AdminApp {
     process: Arc<GatewayProcess>,
     /// One walk through a table at a time, so that no number of questions takes more than a core; others are told to ask again.
     walks: Arc<Semaphore>,
@@ -44,7 +44,7 @@ struct Seat<'a> {
     peer: Option<IpAddr>,
 }
 
-impl AdminDesk {
+impl AdminApp {
     /// The service that listens on `address`, with one thread so that a scrape never takes one from requests.
     #[must_use]
     pub fn service(process: &Arc<GatewayProcess>, address: SocketAddr) -> Service<Self> {
@@ -88,7 +88,7 @@ impl AdminDesk {
     }
 
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
-        let sender = Sender {
+        let sender = RequestSource {
             peer: session
                 .client_addr()
                 .and_then(|address| address.as_inet())
@@ -99,8 +99,8 @@ impl AdminDesk {
                 .unwrap_or_default(),
         };
         let walk = match answer(session.req_header(), &sender, &*self.process) {
-            Answer::Ready(response) => return response,
-            Answer::Walk(walk) => Arc::new(walk),
+            AdminResponse::Ready(response) => return response,
+            AdminResponse::Walk(walk) => Arc::new(walk),
         };
         let Ok(turn) = Arc::clone(&self.walks).try_acquire_owned() else {
             return walk.put_off();
@@ -118,7 +118,7 @@ impl AdminDesk {
 }
 
 #[async_trait]
-impl ServerApp for AdminDesk {
+impl ServerApp for AdminApp {
     async fn process_new(
         self: &Arc<Self>,
         mut stream: Stream,

@@ -25,7 +25,7 @@ use pingora::protocols::http::date::get_cached_date;
 use crate::client::TlsFacts;
 use crate::tls::secured_by;
 
-pub use admin::AdminDesk;
+pub use admin::AdminApp;
 pub use intake::Intake;
 
 /// The other end of a connection, IPv4-mapped addresses folded.

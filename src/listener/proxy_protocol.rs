@@ -21,7 +21,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::bounds;
 use crate::config::rules::ProxyProtocol;
-use crate::record::{ProxyHeader, ProxyHeaders};
+use crate::record::{ProxyHeaderCounts, ProxyHeaderResult};
 
 const V1: &[u8] = b"PROXY ";
 /// The longest line of version 1, with its end.
@@ -50,37 +50,39 @@ pub(crate) enum Header {
 pub(super) async fn read(
     stream: Stream,
     rules: &ProxyProtocol,
-    counts: &ProxyHeaders,
+    counts: &ProxyHeaderCounts,
     patience: Duration,
-) -> Result<Stream, ProxyHeader> {
+) -> Result<Stream, ProxyHeaderResult> {
     let (networks, is_required) = match rules {
         ProxyProtocol::Off => return Ok(stream),
         ProxyProtocol::Optional(networks) => (networks, false),
         ProxyProtocol::Required(networks) => (networks, true),
     };
-    let end = |why: ProxyHeader| {
+    let end = |why: ProxyHeaderResult| {
         counts.count(why);
         Err(why)
     };
     if !comes_from(&stream, networks) {
         return if is_required {
-            end(ProxyHeader::Stranger)
+            end(ProxyHeaderResult::Stranger)
         } else {
             Ok(stream)
         };
     }
     let Ok(stream) = stream.into_any().downcast::<TcpStream>() else {
-        return end(ProxyHeader::Malformed);
+        return end(ProxyHeaderResult::Malformed);
     };
     let (stream, header) = match timeout(patience, take(*stream)).await {
         Ok(Some(taken)) => taken,
-        Ok(None) => return end(ProxyHeader::Gone),
-        Err(_) => return end(ProxyHeader::TimedOut),
+        Ok(None) => return end(ProxyHeaderResult::Gone),
+        Err(_) => return end(ProxyHeaderResult::TimedOut),
     };
     match header {
-        Header::Whole(..) => counts.count(ProxyHeader::Read),
+        Header::Whole(..) => counts.count(ProxyHeaderResult::Read),
         Header::None if !is_required => {}
-        Header::None | Header::Malformed | Header::Partial => return end(ProxyHeader::Malformed),
+        Header::None | Header::Malformed | Header::Partial => {
+            return end(ProxyHeaderResult::Malformed);
+        }
     }
     Ok(Box::new(stream))
 }

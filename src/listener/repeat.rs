@@ -26,7 +26,7 @@ use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
-use crate::record::{Disposition, Outcome, RequestId, Trace};
+use crate::record::{Disposition, Outcome, RequestId, TraceContext};
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
 
@@ -170,7 +170,7 @@ impl Repeats {
         shared.record(&Outcome {
             arrived,
             request_id,
-            trace: Trace::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
+            trace: TraceContext::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
             client: Some(located.client.address),
             peer: Some(self.peer),
             secured,

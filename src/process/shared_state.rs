@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use sluicegate_limiter::Timestamp;
 
-use crate::acme::Acme;
+use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{Admittance, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers};
 use crate::cache::ResponseCache;
@@ -39,7 +39,7 @@ pub struct SharedState {
     /// Requests that are held back.
     pub delayed: DelayedRequests,
     /// The proofs and the state of certificates that are ordered.
-    pub acme: Arc<Acme>,
+    pub acme: Arc<AcmeState>,
     snapshot: ArcSwap<Snapshot>,
 }
 

@@ -22,15 +22,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::line::{self, Entry};
-use super::live_view::{self, Colour};
+use super::line::{self, LogEntry};
+use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
-use super::rfc3339::Stamp;
-use super::selection::{LeftOut, Selection};
-use super::shards::{CAP, Level, Shards};
-use super::sink::Sink;
+use super::rfc3339::TimeFormatter;
+use super::selection::{LeftOut, LineSelection};
+use super::shards::{CAP, FillLevel, LineBuffers};
+use super::sink::LogSink;
 use super::stripe::STRIPES;
-use super::writer::{Shared, Writer};
+use super::writer::{LogWriter, WriterState};
 use crate::config::rules::{AccessLogTarget, LogRules};
 
 /// How long the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
@@ -39,10 +39,10 @@ const LAST_ROUND: Duration = Duration::from_secs(2);
 /// The running access log. Dropping it writes what is buffered.
 #[derive(Debug)]
 pub struct AccessLog {
-    shared: Arc<Shared>,
-    format: fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>),
+    shared: Arc<WriterState>,
+    format: fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>),
     rules: ArcSwap<LogRules>,
-    selection: Selection,
+    selection: LineSelection,
     on: AtomicBool,
     target: Mutex<AccessLogTarget>,
     writer: Option<JoinHandle<()>>,
@@ -50,7 +50,7 @@ pub struct AccessLog {
 
 /// What the access log counted since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tallies {
+pub struct AccessLogCounts {
     /// Lines taken.
     pub lines: u64,
     /// Lines left out because a buffer was full.
@@ -68,7 +68,7 @@ impl AccessLog {
     ///
     /// What the system says about the file or the thread.
     pub fn start(rules: &LogRules) -> io::Result<Self> {
-        Self::with(rules, Shards::new(STRIPES, CAP), line::write)
+        Self::with(rules, LineBuffers::new(STRIPES, CAP), line::write)
     }
 
     /// Starts the view of `sluicegate demo` on the standard output. One shard, so that lines come in order.
@@ -76,22 +76,22 @@ impl AccessLog {
     /// # Errors
     ///
     /// What the system says about the standard output or the thread.
-    pub fn live(colour: Colour) -> io::Result<Self> {
+    pub fn live(colour: ColorMode) -> io::Result<Self> {
         Self::with(
             &LogRules::to(AccessLogTarget::Stdout),
-            Shards::new(1, CAP),
+            LineBuffers::new(1, CAP),
             live_view::format(colour),
         )
     }
 
     fn with(
         rules: &LogRules,
-        shards: Shards,
-        format: fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>),
+        shards: LineBuffers,
+        format: fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>),
     ) -> io::Result<Self> {
         let target = &rules.access;
-        let shared = Arc::new(Shared::new(shards));
-        let writer = Writer::new(Arc::clone(&shared), Sink::open(target)?);
+        let shared = Arc::new(WriterState::new(shards));
+        let writer = LogWriter::new(Arc::clone(&shared), LogSink::open(target)?);
         let writer = thread::Builder::new()
             .name("access-log".to_owned())
             .spawn(|| writer.run())?;
@@ -99,7 +99,7 @@ impl AccessLog {
             shared,
             format,
             rules: ArcSwap::from_pointee(rules.clone()),
-            selection: Selection::new(),
+            selection: LineSelection::new(),
             on: AtomicBool::new(*target != AccessLogTarget::Off),
             target: Mutex::new(target.clone()),
             writer: Some(writer),
@@ -116,14 +116,14 @@ impl AccessLog {
         let Some(left_out) = self.selection.choose(rules, outcome) else {
             return;
         };
-        let entry = Entry {
+        let entry = LogEntry {
             outcome,
             rules,
             left_out,
         };
         let shards = &self.shared.shards;
         let level = shards.append(|bytes, stamp| (self.format)(bytes, stamp, &entry));
-        if level == Level::Watermark {
+        if level == FillLevel::Watermark {
             self.shared.ask_drain();
         }
     }
@@ -146,7 +146,7 @@ impl AccessLog {
             self.rules.store(Arc::new(rules.clone()));
             return Ok(());
         }
-        self.shared.ask_sink(Sink::open(target)?);
+        self.shared.ask_sink(LogSink::open(target)?);
         self.rules.store(Arc::new(rules.clone()));
         *current = target.clone();
         // Relaxed: see `record`.
@@ -163,9 +163,9 @@ impl AccessLog {
 
     /// What it counted.
     #[must_use]
-    pub fn tallies(&self) -> Tallies {
+    pub fn tallies(&self) -> AccessLogCounts {
         let counted = self.shared.shards.counted();
-        Tallies {
+        AccessLogCounts {
             lines: counted.lines,
             dropped: counted.dropped,
             // Relaxed: a count for the scrape.

@@ -64,7 +64,7 @@ fn the_end_of_the_log_writes_every_line_of_every_thread() {
     });
     assert_eq!(
         log.tallies(),
-        Tallies {
+        AccessLogCounts {
             lines: 8_000,
             dropped: 0,
             write_errors: 0,
@@ -126,7 +126,8 @@ fn a_reload_changes_the_target() {
 fn a_full_disk_costs_lines_but_blocks_nobody() {
     let (_dir, _, path) = two_paths();
     let full = LogRules::to(AccessLogTarget::File("/dev/full".into()));
-    let log = AccessLog::with(&full, Shards::new(1, 2_000), line::write).expect("the device opens");
+    let log =
+        AccessLog::with(&full, LineBuffers::new(1, 2_000), line::write).expect("the device opens");
     record(&log, 0);
     assert!(!log.flush(PATIENCE), "the line cannot be written");
     (1..100).for_each(|n| record(&log, n));
@@ -154,5 +155,5 @@ fn a_full_disk_costs_lines_but_blocks_nobody() {
 fn a_log_that_is_off_takes_no_lines() {
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
     record(&log, 1);
-    assert_eq!(log.tallies(), Tallies::default());
+    assert_eq!(log.tallies(), AccessLogCounts::default());
 }

@@ -16,7 +16,7 @@ use crate::bounds::LOGGED_FIELD;
 
 use super::line::{MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;
-use super::rfc3339::Stamp;
+use super::rfc3339::TimeFormatter;
 
 /// The status of a client that left before an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -26,7 +26,7 @@ const MONTHS: [&[u8]; 12] = [
 ];
 
 /// Appends the line of `outcome`, with its line feed.
-pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>) {
+pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Outcome<'_>) {
     match outcome.client {
         Some(client) => into.extend_from_slice(address_text(client).as_bytes()),
         None => into.push(b'-'),
@@ -114,7 +114,7 @@ mod tests {
 
     fn line(example: &Example<'_>) -> String {
         let mut into = Vec::new();
-        write(&mut into, &mut Stamp::default(), &example.outcome());
+        write(&mut into, &mut TimeFormatter::default(), &example.outcome());
         String::from_utf8(into).expect("a line is ASCII")
     }
 

@@ -18,10 +18,10 @@ pub(super) fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends at most `cap` of `bytes`, escaped, and `…` where something was left out.
-pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Cut {
+pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Truncation {
     if bytes.len() <= cap {
         escape(into, bytes);
-        return Cut::Whole;
+        return Truncation::Whole;
     }
     // A UTF-8 character has at most three bytes after its first: step back over them rather than split it.
     let continues = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
@@ -31,12 +31,12 @@ pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Cut {
         .unwrap_or(cap);
     escape(into, bytes.get(..at).unwrap_or_default());
     into.extend_from_slice("…".as_bytes());
-    Cut::Short
+    Truncation::Short
 }
 
 /// Whether a value was written whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum Truncation {
     /// Nothing was left out.
     Whole,
     /// The end was left out.
@@ -123,12 +123,12 @@ mod tests {
             let mut into = Vec::new();
             let cut = escape_cut(&mut into, text.as_bytes(), cap);
             assert_eq!(String::from_utf8_lossy(&into), expected);
-            assert_eq!(cut == Cut::Short, expected.ends_with('…'));
+            assert_eq!(cut == Truncation::Short, expected.ends_with('…'));
         }
         let mut into = Vec::new();
         assert_eq!(
             escape_cut(&mut into, &[0x80; 9], 6),
-            Cut::Short,
+            Truncation::Short,
             "nothing but continuation bytes still ends"
         );
     }

@@ -8,11 +8,11 @@ use prometheus::proto::{
 };
 use prometheus::{Encoder, TextEncoder};
 
-use super::histogram::Reading;
+use super::histogram::HistogramSum;
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
 use super::outcome::{CacheUse, Disposition};
-use super::process::Process;
-use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreTallies};
+use super::process::ProcessStats;
+use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreCallCounts};
 use super::{Recorder, former_names};
 use crate::store::DecisionSource;
 
@@ -21,14 +21,14 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 
 /// A metric and its series.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct SampledFamily {
     name: &'static str,
     help: &'static str,
     kind: MetricType,
     series: Vec<Metric>,
 }
 
-impl Family {
+impl SampledFamily {
     /// A count that only grows.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
         Self {
@@ -59,14 +59,14 @@ impl Family {
     }
 
     /// Adds a series.
-    pub(crate) fn series(mut self, labels: &[(&str, &str)], value: impl Into<Number>) -> Self {
+    pub(crate) fn series(mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) -> Self {
         self.push(labels, value);
         self
     }
 
     /// Adds a series.
-    pub(crate) fn push(&mut self, labels: &[(&str, &str)], value: impl Into<Number>) {
-        let Number(value) = value.into();
+    pub(crate) fn push(&mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) {
+        let SampleValue(value) = value.into();
         let mut metric = Metric::from_label(pairs(labels));
         if self.kind == MetricType::COUNTER {
             let mut counter = Counter::default();
@@ -83,7 +83,7 @@ impl Family {
     fn push_histogram<const N: usize>(
         &mut self,
         labels: &[(&str, &str)],
-        reading: &Reading<N>,
+        reading: &HistogramSum<N>,
         bounds: &[u64; N],
         unit: f64,
     ) {
@@ -107,28 +107,28 @@ impl Family {
 
 /// A sample's value; the text format knows only floating point. Exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number(f64);
+pub(crate) struct SampleValue(f64);
 
-impl From<u64> for Number {
+impl From<u64> for SampleValue {
     fn from(value: u64) -> Self {
         Self(value as f64)
     }
 }
 
-impl From<f64> for Number {
+impl From<f64> for SampleValue {
     fn from(value: f64) -> Self {
         Self(value)
     }
 }
 
-impl From<bool> for Number {
+impl From<bool> for SampleValue {
     fn from(value: bool) -> Self {
         Self(f64::from(u8::from(value)))
     }
 }
 
 /// Returns the text of `families`, those that were renamed under both names; families without a series are left out.
-pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
+pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8> {
     let families: Vec<MetricFamily> = families
         .into_iter()
         .filter(|family| !family.series.is_empty())
@@ -151,7 +151,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = Family>) -> Vec<u8> {
 }
 
 /// What the recorder and the process know by themselves.
-pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
+pub(crate) fn families(recorder: &Recorder) -> Vec<SampledFamily> {
     let mut all = requests(recorder);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
@@ -160,9 +160,9 @@ pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]
     all.extend(recorder.spans.families());
-    all.extend(process(&Process::read()));
+    all.extend(process(&ProcessStats::read()));
     all.push(
-        Family::gauge(
+        SampledFamily::gauge(
             "sluicegate_build_info",
             "Always 1; the label is the version.",
         )
@@ -171,17 +171,17 @@ pub(crate) fn families(recorder: &Recorder) -> Vec<Family> {
     all
 }
 
-fn requests(recorder: &Recorder) -> Vec<Family> {
+fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
     let metrics = &recorder.metrics;
-    let mut requests = Family::counter(
+    let mut requests = SampledFamily::counter(
         "sluicegate_requests_total",
         "Requests, by what became of them. The route is empty where none matched.",
     );
-    let mut durations = Family::histogram(
+    let mut durations = SampledFamily::histogram(
         "sluicegate_request_duration_seconds",
         "From the head of a request read to the last byte of its answer sent.",
     );
-    let mut cache = Family::counter(
+    let mut cache = SampledFamily::counter(
         "sluicegate_cache_requests_total",
         "Requests on routes whose answers are stored, by how the cache was used.",
     );
@@ -213,80 +213,80 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
             );
         }
     }
-    let mut decisions = Family::histogram(
+    let mut decisions = SampledFamily::histogram(
         "sluicegate_limits_duration_seconds",
         "What the decision over all limits of a request took.",
     );
     decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
-    let mut admitted = Family::counter(
+    let mut admitted = SampledFamily::counter(
         "sluicegate_limit_admitted_total",
         "Requests that a limit on a route was charged for.",
     );
-    let mut refused = Family::counter(
+    let mut refused = SampledFamily::counter(
         "sluicegate_limit_refused_total",
         "Requests that a limit on a route refused.",
     );
-    let mut delayed = Family::counter(
+    let mut delayed = SampledFamily::counter(
         "sluicegate_limit_delayed_total",
         "Requests that a limit on a route held back before they passed.",
     );
-    let mut released = Family::counter(
+    let mut released = SampledFamily::counter(
         "sluicegate_limit_refunded_total",
         "Admitted requests whose charge was given back, since the response does not count.",
     );
-    let mut told_cost = Family::counter(
+    let mut told_cost = SampledFamily::counter(
         "sluicegate_limit_response_cost_total",
         "Units of cost that origins told a limit on a route, as charged.",
     );
-    let mut cost_malformed = Family::counter(
+    let mut cost_malformed = SampledFamily::counter(
         "sluicegate_limit_cost_malformed_total",
         "Answers whose cost could not be read; the request cost 1.",
     );
-    let mut marked = Family::counter(
+    let mut marked = SampledFamily::counter(
         "sluicegate_limit_marked_total",
         "Requests that exceeded a limit on a route and passed with its mark.",
     );
-    let mut shadow_admitted = Family::counter(
+    let mut shadow_admitted = SampledFamily::counter(
         "sluicegate_limit_shadow_admitted_total",
         "Requests that a limit in shadow would have admitted.",
     );
-    let mut shadow_refused = Family::counter(
+    let mut shadow_refused = SampledFamily::counter(
         "sluicegate_limit_shadow_refused_total",
         "Requests that a limit in shadow would have refused.",
     );
-    let mut rates_admitted = Family::counter(
+    let mut rates_admitted = SampledFamily::counter(
         "sluicegate_limit_shadow_rates_admitted_total",
         "Requests that the shadow_rates of a limit would have admitted.",
     );
-    let mut rates_refused = Family::counter(
+    let mut rates_refused = SampledFamily::counter(
         "sluicegate_limit_shadow_rates_refused_total",
         "Requests that the shadow_rates of a limit would have refused.",
     );
-    let mut unlimited = Family::counter(
+    let mut unlimited = SampledFamily::counter(
         "sluicegate_limit_unlimited_total",
         "Requests that the overrides or tiers of a limit on a route take out of it.",
     );
-    let mut blocked = Family::counter(
+    let mut blocked = SampledFamily::counter(
         "sluicegate_limit_blocked_total",
         "Requests that the overrides or tiers of a limit on a route block.",
     );
-    let mut banned = Family::counter(
+    let mut banned = SampledFamily::counter(
         "sluicegate_limit_banned_total",
         "Requests that a ban of a limit on a route refused.",
     );
-    let mut concurrency_refused = Family::counter(
+    let mut concurrency_refused = SampledFamily::counter(
         "sluicegate_limit_concurrency_refused_total",
         "Requests refused since as many of their key as may be were in flight.",
     );
-    let mut store_decisions = Family::counter(
+    let mut store_decisions = SampledFamily::counter(
         "sluicegate_limit_store_decisions_total",
         "Decisions over a limit on a route that is decided in the store, by who decided.",
     );
-    let mut store_away = Family::counter(
+    let mut store_away = SampledFamily::counter(
         "sluicegate_limit_store_unavailable_total",
         "Requests refused since the store that decides is away.",
     );
-    let mut incomplete = Family::counter(
+    let mut incomplete = SampledFamily::counter(
         "sluicegate_limit_key_missing_total",
         "Requests that lacked a part of the key of a limit on a route.",
     );
@@ -323,19 +323,19 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
         delayed.push(&labels, reading.delayed);
         incomplete.push(&labels, reading.incomplete);
     }
-    let in_flight = Family::gauge(
+    let in_flight = SampledFamily::gauge(
         "sluicegate_requests_in_flight",
         "Requests that began and did not end.",
     )
     .series(&[], metrics.requests_in_flight());
-    let mut reloads = Family::counter(
+    let mut reloads = SampledFamily::counter(
         "sluicegate_reloads_total",
         "Reloads of the configuration, by result.",
     );
     for (result, count) in metrics.reloads.read() {
         reloads.push(&[("result", result)], count);
     }
-    let mut abuse = Family::counter(
+    let mut abuse = SampledFamily::counter(
         "sluicegate_http2_abuse_total",
         "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
     );
@@ -370,12 +370,12 @@ fn requests(recorder: &Recorder) -> Vec<Family> {
 }
 
 /// Nothing until there was a store.
-fn store(tallies: &StoreTallies) -> Vec<Family> {
-    let mut calls = Family::counter(
+fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
+    let mut calls = SampledFamily::counter(
         "sluicegate_store_calls_total",
         "Calls of the store, by what came of them; many that travel in one piece are one.",
     );
-    let mut round_trips = Family::histogram(
+    let mut round_trips = SampledFamily::histogram(
         "sluicegate_store_round_trip_seconds",
         "How long calls that were sent to the store took.",
     );
@@ -387,11 +387,11 @@ fn store(tallies: &StoreTallies) -> Vec<Family> {
         calls.push(&[("result", result.as_str())], tallies.calls(result));
     }
     round_trips.push_histogram(&[], &tallies.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
-    let count = |family: Family, event| family.series(&[], tallies.events(event));
+    let count = |family: SampledFamily, event| family.series(&[], tallies.events(event));
     vec![
         calls,
         round_trips,
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_store_connects_total",
             "Tries to connect to a server of the store, by result.",
         )
@@ -401,14 +401,14 @@ fn store(tallies: &StoreTallies) -> Vec<Family> {
             tallies.events(LinkEvent::NotConnected),
         ),
         count(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_store_breaker_opened_total",
                 "How often calls to a server of the store were stopped, since it failed.",
             ),
             LinkEvent::Opened,
         ),
         count(
-            Family::counter(
+            SampledFamily::counter(
                 "sluicegate_store_script_loads_total",
                 "How often a server of the store was given the script.",
             ),
@@ -417,25 +417,25 @@ fn store(tallies: &StoreTallies) -> Vec<Family> {
     ]
 }
 
-fn access_log(recorder: &Recorder) -> [Family; 4] {
+fn access_log(recorder: &Recorder) -> [SampledFamily; 4] {
     let tallies = recorder.log.tallies();
     [
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_access_log_lines_total",
             "Access log lines taken.",
         )
         .series(&[], tallies.lines),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_access_log_dropped_total",
             "Access log lines dropped because a buffer was full.",
         )
         .series(&[], tallies.dropped),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_access_log_write_errors_total",
             "Writes and reopenings of the access log that failed.",
         )
         .series(&[], tallies.write_errors),
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_access_log_left_out_total",
             "Requests that the rules of the access log leave out.",
         )
@@ -444,8 +444,8 @@ fn access_log(recorder: &Recorder) -> [Family; 4] {
     ]
 }
 
-fn process(process: &Process) -> Vec<Family> {
-    let cpu = Family::counter(
+fn process(process: &ProcessStats) -> Vec<SampledFamily> {
+    let cpu = SampledFamily::counter(
         "process_cpu_seconds_total",
         "User and system CPU time spent, in seconds.",
     );
@@ -453,38 +453,38 @@ fn process(process: &Process) -> Vec<Family> {
         (
             "process_resident_memory_bytes",
             "Memory in RAM, in bytes.",
-            process.resident_bytes.map(Number::from),
+            process.resident_bytes.map(SampleValue::from),
         ),
         (
             "process_virtual_memory_bytes",
             "Address space, in bytes.",
-            process.virtual_bytes.map(Number::from),
+            process.virtual_bytes.map(SampleValue::from),
         ),
         (
             "process_open_fds",
             "File descriptors in use.",
-            process.open_fds.map(Number::from),
+            process.open_fds.map(SampleValue::from),
         ),
         (
             "process_max_fds",
             "File descriptors allowed.",
-            process.max_fds.map(Number::from),
+            process.max_fds.map(SampleValue::from),
         ),
         (
             "process_threads",
             "Threads.",
-            process.threads.map(Number::from),
+            process.threads.map(SampleValue::from),
         ),
         (
             "process_start_time_seconds",
             "Start, in seconds since the Unix epoch.",
-            process.start_seconds.map(Number::from),
+            process.start_seconds.map(SampleValue::from),
         ),
     ];
     let cpu = process.cpu_seconds.map(|seconds| cpu.series(&[], seconds));
-    let gauges = gauges
-        .into_iter()
-        .filter_map(|(name, help, value)| Some(Family::gauge(name, help).series(&[], value?)));
+    let gauges = gauges.into_iter().filter_map(|(name, help, value)| {
+        Some(SampledFamily::gauge(name, help).series(&[], value?))
+    });
     cpu.into_iter().chain(gauges).collect()
 }
 

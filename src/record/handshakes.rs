@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::exposition::Family;
+use super::exposition::SampledFamily;
 use crate::bounds;
 
 /// How a handshake that succeeded was made.
@@ -41,7 +41,7 @@ pub enum HandshakeFailure {
 
 /// The counts.
 #[derive(Debug, Default)]
-pub struct Handshakes {
+pub struct HandshakeCounts {
     succeeded: [AtomicU64; 2],
     challenged: AtomicU64,
     failed: [AtomicU64; HandshakeFailure::ALL.len()],
@@ -51,7 +51,7 @@ pub struct Handshakes {
 /// One that is under way.
 #[derive(Debug)]
 #[must_use = "it is under way for as long as this lives"]
-pub struct UnderWay<'a>(&'a Handshakes);
+pub struct HandshakeInProgress<'a>(&'a HandshakeCounts);
 
 impl HandshakeFailure {
     /// All, in the order of their counters.
@@ -101,12 +101,12 @@ impl HandshakeFailure {
     }
 }
 
-impl Handshakes {
+impl HandshakeCounts {
     /// Begins one; `None` where as many as may be are under way.
-    pub fn begin(&self) -> Option<UnderWay<'_>> {
+    pub fn begin(&self) -> Option<HandshakeInProgress<'_>> {
         // Relaxed, here and below: the count bounds work and publishes nothing.
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let under_way = UnderWay(self);
+        let under_way = HandshakeInProgress(self);
         (before < bounds::HANDSHAKES).then_some(under_way)
     }
 
@@ -126,12 +126,12 @@ impl Handshakes {
     }
 
     /// What the scrape shows: nothing before the first handshake.
-    pub(super) fn families(&self) -> [Family; 3] {
-        let mut succeeded = Family::counter(
+    pub(super) fn families(&self) -> [SampledFamily; 3] {
+        let mut succeeded = SampledFamily::counter(
             "sluicegate_tls_handshakes_total",
             "TLS handshakes that succeeded, by kind.",
         );
-        let mut failed = Family::counter(
+        let mut failed = SampledFamily::counter(
             "sluicegate_tls_handshake_failures_total",
             "TLS handshakes that failed, by reason.",
         );
@@ -147,7 +147,7 @@ impl Handshakes {
             let label = ("reason", why.as_str());
             push(&mut failed, label, &self.failed[why as usize]);
         }
-        let under_way = Family::gauge(
+        let under_way = SampledFamily::gauge(
             "sluicegate_tls_handshakes_in_flight",
             "TLS handshakes under way.",
         );
@@ -157,14 +157,14 @@ impl Handshakes {
 }
 
 /// A series appears with its first count.
-fn push(family: &mut Family, label: (&str, &str), count: &AtomicU64) {
+fn push(family: &mut SampledFamily, label: (&str, &str), count: &AtomicU64) {
     let count = count.load(Ordering::Relaxed);
     if count > 0 {
         family.push(&[label], count);
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for HandshakeInProgress<'_> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
@@ -177,7 +177,7 @@ mod tests {
     /// Goal: no more handshakes than the cap, and one that ends makes room. Method: begin them all, then end one.
     #[test]
     fn handshakes_under_way_are_bounded() {
-        let handshakes = Handshakes::default();
+        let handshakes = HandshakeCounts::default();
         let mut begun: Vec<_> = (0..bounds::HANDSHAKES)
             .filter_map(|_| handshakes.begin())
             .collect();
@@ -192,7 +192,7 @@ mod tests {
     /// Goal: no reason is counted as another. Method: count each once more than the one before.
     #[test]
     fn every_reason_has_a_counter_of_its_own() {
-        let handshakes = Handshakes::default();
+        let handshakes = HandshakeCounts::default();
         for (times, why) in HandshakeFailure::ALL.into_iter().enumerate() {
             for _ in 0..times {
                 handshakes.failed(why);

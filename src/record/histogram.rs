@@ -12,7 +12,7 @@ pub(super) struct Histogram<const N: usize> {
 
 /// The sum of several [`Histogram`]s at one moment. Counts are not cumulative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reading<const N: usize> {
+pub(super) struct HistogramSum<const N: usize> {
     pub(super) within: [u64; N],
     pub(super) above: u64,
     pub(super) sum: u64,
@@ -44,7 +44,7 @@ impl<const N: usize> Default for Histogram<N> {
     }
 }
 
-impl<const N: usize> Reading<N> {
+impl<const N: usize> HistogramSum<N> {
     /// The sum of `parts`.
     pub(super) fn sum<'a>(parts: impl Iterator<Item = &'a Histogram<N>>) -> Self {
         let mut sum = Self {
@@ -79,10 +79,10 @@ mod tests {
         for value in [0, 10, 11, 20, 21, 1_000] {
             histogram.observe(&[10, 20], value);
         }
-        let reading = Reading::sum([&histogram, &histogram].into_iter());
+        let reading = HistogramSum::sum([&histogram, &histogram].into_iter());
         assert_eq!(
             reading,
-            Reading {
+            HistogramSum {
                 within: [4, 4],
                 above: 4,
                 sum: 2 * 1_062

@@ -22,10 +22,10 @@ use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules};
 
 use super::combined;
-use super::escape::{Cut, escape, escape_cut};
+use super::escape::{Truncation, escape, escape_cut};
 use super::former_names::{self, RenamedFields};
 use super::outcome::{OriginUse, Outcome};
-use super::rfc3339::Stamp;
+use super::rfc3339::TimeFormatter;
 
 /// Bytes of a target that are logged; the rest is cut, marked by `…` and by `target_bytes`.
 pub const MAX_TARGET: usize = 2048;
@@ -36,7 +36,7 @@ pub const MAX_METHOD: usize = 32;
 
 /// A request that has a line, and how the operator wants it.
 #[derive(Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct LogEntry<'a> {
     pub(super) outcome: &'a Outcome<'a>,
     pub(super) rules: &'a LogRules,
     /// Lines of refused requests that were left out before this one.
@@ -44,14 +44,14 @@ pub(super) struct Entry<'a> {
 }
 
 /// Appends the line of a request, with its line feed.
-pub(super) fn write(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
+pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     match entry.rules.format {
         LogFormat::Json => json(into, stamp, entry),
         LogFormat::Combined => combined::write(into, stamp, entry.outcome),
     }
 }
 
-fn json(into: &mut Vec<u8>, stamp: &mut Stamp, entry: &Entry<'_>) {
+fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     let outcome = entry.outcome;
     plain(into, b"{\"time\":\"", stamp.at(outcome.arrived));
     plain(into, b"\",\"id\":\"", outcome.request_id.text().as_bytes());
@@ -116,14 +116,14 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if !outcome.host.is_empty() {
         text_cut(into, b",\"host\":\"", outcome.host, MAX_HOST);
     }
-    if text_cut(into, b",\"target\":\"", outcome.target, MAX_TARGET) == Cut::Short {
+    if text_cut(into, b",\"target\":\"", outcome.target, MAX_TARGET) == Truncation::Short {
         number(into, b",\"target_bytes\":", outcome.target.len() as u64);
     }
     text(into, b",\"protocol\":\"", outcome.protocol.as_bytes());
 }
 
 /// The request fields that the operator asked for.
-fn request_fields(into: &mut Vec<u8>, entry: &Entry<'_>) {
+fn request_fields(into: &mut Vec<u8>, entry: &LogEntry<'_>) {
     let Some(fields) = entry.outcome.fields else {
         return;
     };
@@ -178,7 +178,7 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
 }
 
 /// What the limits said.
-fn standing(into: &mut Vec<u8>, entry: &Entry<'_>, fields: &RenamedFields) {
+fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
     if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
@@ -266,7 +266,7 @@ fn bar(into: &mut Vec<u8>, barred: &Barred) {
 }
 
 /// What was found out about limits: those of one finding under one name, so that a line has each at most once.
-fn notes(into: &mut Vec<u8>, entry: &Entry<'_>, fields: &RenamedFields) {
+fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
     if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
         return;
@@ -349,7 +349,7 @@ fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 }
 
 /// As [`text`], at most `cap` bytes of it.
-fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Cut {
+fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
     into.push(b'"');

@@ -15,7 +15,7 @@ use sluicegate_limiter::{
 use super::super::metrics::{Metrics, RouteMetrics};
 use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
-use super::super::rfc3339::Stamp;
+use super::super::rfc3339::TimeFormatter;
 use super::*;
 use crate::admission::{
     Bar, Barred, LimitEvent, LimitNote, MissingKey, MissingReason, ReportDetails,
@@ -151,12 +151,12 @@ pub(crate) fn refused() -> (RouteMetrics, Verdict) {
 
 fn line(outcome: &Outcome<'_>) -> String {
     let mut into = Vec::new();
-    let entry = Entry {
+    let entry = LogEntry {
         outcome,
         rules: &LogRules::to(AccessLogTarget::Off),
         left_out: 0,
     };
-    write(&mut into, &mut Stamp::default(), &entry);
+    write(&mut into, &mut TimeFormatter::default(), &entry);
     String::from_utf8(into).expect("a line is UTF-8")
 }
 
@@ -341,12 +341,12 @@ fn former_names_are_written_on_request() {
             disposition: Disposition::Refused,
             ..example.outcome()
         };
-        let entry = Entry {
+        let entry = LogEntry {
             outcome: &outcome,
             rules: &rules,
             left_out: 0,
         };
-        write(&mut bytes, &mut Stamp::default(), &entry);
+        write(&mut bytes, &mut TimeFormatter::default(), &entry);
         let object: Value = serde_json::from_slice(&bytes).expect("a line is JSON");
         assert_eq!(object["outcome"], word);
         for (former, present, value) in &renamed {

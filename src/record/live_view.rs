@@ -12,20 +12,20 @@ use sluicegate_limiter::Verdict;
 
 use crate::address::address_text;
 
-use super::line::{Entry, micros, thousandths, whole_seconds};
+use super::line::{LogEntry, micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
-use super::rfc3339::Stamp;
+use super::rfc3339::TimeFormatter;
 
 /// Whether the view may use terminal colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
+pub enum ColorMode {
     /// ANSI escape sequences.
     Ansi,
     /// Plain text.
     None,
 }
 
-impl Colour {
+impl ColorMode {
     /// Colours on a terminal, unless the user asked for none with `NO_COLOR` (no-color.org).
     #[must_use]
     pub fn of_stdout() -> Self {
@@ -39,10 +39,10 @@ impl Colour {
 }
 
 /// The function that writes a line.
-pub(super) fn format(colour: Colour) -> fn(&mut Vec<u8>, &mut Stamp, &Entry<'_>) {
+pub(super) fn format(colour: ColorMode) -> fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>) {
     match colour {
-        Colour::Ansi => |into, stamp, entry| write(into, stamp, entry.outcome, Colour::Ansi),
-        Colour::None => |into, stamp, entry| write(into, stamp, entry.outcome, Colour::None),
+        ColorMode::Ansi => |into, stamp, entry| write(into, stamp, entry.outcome, ColorMode::Ansi),
+        ColorMode::None => |into, stamp, entry| write(into, stamp, entry.outcome, ColorMode::None),
     }
 }
 
@@ -50,7 +50,7 @@ const METHOD_AND_TARGET: usize = 32;
 const CLIENT: usize = 16;
 const STORY: usize = 40;
 
-fn write(into: &mut Vec<u8>, stamp: &mut Stamp, outcome: &Outcome<'_>, colour: Colour) {
+fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Outcome<'_>, colour: ColorMode) {
     paint(into, colour, b"\x1b[2m");
     // Of "2026-11-21T07:10:38.042Z" the time.
     into.extend_from_slice(&stamp.at(outcome.arrived)[11..23]);
@@ -120,8 +120,8 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     }
 }
 
-fn paint(into: &mut Vec<u8>, colour: Colour, sequence: &[u8]) {
-    if colour == Colour::Ansi {
+fn paint(into: &mut Vec<u8>, colour: ColorMode, sequence: &[u8]) {
+    if colour == ColorMode::Ansi {
         into.extend_from_slice(sequence);
     }
 }
@@ -153,9 +153,9 @@ mod tests {
     use super::super::line::tests::{Example, refused};
     use super::*;
 
-    fn shown(outcome: &Outcome<'_>, colour: Colour) -> String {
+    fn shown(outcome: &Outcome<'_>, colour: ColorMode) -> String {
         let mut into = Vec::new();
-        write(&mut into, &mut Stamp::default(), outcome, colour);
+        write(&mut into, &mut TimeFormatter::default(), outcome, colour);
         String::from_utf8(into).expect("the view is UTF-8")
     }
 
@@ -168,11 +168,11 @@ mod tests {
             route: Some(&route),
             ..Example::default()
         };
-        let line = shown(&example.outcome(), Colour::None);
+        let line = shown(&example.outcome(), ColorMode::None);
         assert!(line.contains("429  POST /auth/sendOTP"), "{line}");
         assert!(line.contains("rate-limited by otp, again in "), "{line}");
         assert!(!line.contains('\x1b'), "{line}");
-        assert!(shown(&example.outcome(), Colour::Ansi).contains("\x1b[1;33m"));
+        assert!(shown(&example.outcome(), ColorMode::Ansi).contains("\x1b[1;33m"));
     }
 
     /// Goal: a client cannot steer the terminal. Method: escape sequences and line feeds in the target.
@@ -182,7 +182,7 @@ mod tests {
             target: b"/\x1b[31m\r\n\xff\xc2\x9b",
             ..Example::default()
         };
-        let line = shown(&example.outcome(), Colour::None);
+        let line = shown(&example.outcome(), ColorMode::None);
         assert!(line.contains("/?[31m"), "{line}");
         assert_eq!(line.matches('\n').count(), 1);
         assert!(!line.trim_end().chars().any(char::is_control));

@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sluicegate_limiter::Outcome as Answer;
 
-use super::handshakes::Handshakes;
-use super::histogram::{Histogram, Reading};
+use super::handshakes::HandshakeCounts;
+use super::histogram::{Histogram, HistogramSum};
 use super::line::micros;
 use super::outcome::{CacheUse, Disposition, Outcome};
-use super::proxy_headers::ProxyHeaders;
-use super::store_calls::StoreTallies;
-use super::stripe::{self, STRIPES, Striped};
+use super::proxy_headers::ProxyHeaderCounts;
+use super::store_calls::StoreCallCounts;
+use super::stripe::{self, PerThread, STRIPES};
 use super::untrusted_forwarding::UntrustedForwarding;
 use crate::admission::{Bar, LimitEvent};
 use crate::config::rules::Name;
@@ -46,22 +46,22 @@ const DISPOSITIONS: usize = Disposition::ALL.len();
 /// Everything that is counted of requests.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    routes: RwLock<BTreeMap<Name, Arc<Striped<RouteCells>>>>,
-    limits: RwLock<BTreeMap<RouteAndLimit, Arc<Striped<LimitCells>>>>,
+    routes: RwLock<BTreeMap<Name, Arc<PerThread<RouteCells>>>>,
+    limits: RwLock<BTreeMap<RouteAndLimit, Arc<PerThread<LimitCells>>>>,
     /// Requests that matched no route.
-    unmatched: Striped<RouteCells>,
-    decisions: Striped<Histogram<{ DECISION_BOUNDS.len() }>>,
+    unmatched: PerThread<RouteCells>,
+    decisions: PerThread<Histogram<{ DECISION_BOUNDS.len() }>>,
     in_flight: [Arc<InFlightCell>; STRIPES],
     /// Of reloads.
-    pub reloads: Reloads,
+    pub reloads: ReloadCounts,
     /// Of connections of HTTP/2 that only made work.
-    pub abuse: Abuse,
+    pub abuse: AbuseCount,
     /// Of calls of the store.
-    pub store: Arc<StoreTallies>,
+    pub store: Arc<StoreCallCounts>,
     /// Of the PROXY protocol.
-    pub proxy_headers: ProxyHeaders,
+    pub proxy_headers: ProxyHeaderCounts,
     /// Of TLS.
-    pub handshakes: Handshakes,
+    pub handshakes: HandshakeCounts,
     /// Of proxies that are not trusted.
     pub untrusted_forwarding: UntrustedForwarding,
 }
@@ -74,13 +74,13 @@ type RouteAndLimit = (Name, Name);
 pub struct RouteMetrics {
     name: Name,
     limits: Box<[Name]>,
-    cells: Arc<Striped<RouteCells>>,
-    limit_cells: Box<[Arc<Striped<LimitCells>>]>,
+    cells: Arc<PerThread<RouteCells>>,
+    limit_cells: Box<[Arc<PerThread<LimitCells>>]>,
 }
 
 /// Reloads of the configuration.
 #[derive(Debug, Default)]
-pub struct Reloads {
+pub struct ReloadCounts {
     succeeded: AtomicU64,
     failed: AtomicU64,
 }
@@ -128,17 +128,17 @@ pub(super) struct LimitCells {
 }
 
 /// What one route counted.
-pub(super) struct RouteReading {
+pub(super) struct RouteCounts {
     pub(super) route: Name,
     /// By disposition and code.
     pub(super) requests: [[u64; CODES.len()]; DISPOSITIONS],
     /// By [`CacheUse`].
     pub(super) cache: [u64; CacheUse::ALL.len()],
-    pub(super) durations: Reading<{ DURATION_BOUNDS.len() }>,
+    pub(super) durations: HistogramSum<{ DURATION_BOUNDS.len() }>,
 }
 
 /// What one limit on one route counted.
-pub(super) struct LimitReading {
+pub(super) struct LimitCounts {
     pub(super) route: Name,
     pub(super) limit: Name,
     pub(super) admitted: u64,
@@ -160,9 +160,9 @@ pub(super) struct LimitReading {
     /// Requests that passed with a mark.
     pub(super) marked: u64,
     /// Requests that it would have admitted or refused, were it not in shadow.
-    pub(super) shadow: ShadowReading,
+    pub(super) shadow: ShadowCounts,
     /// The same of its rates in shadow.
-    pub(super) shadow_rates: ShadowReading,
+    pub(super) shadow_rates: ShadowCounts,
     /// Requests that a ban refused.
     pub(super) banned: u64,
     /// Requests that others in flight left no room for.
@@ -174,7 +174,7 @@ pub(super) struct LimitReading {
 }
 
 /// What was judged and not enforced.
-pub(super) struct ShadowReading {
+pub(super) struct ShadowCounts {
     pub(super) admitted: u64,
     pub(super) refused: u64,
 }
@@ -302,22 +302,22 @@ impl Metrics {
     }
 
     /// Every route, the one without a name first.
-    pub(super) fn read_routes(&self) -> Vec<RouteReading> {
-        let unmatched = RouteReading::of(&Arc::from(""), &self.unmatched);
+    pub(super) fn read_routes(&self) -> Vec<RouteCounts> {
+        let unmatched = RouteCounts::of(&Arc::from(""), &self.unmatched);
         let routes = read(&self.routes);
         std::iter::once(unmatched)
             .chain(
                 routes
                     .iter()
-                    .map(|(name, cells)| RouteReading::of(name, cells)),
+                    .map(|(name, cells)| RouteCounts::of(name, cells)),
             )
             .collect()
     }
 
     /// Every limit of every route.
-    pub(super) fn read_limits(&self) -> Vec<LimitReading> {
+    pub(super) fn read_limits(&self) -> Vec<LimitCounts> {
         let limits = read(&self.limits);
-        let sum = |cells: &Striped<LimitCells>, of: fn(&LimitCells) -> &AtomicU64| {
+        let sum = |cells: &PerThread<LimitCells>, of: fn(&LimitCells) -> &AtomicU64| {
             cells
                 .cells()
                 .map(|cells| of(cells).load(Ordering::Relaxed))
@@ -325,7 +325,7 @@ impl Metrics {
         };
         limits
             .iter()
-            .map(|((route, limit), cells)| LimitReading {
+            .map(|((route, limit), cells)| LimitCounts {
                 route: Arc::clone(route),
                 limit: Arc::clone(limit),
                 admitted: sum(cells, |cells| &cells.admitted),
@@ -335,11 +335,11 @@ impl Metrics {
                 told_cost: sum(cells, |cells| &cells.told_cost),
                 cost_malformed: sum(cells, |cells| &cells.cost_malformed),
                 marked: sum(cells, |cells| &cells.marked),
-                shadow: ShadowReading {
+                shadow: ShadowCounts {
                     admitted: sum(cells, |cells| &cells.shadow_admitted),
                     refused: sum(cells, |cells| &cells.shadow_refused),
                 },
-                shadow_rates: ShadowReading {
+                shadow_rates: ShadowCounts {
                     admitted: sum(cells, |cells| &cells.shadow_rates_admitted),
                     refused: sum(cells, |cells| &cells.shadow_rates_refused),
                 },
@@ -359,8 +359,8 @@ impl Metrics {
     }
 
     /// All decisions.
-    pub(super) fn read_decisions(&self) -> Reading<{ DECISION_BOUNDS.len() }> {
-        Reading::sum(self.decisions.cells())
+    pub(super) fn read_decisions(&self) -> HistogramSum<{ DECISION_BOUNDS.len() }> {
+        HistogramSum::sum(self.decisions.cells())
     }
 }
 
@@ -412,9 +412,9 @@ impl LimitCells {
 
 /// Connections that the gateway ended because of what their clients did on them.
 #[derive(Debug, Default)]
-pub struct Abuse(AtomicU64);
+pub struct AbuseCount(AtomicU64);
 
-impl Abuse {
+impl AbuseCount {
     /// Counts one.
     pub fn ended(&self) {
         // Relaxed: a count for the scrape, publishes nothing.
@@ -427,7 +427,7 @@ impl Abuse {
     }
 }
 
-impl Reloads {
+impl ReloadCounts {
     /// Counts a configuration that is now in use. The first one, at start, is not a reload.
     pub fn succeeded(&self) {
         self.succeeded.fetch_add(1, Ordering::Relaxed);
@@ -453,8 +453,8 @@ impl Drop for InFlight {
     }
 }
 
-impl RouteReading {
-    fn of(route: &Name, cells: &Striped<RouteCells>) -> Self {
+impl RouteCounts {
+    fn of(route: &Name, cells: &PerThread<RouteCells>) -> Self {
         let mut requests = [[0; CODES.len()]; DISPOSITIONS];
         let mut cache = [0; CacheUse::ALL.len()];
         for cells in cells.cells() {
@@ -469,7 +469,7 @@ impl RouteReading {
                 *sum += count.load(Ordering::Relaxed);
             }
         }
-        let durations = Reading::sum(cells.cells().map(|cells| &cells.durations));
+        let durations = HistogramSum::sum(cells.cells().map(|cells| &cells.durations));
         Self {
             route: Arc::clone(route),
             requests,

@@ -34,14 +34,14 @@ mod untrusted_forwarding;
 mod writer;
 
 pub use access_log::AccessLog;
-pub use handshakes::{HandshakeFailure, HandshakeKind, Handshakes};
+pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use metrics::{InFlight, Metrics, RouteMetrics};
-pub use notices::Notices;
+pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
-pub use proxy_headers::{ProxyHeader, ProxyHeaders};
+pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
 pub use request_id::RequestId;
-pub use store_calls::{CallResult, LinkEvent, StoreTallies};
-pub use trace::Trace;
+pub use store_calls::{CallResult, LinkEvent, StoreCallCounts};
+pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;
 
 /// All memories of a request.
@@ -52,10 +52,10 @@ pub struct Recorder {
     /// Lines, for the file.
     pub log: AccessLog,
     /// Lines about strangers, for the process log.
-    pub notices: Notices,
+    pub notices: NoticeThrottle,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
-    pub spans: Arc<otlp::Spans>,
+    pub spans: Arc<otlp::SpanQueue>,
 }
 
 impl Recorder {
@@ -65,7 +65,7 @@ impl Recorder {
         Self {
             metrics,
             log,
-            notices: Notices::default(),
+            notices: NoticeThrottle::default(),
             #[cfg(feature = "otlp")]
             spans: Arc::default(),
         }

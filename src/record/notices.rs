@@ -19,13 +19,13 @@ const SPAN: Duration = Duration::from_secs(60);
 
 /// The lines of one process about clients, and those about its own failures, which are counted apart.
 #[derive(Debug, Default)]
-pub struct Notices {
-    clients: Mutex<Count>,
-    failures: Mutex<Count>,
+pub struct NoticeThrottle {
+    clients: Mutex<NoticeCount>,
+    failures: Mutex<NoticeCount>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct NoticeCount {
     began: Timestamp,
     told: u32,
     untold: u64,
@@ -33,15 +33,15 @@ struct Count {
 
 /// What becomes of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum NoticeTurn {
     /// It is told; so many were not, before it.
     Told { untold: u64 },
     /// It is counted.
     Untold,
 }
 
-impl Count {
-    fn turn(&mut self, now: Timestamp) -> Turn {
+impl NoticeCount {
+    fn turn(&mut self, now: Timestamp) -> NoticeTurn {
         if now < self.began || now >= self.began.saturating_add(SPAN) {
             *self = Self {
                 began: now,
@@ -51,16 +51,16 @@ impl Count {
         }
         if self.told == bounds::NOTICES {
             self.untold += 1;
-            return Turn::Untold;
+            return NoticeTurn::Untold;
         }
         self.told += 1;
-        Turn::Told {
+        NoticeTurn::Told {
             untold: std::mem::take(&mut self.untold),
         }
     }
 }
 
-impl Notices {
+impl NoticeThrottle {
     /// Tells what a client did, unless enough was told this minute.
     pub fn tell(&self, client: Option<IpAddr>, what: &dyn Display) {
         let Some(untold) = turn(&self.clients) else {
@@ -94,11 +94,11 @@ impl Notices {
 }
 
 /// Returns the number of lines that were left out before one that may be written now; `None` if this one is left out.
-fn turn(count: &Mutex<Count>) -> Option<u64> {
+fn turn(count: &Mutex<NoticeCount>) -> Option<u64> {
     let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
     match count.turn(clock::now()) {
-        Turn::Told { untold } => Some(untold),
-        Turn::Untold => None,
+        NoticeTurn::Told { untold } => Some(untold),
+        NoticeTurn::Untold => None,
     }
 }
 
@@ -110,15 +110,15 @@ mod tests {
     #[test]
     fn a_minute_has_few_lines_and_a_count_of_the_rest() {
         let start = clock::now();
-        let mut count = Count::default();
+        let mut count = NoticeCount::default();
         for _ in 0..bounds::NOTICES {
-            assert_eq!(count.turn(start), Turn::Told { untold: 0 });
+            assert_eq!(count.turn(start), NoticeTurn::Told { untold: 0 });
         }
         for _ in 0..312 {
-            assert_eq!(count.turn(start), Turn::Untold);
+            assert_eq!(count.turn(start), NoticeTurn::Untold);
         }
         let later = start.saturating_add(SPAN);
-        assert_eq!(count.turn(later), Turn::Told { untold: 312 });
-        assert_eq!(count.turn(later), Turn::Told { untold: 0 });
+        assert_eq!(count.turn(later), NoticeTurn::Told { untold: 312 });
+        assert_eq!(count.turn(later), NoticeTurn::Told { untold: 0 });
     }
 }

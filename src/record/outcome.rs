@@ -10,7 +10,7 @@ use sluicegate_limiter::{KeyHash, KeyPlacement, Outcome as Answer, Timestamp, Ve
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
-use super::trace::Trace;
+use super::trace::TraceContext;
 use crate::admission::{Bar, Barred, LimitEvent, MissingKey, ReportDetails};
 use crate::client::TlsFacts;
 
@@ -22,7 +22,7 @@ pub struct Outcome<'a> {
     /// Its identity in log and headers.
     pub request_id: RequestId,
     /// The trace that it belongs to; `None` where none is kept.
-    pub trace: Option<Trace>,
+    pub trace: Option<TraceContext>,
     /// Who asked; `None` where the connection had no address.
     pub client: Option<IpAddr>,
     /// The other end of the connection.

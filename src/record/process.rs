@@ -10,7 +10,7 @@ const USER_HZ: f64 = 100.0;
 
 /// One reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessStats {
     /// User and system time since the start.
     pub(crate) cpu_seconds: Option<f64>,
     /// Memory in RAM.
@@ -27,7 +27,7 @@ pub(crate) struct Process {
     pub(crate) start_seconds: Option<f64>,
 }
 
-impl Process {
+impl ProcessStats {
     /// Reads `/proc/self`.
     pub(crate) fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -92,7 +92,7 @@ mod tests {
         let stat = "7 (a) S 1 (b) S 1 7 7 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 3 0 1000 9 9";
         let status = "Name:\tx\nVmSize:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t3\n";
         let limits = "Limit  Soft  Hard\nMax open files            1024                 4096                 files\n";
-        let read = Process::parse(stat, status, limits, "cpu 1 2\nbtime 1700000000\n");
+        let read = ProcessStats::parse(stat, status, limits, "cpu 1 2\nbtime 1700000000\n");
         assert_eq!(read.cpu_seconds, Some(3.0));
         assert_eq!(read.resident_bytes, Some(1_048_576));
         assert_eq!(read.virtual_bytes, Some(2_097_152));
@@ -104,14 +104,14 @@ mod tests {
     /// Goal: what is missing is absent. Method: an empty `/proc`.
     #[test]
     fn a_hidden_proc_shows_nothing() {
-        assert_eq!(Process::parse("", "", "", ""), Process::default());
+        assert_eq!(ProcessStats::parse("", "", "", ""), ProcessStats::default());
     }
 
     /// Goal: the real files are read. Method: this process.
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_has_memory_threads_and_descriptors() {
-        let read = Process::read();
+        let read = ProcessStats::read();
         assert!(read.resident_bytes > Some(0) && read.threads > Some(0) && read.open_fds > Some(2));
         assert!(read.start_seconds > Some(1_500_000_000.0));
     }

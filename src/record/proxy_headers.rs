@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::exposition::Family;
+use super::exposition::SampledFamily;
 
 /// What came of a connection that may begin with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyHeader {
+pub enum ProxyHeaderResult {
     /// It was read.
     Read,
     /// The connection comes from nobody who may announce clients, and was closed.
@@ -21,9 +21,9 @@ pub enum ProxyHeader {
 
 /// The counts.
 #[derive(Debug, Default)]
-pub struct ProxyHeaders([AtomicU64; ProxyHeader::ALL.len()]);
+pub struct ProxyHeaderCounts([AtomicU64; ProxyHeaderResult::ALL.len()]);
 
-impl ProxyHeader {
+impl ProxyHeaderResult {
     /// All, in the order of their counters.
     pub const ALL: [Self; 5] = [
         Self::Read,
@@ -46,7 +46,7 @@ impl ProxyHeader {
     }
 }
 
-impl ProxyHeader {
+impl ProxyHeaderResult {
     /// What the operator is told of a connection that ended for this; `None` where it only ended.
     #[must_use]
     pub fn complaint(self) -> Option<&'static str> {
@@ -60,20 +60,20 @@ impl ProxyHeader {
     }
 }
 
-impl ProxyHeaders {
+impl ProxyHeaderCounts {
     /// Counts one.
-    pub fn count(&self, what: ProxyHeader) {
+    pub fn count(&self, what: ProxyHeaderResult) {
         // Relaxed, here and below: counts for the scrape, each on its own.
         self.0[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// What the scrape shows; a series appears with its first count.
-    pub(super) fn family(&self) -> Family {
-        let mut family = Family::counter(
+    pub(super) fn family(&self) -> SampledFamily {
+        let mut family = SampledFamily::counter(
             "sluicegate_proxy_protocol_total",
             "Connections that may begin with a header of the PROXY protocol, by what came of it.",
         );
-        for what in ProxyHeader::ALL {
+        for what in ProxyHeaderResult::ALL {
             let count = self.0[what as usize].load(Ordering::Relaxed);
             if count > 0 {
                 family.push(&[("result", what.as_str())], count);

@@ -19,10 +19,10 @@ use siphasher::sip128::SipHasher13;
 
 /// The identity of one request: 32 lower-case hexadecimal digits when written, or what a trusted hop called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RequestId(Form);
+pub struct RequestId(IdForm);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
+enum IdForm {
     Drawn(u128),
     Given(Text),
 }
@@ -49,7 +49,7 @@ impl RequestId {
     /// A new identity.
     #[must_use]
     pub fn next() -> Self {
-        Self(Form::Drawn(draw()))
+        Self(IdForm::Drawn(draw()))
     }
 
     /// What a trusted hop calls the request: 1 to [`Self::LONGEST`] of the characters a-z A-Z 0-9 _ - . and nothing else.
@@ -58,21 +58,21 @@ impl RequestId {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
         let right = !text.is_empty() && text.iter().all(plain);
         let text = std::str::from_utf8(text).ok().filter(|_| right)?;
-        Text::from(text).ok().map(|text| Self(Form::Given(text)))
+        Text::from(text).ok().map(|text| Self(IdForm::Given(text)))
     }
 
     /// The identity with these bits.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {
-        Self(Form::Drawn(bits))
+        Self(IdForm::Drawn(bits))
     }
 
     /// Its bits; `None` of one that was given.
     #[must_use]
     pub const fn bits(self) -> Option<u128> {
         match self.0 {
-            Form::Drawn(bits) => Some(bits),
-            Form::Given(_) => None,
+            IdForm::Drawn(bits) => Some(bits),
+            IdForm::Given(_) => None,
         }
     }
 
@@ -80,8 +80,8 @@ impl RequestId {
     #[must_use]
     pub fn text(self) -> Text {
         match self.0 {
-            Form::Drawn(bits) => hex(bits),
-            Form::Given(text) => text,
+            IdForm::Drawn(bits) => hex(bits),
+            IdForm::Given(text) => text,
         }
     }
 }
@@ -98,9 +98,9 @@ impl RequestId {
 /// 128 bits that nobody can guess.
 pub(super) fn draw() -> u128 {
     thread_local! {
-        static SOURCE: RefCell<Source> = RefCell::new(Source::new());
+        static SOURCE: RefCell<IdSource> = RefCell::new(IdSource::new());
     }
-    SOURCE.with_borrow_mut(Source::draw)
+    SOURCE.with_borrow_mut(IdSource::draw)
 }
 
 fn hex(bits: u128) -> Text {
@@ -127,12 +127,12 @@ impl fmt::Debug for RequestId {
 }
 
 /// What one thread draws identities from.
-struct Source {
+struct IdSource {
     hasher: SipHasher13,
     drawn: u64,
 }
 
-impl Source {
+impl IdSource {
     fn new() -> Self {
         // Two numbers that nobody can guess: what a secretly keyed hash says of two fixed ones.
         let secret = RandomState::new();

@@ -9,12 +9,12 @@ pub(crate) const LENGTH: usize = 24;
 
 /// The second formatted last.
 #[derive(Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct TimeFormatter {
     second: u64,
     text: [u8; LENGTH],
 }
 
-impl Default for Stamp {
+impl Default for TimeFormatter {
     fn default() -> Self {
         Self {
             second: 0,
@@ -23,7 +23,7 @@ impl Default for Stamp {
     }
 }
 
-impl Stamp {
+impl TimeFormatter {
     /// The written form of `at`.
     pub(crate) fn at(&mut self, at: Timestamp) -> &[u8; LENGTH] {
         let second = at.as_nanos() / 1_000_000_000;
@@ -54,7 +54,7 @@ impl Stamp {
 
 /// The written form of `at`, for places that write once in a while.
 pub(crate) fn format(at: Timestamp) -> String {
-    Stamp::default()
+    TimeFormatter::default()
         .at(at)
         .iter()
         .copied()
@@ -113,7 +113,7 @@ mod tests {
     /// Goal: the kept second is replaced in both directions. Method: forward, back, and within a second.
     #[test]
     fn a_stamp_follows_time_forward_and_back() {
-        let mut stamp = Stamp::default();
+        let mut stamp = TimeFormatter::default();
         let mut written =
             |nanos| String::from_utf8_lossy(stamp.at(Timestamp::from_nanos(nanos))).into_owned();
         assert_eq!(written(61_500_000_000), "1970-01-01T00:01:01.500Z");

@@ -27,7 +27,7 @@ const REMINDER: u32 = 60;
 
 /// What was left out, and where each key's last line stands.
 #[derive(Debug)]
-pub(super) struct Selection {
+pub(super) struct LineSelection {
     random: RandomState,
     /// Refused requests, of which some are picked.
     drawn: AtomicU64,
@@ -50,7 +50,7 @@ pub struct LeftOut {
     pub filtered: u64,
 }
 
-impl Selection {
+impl LineSelection {
     pub(super) fn new() -> Self {
         Self {
             random: RandomState::new(),
@@ -206,7 +206,10 @@ mod tests {
             verdict: Some(&verdict),
             ..Example::default()
         };
-        let (selection, rules) = (Selection::new(), rules(RefusedLines::PerMillion(10_000)));
+        let (selection, rules) = (
+            LineSelection::new(),
+            rules(RefusedLines::PerMillion(10_000)),
+        );
         let outcome = example.outcome();
         let lines: Vec<u64> = (0..100_000)
             .filter_map(|_| selection.choose(&rules, &outcome))
@@ -227,7 +230,10 @@ mod tests {
             verdict: Some(&verdict),
             ..Example::default()
         };
-        let (selection, rules) = (Selection::new(), rules(RefusedLines::OnePerKeyAndSecond));
+        let (selection, rules) = (
+            LineSelection::new(),
+            rules(RefusedLines::OnePerKeyAndSecond),
+        );
         let choose = |key, seconds: i64| {
             let nanos = NOW.as_nanos().wrapping_add_signed(seconds * 1_000_000_000);
             let outcome = Outcome {
@@ -252,7 +258,7 @@ mod tests {
     /// Goal: only refused requests are thinned out. Method: an answered one under the smallest share.
     #[test]
     fn what_is_not_refused_has_its_line() {
-        let selection = Selection::new();
+        let selection = LineSelection::new();
         let outcome = Example::default();
         let outcome = outcome.outcome();
         let rules = rules(RefusedLines::PerMillion(1));

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::rfc3339::Stamp;
+use super::rfc3339::TimeFormatter;
 use super::stripe;
 
 /// Bytes of a shard at which it asks for the writer before its next tick: large enough that a wake-up is paid for by
@@ -22,26 +22,26 @@ pub(super) const WATERMARK: usize = 64 * 1024;
 pub(super) const CAP: usize = 4 * 1024 * 1024;
 
 /// The buffers, one a stripe.
-pub(super) struct Shards {
-    shards: Box<[Shard]>,
+pub(super) struct LineBuffers {
+    shards: Box<[LineBuffer]>,
     cap: usize,
 }
 
 /// Keeps two shards off one cache line.
 #[repr(align(64))]
-struct Shard(Mutex<Filling>);
+struct LineBuffer(Mutex<BufferContent>);
 
 #[derive(Default)]
-struct Filling {
+struct BufferContent {
     bytes: Vec<u8>,
-    stamp: Stamp,
+    stamp: TimeFormatter,
     lines: u64,
     dropped: u64,
 }
 
 /// How full a shard is after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum FillLevel {
     /// The next tick is early enough.
     Calm,
     /// This line crossed the watermark: wake the writer.
@@ -50,20 +50,22 @@ pub(super) enum Level {
 
 /// Lines taken and lines left out, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct LineCounts {
     pub(super) lines: u64,
     pub(super) dropped: u64,
 }
 
-impl Shards {
+impl LineBuffers {
     /// `count` empty shards of at most `cap` bytes each; `count` is at least 1.
     pub(super) fn new(count: usize, cap: usize) -> Self {
-        let shards = (0..count.max(1)).map(|_| Shard(Mutex::default())).collect();
+        let shards = (0..count.max(1))
+            .map(|_| LineBuffer(Mutex::default()))
+            .collect();
         Self { shards, cap }
     }
 
     /// Appends what `write` writes, which is one whole line, to the calling thread's shard.
-    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut Stamp)) -> Level {
+    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
         let mut filling = self.lock(stripe::mine() % self.shards.len());
         let filling = &mut *filling;
         let before = filling.bytes.len();
@@ -74,13 +76,13 @@ impl Shards {
         if before >= self.cap || after > self.cap {
             filling.bytes.truncate(before);
             filling.dropped += 1;
-            return Level::Calm;
+            return FillLevel::Calm;
         }
         filling.lines += 1;
         if before < WATERMARK && after >= WATERMARK {
-            Level::Watermark
+            FillLevel::Watermark
         } else {
-            Level::Calm
+            FillLevel::Calm
         }
     }
 
@@ -99,17 +101,17 @@ impl Shards {
     }
 
     /// The sum over all shards.
-    pub(super) fn counted(&self) -> Counted {
+    pub(super) fn counted(&self) -> LineCounts {
         (0..self.len())
             .map(|index| self.lock(index))
-            .fold(Counted::default(), |sum, filling| Counted {
+            .fold(LineCounts::default(), |sum, filling| LineCounts {
                 lines: sum.lines + filling.lines,
                 dropped: sum.dropped + filling.dropped,
             })
     }
 
     /// Poison is ignored: a line is only appended, so what a panicking thread left behind is at worst one broken line.
-    fn lock(&self, index: usize) -> MutexGuard<'_, Filling> {
+    fn lock(&self, index: usize) -> MutexGuard<'_, BufferContent> {
         self.shards[index]
             .0
             .lock()
@@ -117,7 +119,7 @@ impl Shards {
     }
 }
 
-impl fmt::Debug for Shards {
+impl fmt::Debug for LineBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shards")
             .field("len", &self.len())
@@ -130,14 +132,14 @@ impl fmt::Debug for Shards {
 mod tests {
     use super::*;
 
-    fn append(shards: &Shards, line: &[u8]) -> Level {
+    fn append(shards: &LineBuffers, line: &[u8]) -> FillLevel {
         shards.append(|bytes, _| bytes.extend_from_slice(line))
     }
 
     /// Goal: the cap holds to the byte, and what does not fit is counted and leaves no trace. Method: a shard of 10 bytes.
     #[test]
     fn a_line_beyond_the_cap_is_dropped_whole_and_counted() {
-        let shards = Shards::new(1, 10);
+        let shards = LineBuffers::new(1, 10);
         for line in [&b"1234\n"[..], b"too long\n", b"5678\n", b"\n"] {
             append(&shards, line);
         }
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(taken, b"1234\n5678\n");
         assert_eq!(
             shards.counted(),
-            Counted {
+            LineCounts {
                 lines: 2,
                 dropped: 2
             }
@@ -154,7 +156,7 @@ mod tests {
         append(&shards, b"again\n");
         assert_eq!(
             shards.counted(),
-            Counted {
+            LineCounts {
                 lines: 3,
                 dropped: 2
             }
@@ -164,10 +166,10 @@ mod tests {
     /// Goal: one wake-up a watermark, not one a line. Method: count the levels while a shard fills.
     #[test]
     fn crossing_the_watermark_is_told_once() {
-        let shards = Shards::new(1, CAP);
+        let shards = LineBuffers::new(1, CAP);
         let line = [b'x'; 1024];
         let told = (0..2 * WATERMARK / line.len())
-            .filter(|_| append(&shards, &line) == Level::Watermark)
+            .filter(|_| append(&shards, &line) == FillLevel::Watermark)
             .count();
         assert_eq!(told, 1);
     }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. [`Unsent`] begins at the start of a line and ends at the end of one.
+//! 1. [`UnwrittenLines`] begins at the start of a line and ends at the end of one.
 //! 2. A write that the system cut short goes on in the same file at the byte where it stopped; towards another file it goes
 //!    back to the start of that line. So no file ever holds the end of a line without its start.
 //! 3. A file whose last line was left unfinished, by a full disk and then a kill, is given a line feed when it is opened.
@@ -17,13 +17,13 @@ use crate::config::rules::AccessLogTarget;
 
 /// An open access log.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct LogSink {
     target: AccessLogTarget,
     /// `None` where lines go nowhere.
     file: Option<File>,
 }
 
-impl Sink {
+impl LogSink {
     /// Opens `target`.
     ///
     /// # Errors
@@ -96,14 +96,14 @@ fn open_file(path: &Path) -> io::Result<File> {
 
 /// Whole lines on their way into a sink.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
+pub(super) struct UnwrittenLines {
     bytes: Vec<u8>,
     /// Bytes of them that the current sink has.
     sent: usize,
 }
 
-impl Unsent {
-    /// Where the next lines are put, once [`Unsent::send`] has succeeded.
+impl UnwrittenLines {
+    /// Where the next lines are put, once [`UnwrittenLines::send`] has succeeded.
     pub(super) fn refill(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -113,7 +113,7 @@ impl Unsent {
     /// # Errors
     ///
     /// What the system said to the write that failed; the rest is kept for the next call.
-    pub(super) fn send(&mut self, sink: &mut Sink) -> io::Result<()> {
+    pub(super) fn send(&mut self, sink: &mut LogSink) -> io::Result<()> {
         if let Some(file) = &mut sink.file {
             // Every turn but an interrupted one writes at least a byte or returns.
             while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -154,8 +154,8 @@ impl Unsent {
 mod tests {
     use super::*;
 
-    fn unsent(bytes: &[u8], sent: usize) -> Unsent {
-        Unsent {
+    fn unsent(bytes: &[u8], sent: usize) -> UnwrittenLines {
+        UnwrittenLines {
             bytes: bytes.to_vec(),
             sent,
         }
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let path = dir.path().join(sent.to_string());
             let mut sink =
-                Sink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens");
+                LogSink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens");
             let mut unsent = unsent(b"one\ntwo\n", sent);
             unsent.rewind_to_line();
             unsent.send(&mut sink).expect("the disk has room");
@@ -192,7 +192,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut lines = unsent(b"one\ntwo\n", 0);
         let mut full =
-            Sink::open(&AccessLogTarget::File("/dev/full".into())).expect("the device opens");
+            LogSink::open(&AccessLogTarget::File("/dev/full".into())).expect("the device opens");
         assert_eq!(
             lines.send(&mut full).expect_err("it is full").kind(),
             io::ErrorKind::StorageFull
@@ -200,7 +200,9 @@ mod tests {
         assert_eq!(lines.lines(), 2);
         let path = dir.path().join("log");
         lines
-            .send(&mut Sink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens"))
+            .send(
+                &mut LogSink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens"),
+            )
             .expect("room");
         assert_eq!(std::fs::read(path).expect("the file exists"), b"one\ntwo\n");
     }
@@ -217,7 +219,7 @@ mod tests {
             let path = dir.path().join(name);
             std::fs::write(&path, before).expect("the disk has room");
             let mut sink =
-                Sink::open(&AccessLogTarget::File(path.clone())).expect("the file opens");
+                LogSink::open(&AccessLogTarget::File(path.clone())).expect("the file opens");
             unsent(b"new\n", 0)
                 .send(&mut sink)
                 .expect("the disk has room");

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::histogram::{Histogram, Reading};
+use super::histogram::{Histogram, HistogramSum};
 use super::line::micros;
 
 /// Upper bounds of `sluicegate_store_round_trip_seconds`, in microseconds: from a socket on the same machine to the longest timeout.
@@ -44,7 +44,7 @@ pub enum LinkEvent {
 
 /// The counts.
 #[derive(Debug, Default)]
-pub struct StoreTallies {
+pub struct StoreCallCounts {
     results: [AtomicU64; CallResult::ALL.len()],
     round_trips: Histogram<{ ROUND_TRIP_BOUNDS.len() }>,
     events: [AtomicU64; 4],
@@ -73,7 +73,7 @@ impl CallResult {
     }
 }
 
-impl StoreTallies {
+impl StoreCallCounts {
     /// Counts a call; `took` is the time that it waited.
     pub fn called(&self, result: CallResult, took: Duration) {
         // Relaxed, here and below: counts for the scrape, each on its own.
@@ -100,7 +100,7 @@ impl StoreTallies {
         self.events[event as usize].load(Ordering::Relaxed)
     }
 
-    pub(super) fn round_trips(&self) -> Reading<{ ROUND_TRIP_BOUNDS.len() }> {
-        Reading::sum(std::iter::once(&self.round_trips))
+    pub(super) fn round_trips(&self) -> HistogramSum<{ ROUND_TRIP_BOUNDS.len() }> {
+        HistogramSum::sum(std::iter::once(&self.round_trips))
     }
 }

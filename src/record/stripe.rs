@@ -30,16 +30,16 @@ pub(super) fn mine() -> usize {
 }
 
 /// One `T` a stripe, made when first written.
-pub(super) struct Striped<T> {
-    cells: [OnceLock<Box<Padded<T>>>; STRIPES],
+pub(super) struct PerThread<T> {
+    cells: [OnceLock<Box<CachePadded<T>>>; STRIPES],
 }
 
 /// Keeps two cells off one cache line.
 #[derive(Default)]
 #[repr(align(64))]
-struct Padded<T>(T);
+struct CachePadded<T>(T);
 
-impl<T: Default> Striped<T> {
+impl<T: Default> PerThread<T> {
     /// The cell of the calling thread.
     pub(super) fn mine(&self) -> &T {
         &self.cells[mine()].get_or_init(Box::default).0
@@ -53,7 +53,7 @@ impl<T: Default> Striped<T> {
     }
 }
 
-impl<T> Default for Striped<T> {
+impl<T> Default for PerThread<T> {
     fn default() -> Self {
         Self {
             cells: [const { OnceLock::new() }; STRIPES],
@@ -61,7 +61,7 @@ impl<T> Default for Striped<T> {
     }
 }
 
-impl<T> fmt::Debug for Striped<T> {
+impl<T> fmt::Debug for PerThread<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Striped").finish_non_exhaustive()
     }
@@ -76,7 +76,7 @@ mod tests {
     /// Goal: nothing is lost between the cells. Method: add from more threads than there are cells, then sum.
     #[test]
     fn the_sum_over_the_cells_is_what_all_threads_added() {
-        let counter = Striped::<AtomicU64>::default();
+        let counter = PerThread::<AtomicU64>::default();
         std::thread::scope(|scope| {
             for _ in 0..STRIPES + 3 {
                 scope.spawn(|| {

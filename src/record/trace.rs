@@ -24,7 +24,7 @@ pub static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// A span of a trace: the gateway's own part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trace {
+pub struct TraceContext {
     /// Never zero.
     id: u128,
     /// The gateway's span, never zero.
@@ -34,13 +34,13 @@ pub struct Trace {
     /// The span that the origin's is under: that of the gateway, or of its request to the origin where that has one.
     exit: u64,
     /// Whether the client began it.
-    origin: Begun,
-    sampled: Sampled,
+    origin: TraceStart,
+    sampled: SamplingDecision,
 }
 
 /// Who began a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum TraceStart {
     /// The gateway.
     Here,
     /// The client, or who is before it.
@@ -49,7 +49,7 @@ pub enum Begun {
 
 /// Whether a trace is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sampled {
+pub enum SamplingDecision {
     /// It is.
     Yes,
     /// It is not.
@@ -58,7 +58,7 @@ pub enum Sampled {
 
 /// Whether the gateway tells a collector of its spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SpanExport {
     /// It does, of those that are recorded.
     Spans,
     /// It does not: the log has them.
@@ -67,7 +67,7 @@ pub enum Told {
 
 /// Whose word counts about that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlagOf {
+pub enum FlagAuthority {
     /// The sender's, who is trusted.
     Sender,
     /// The gateway's.
@@ -75,16 +75,16 @@ pub enum FlagOf {
 }
 
 /// Whether this share of all traces holds one. W3C Trace Context Level 2: the last 7 bytes of an id are random.
-fn sampled(id: u128, share: Share) -> Sampled {
+fn sampled(id: u128, share: Share) -> SamplingDecision {
     let random = ((id >> 24) & u128::from(u32::MAX)) as u32;
     if share.holds(random) {
-        Sampled::Yes
+        SamplingDecision::Yes
     } else {
-        Sampled::No
+        SamplingDecision::No
     }
 }
 
-impl Trace {
+impl TraceContext {
     /// The trace of a request that `peer` sends with these fields; `None` where `rules` keep none. Whoever may say who the client is may
     /// say what is recorded too.
     #[must_use]
@@ -96,22 +96,27 @@ impl Trace {
     ) -> Option<Self> {
         let tracing = rules.tracing.as_ref()?;
         let flag_of = match hop(peer, &rules.client) {
-            PeerTrust::Trusted => FlagOf::Sender,
-            PeerTrust::Stranger => FlagOf::Gateway,
+            PeerTrust::Trusted => FlagAuthority::Sender,
+            PeerTrust::Stranger => FlagAuthority::Gateway,
         };
         let trace = Self::of(headers, request_id, flag_of, tracing.sample);
         Some(match tracing.otlp {
-            Some(_) => trace.told(Told::Spans),
-            None => trace.told(Told::Nothing),
+            Some(_) => trace.told(SpanExport::Spans),
+            None => trace.told(SpanExport::Nothing),
         })
     }
 
     /// The span for a request with these fields and this identity.
     #[must_use]
-    pub fn of(headers: &HeaderMap, request_id: RequestId, flag_of: FlagOf, share: Share) -> Self {
+    pub fn of(
+        headers: &HeaderMap,
+        request_id: RequestId,
+        flag_of: FlagAuthority,
+        share: Share,
+    ) -> Self {
         let span = some_span();
         match parent(headers) {
-            Some(Parent {
+            Some(TraceParent {
                 id,
                 span: parent,
                 sampled: sent,
@@ -120,10 +125,10 @@ impl Trace {
                 span,
                 parent: Some(parent),
                 exit: span,
-                origin: Begun::Before,
+                origin: TraceStart::Before,
                 sampled: match flag_of {
-                    FlagOf::Sender => sent,
-                    FlagOf::Gateway => sampled(id, share),
+                    FlagAuthority::Sender => sent,
+                    FlagAuthority::Gateway => sampled(id, share),
                 },
             },
             None => {
@@ -134,7 +139,7 @@ impl Trace {
                     span,
                     parent: None,
                     exit: span,
-                    origin: Begun::Here,
+                    origin: TraceStart::Here,
                     sampled: sampled(id, share),
                 }
             }
@@ -143,9 +148,9 @@ impl Trace {
 
     /// The same, with a span of its own for the request to the origin where a collector is told of it.
     #[must_use]
-    pub(super) fn told(self, told: Told) -> Self {
+    pub(super) fn told(self, told: SpanExport) -> Self {
         match (told, self.sampled) {
-            (Told::Spans, Sampled::Yes) => Self {
+            (SpanExport::Spans, SamplingDecision::Yes) => Self {
                 exit: some_span(),
                 ..self
             },
@@ -156,7 +161,7 @@ impl Trace {
     /// `traceparent` for whoever comes next.
     #[must_use]
     pub fn parent_field(&self) -> HeaderValue {
-        let flags = u8::from(self.sampled == Sampled::Yes);
+        let flags = u8::from(self.sampled == SamplingDecision::Yes);
         let text = format!("00-{:032x}-{:016x}-{flags:02x}", self.id, self.exit);
         HeaderValue::from_str(&text).expect("hexadecimal digits and dashes are visible ASCII")
     }
@@ -164,7 +169,7 @@ impl Trace {
     /// The `tracestate` of these fields that goes on; one of a trace that was not continued is about another.
     #[must_use]
     pub fn state_fields(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        if self.origin == Begun::Here {
+        if self.origin == TraceStart::Here {
             return None;
         }
         let lines = headers
@@ -217,10 +222,10 @@ impl Trace {
 }
 
 /// What a client says.
-struct Parent {
+struct TraceParent {
     id: u128,
     span: u64,
-    sampled: Sampled,
+    sampled: SamplingDecision,
 }
 
 /// The id of a span: random, and never zero.
@@ -229,7 +234,7 @@ fn some_span() -> u64 {
 }
 
 /// The trace that a client says, and whether it wants it recorded; `None` where it says none or nonsense.
-fn parent(headers: &HeaderMap) -> Option<Parent> {
+fn parent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut lines = headers.get_all(&TRACEPARENT).iter();
     // §3.2: with several nobody knows which is meant.
     let (Some(line), None) = (lines.next(), lines.next()) else {
@@ -239,7 +244,7 @@ fn parent(headers: &HeaderMap) -> Option<Parent> {
 }
 
 /// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, §3.2.2; later versions may go on behind a dash.
-fn parse(text: &[u8]) -> Option<Parent> {
+fn parse(text: &[u8]) -> Option<TraceParent> {
     const LENGTH: usize = 55;
     let known = text.get(..LENGTH)?;
     let (version, rest) = known.split_at_checked(2)?;
@@ -261,11 +266,11 @@ fn parse(text: &[u8]) -> Option<Parent> {
         return None;
     }
     let sampled = if flags & 1 == 1 {
-        Sampled::Yes
+        SamplingDecision::Yes
     } else {
-        Sampled::No
+        SamplingDecision::No
     };
-    Some(Parent { id, span, sampled })
+    Some(TraceParent { id, span, sampled })
 }
 
 /// Lower-case digits only, §3.2.2.
@@ -298,8 +303,8 @@ mod tests {
         headers
     }
 
-    fn of(headers: &HeaderMap, flag_of: FlagOf, share: Share) -> Trace {
-        Trace::of(headers, RequestId::from_bits(7), flag_of, share)
+    fn of(headers: &HeaderMap, flag_of: FlagAuthority, share: Share) -> TraceContext {
+        TraceContext::of(headers, RequestId::from_bits(7), flag_of, share)
     }
 
     /// Goal: a right one goes on under a span of ours, and nonsense does not. Method: the standard's example and each way to break it.
@@ -308,7 +313,7 @@ mod tests {
         let right = format!("00-{ID}-{SPAN}-01");
         let trace = of(
             &sent(&[&right], &["a=1", "b=2"]),
-            FlagOf::Sender,
+            FlagAuthority::Sender,
             Share::ALL,
         );
         assert_eq!(trace.id().to_string(), ID);
@@ -323,7 +328,7 @@ mod tests {
         assert_eq!(state.expect("a state"), "a=1,b=2");
         let later = format!("cc-{ID}-{SPAN}-00-more");
         assert_eq!(
-            of(&sent(&[&later], &[]), FlagOf::Sender, Share::ALL)
+            of(&sent(&[&later], &[]), FlagAuthority::Sender, Share::ALL)
                 .id()
                 .to_string(),
             ID
@@ -341,18 +346,18 @@ mod tests {
             String::new(),
         ] {
             let headers = sent(&[&wrong], &["a=1"]);
-            let trace = of(&headers, FlagOf::Sender, Share::ALL);
+            let trace = of(&headers, FlagAuthority::Sender, Share::ALL);
             assert_eq!(trace.id(), RequestId::from_bits(7), "{wrong}");
             assert_eq!(trace.state_fields(&headers), None, "{wrong}");
         }
         let twice = sent(&[&right, &right], &[]);
         assert_eq!(
-            of(&twice, FlagOf::Sender, Share::ALL).id(),
+            of(&twice, FlagAuthority::Sender, Share::ALL).id(),
             RequestId::from_bits(7)
         );
         let long = sent(&[&right], &[&"a".repeat(513)]);
         assert_eq!(
-            of(&long, FlagOf::Sender, Share::ALL).state_fields(&long),
+            of(&long, FlagAuthority::Sender, Share::ALL).state_fields(&long),
             None
         );
     }
@@ -361,19 +366,22 @@ mod tests {
     #[test]
     fn only_a_trusted_sender_decides_what_is_recorded() {
         for (flag, sampled) in [
-            ("00", Sampled::No),
-            ("01", Sampled::Yes),
-            ("03", Sampled::Yes),
+            ("00", SamplingDecision::No),
+            ("01", SamplingDecision::Yes),
+            ("03", SamplingDecision::Yes),
         ] {
             let headers = sent(&[&format!("00-{ID}-{SPAN}-{flag}")], &[]);
-            assert_eq!(of(&headers, FlagOf::Sender, Share::ALL).sampled, sampled);
             assert_eq!(
-                of(&headers, FlagOf::Gateway, Share::NONE).sampled,
-                Sampled::No
+                of(&headers, FlagAuthority::Sender, Share::ALL).sampled,
+                sampled
             );
             assert_eq!(
-                of(&headers, FlagOf::Gateway, Share::ALL).sampled,
-                Sampled::Yes
+                of(&headers, FlagAuthority::Gateway, Share::NONE).sampled,
+                SamplingDecision::No
+            );
+            assert_eq!(
+                of(&headers, FlagAuthority::Gateway, Share::ALL).sampled,
+                SamplingDecision::Yes
             );
         }
     }
@@ -381,21 +389,21 @@ mod tests {
     /// Goal: an origin is under what a collector knows. Method: a recorded and another trace, with and without a collector.
     #[test]
     fn the_origin_is_under_the_span_that_is_told() {
-        let field = |trace: Trace| trace.parent_field().to_str().expect("text").to_owned();
+        let field = |trace: TraceContext| trace.parent_field().to_str().expect("text").to_owned();
         let right = format!("00-{ID}-{SPAN}-01");
         let headers = sent(&[&right], &[]);
         for (share, told, own) in [
-            (Share::ALL, Told::Spans, true),
-            (Share::ALL, Told::Nothing, false),
-            (Share::NONE, Told::Spans, false),
+            (Share::ALL, SpanExport::Spans, true),
+            (Share::ALL, SpanExport::Nothing, false),
+            (Share::NONE, SpanExport::Spans, false),
         ] {
-            let trace = of(&headers, FlagOf::Gateway, share).told(told);
+            let trace = of(&headers, FlagAuthority::Gateway, share).told(told);
             assert_eq!(trace.exit() != trace.span(), own);
             assert!(field(trace).contains(&format!("{:016x}", trace.exit())));
             assert_eq!(trace.parent(), Some(0x00f0_67aa_0ba9_02b7));
         }
         assert_eq!(
-            of(&HeaderMap::new(), FlagOf::Sender, Share::ALL).parent(),
+            of(&HeaderMap::new(), FlagAuthority::Sender, Share::ALL).parent(),
             None
         );
     }
@@ -405,7 +413,7 @@ mod tests {
     fn a_share_of_the_traces_is_recorded() {
         let share = Share::percent(25);
         let recorded = (0..20_000)
-            .filter(|_| sampled(draw(), share) == Sampled::Yes)
+            .filter(|_| sampled(draw(), share) == SamplingDecision::Yes)
             .count();
         assert!((4_500..5_500).contains(&recorded), "{recorded}");
     }
@@ -416,7 +424,7 @@ mod tests {
         fn any_parent_makes_a_right_one(text in "([ -~]{0,70}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.?)?)") {
             let Ok(value) = HeaderValue::from_str(&text) else { return Ok(()); };
             let headers = HeaderMap::from_iter([(TRACEPARENT.clone(), value)]);
-            let made = of(&headers, FlagOf::Gateway, Share::ALL).parent_field();
+            let made = of(&headers, FlagAuthority::Gateway, Share::ALL).parent_field();
             prop_assert!(parse(made.as_bytes()).is_some());
         }
     }

@@ -15,7 +15,7 @@ use std::sync::{PoisonError, RwLock};
 use arrayvec::ArrayVec;
 use tracing::warn;
 
-use super::exposition::Family;
+use super::exposition::SampledFamily;
 use crate::bounds;
 
 /// The counts, and the peers that were logged.
@@ -56,9 +56,9 @@ impl UntrustedForwarding {
     }
 
     /// The scrape's reading.
-    pub(super) fn family(&self) -> Family {
+    pub(super) fn family(&self) -> SampledFamily {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Family::counter(
+        SampledFamily::counter(
             "sluicegate_untrusted_forwarded_total",
             "Requests with X-Forwarded-For or its like from peers that are not in client.trusted_proxies, by the peer's address.",
         )

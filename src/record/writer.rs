@@ -16,18 +16,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::shards::Shards;
-use super::sink::{Sink, Unsent};
+use super::shards::LineBuffers;
+use super::sink::{LogSink, UnwrittenLines};
 
 /// How long a line waits for the writer when no watermark is passed: short enough to watch, long enough to cost nothing.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// What requests, signals and the writer share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) shards: Shards,
+pub(super) struct WriterState {
+    pub(super) shards: LineBuffers,
     pub(super) write_errors: AtomicU64,
-    wishes: Mutex<Wishes>,
+    wishes: Mutex<WriterCommands>,
     /// Told when a wish was made.
     wished: Condvar,
     /// Told when wishes were served.
@@ -35,10 +35,10 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Wishes {
+struct WriterCommands {
     drain: bool,
     reopen: bool,
-    sink: Option<Sink>,
+    sink: Option<LogSink>,
     stop: bool,
     /// How many rounds were asked for by callers that wait, and how many of these were done.
     rounds_asked: u64,
@@ -48,8 +48,8 @@ struct Wishes {
     finished: bool,
 }
 
-impl Shared {
-    pub(super) fn new(shards: Shards) -> Self {
+impl WriterState {
+    pub(super) fn new(shards: LineBuffers) -> Self {
         Self {
             shards,
             write_errors: AtomicU64::new(0),
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// Asks for what is buffered to go to the old sink, and what follows to `sink`.
-    pub(super) fn ask_sink(&self, sink: Sink) {
+    pub(super) fn ask_sink(&self, sink: LogSink) {
         self.wish(|wishes| wishes.sink = Some(sink));
     }
 
@@ -81,7 +81,7 @@ impl Shared {
             wishes.rounds_asked += 1;
             round = wishes.rounds_asked;
         });
-        let served = |wishes: &mut Wishes| wishes.rounds_done < round && !wishes.finished;
+        let served = |wishes: &mut WriterCommands| wishes.rounds_done < round && !wishes.finished;
         let (wishes, timeout) = self
             .served
             .wait_timeout_while(self.lock(), patience, served)
@@ -99,34 +99,34 @@ impl Shared {
         wishes.finished
     }
 
-    fn wish(&self, make: impl FnOnce(&mut Wishes)) {
+    fn wish(&self, make: impl FnOnce(&mut WriterCommands)) {
         make(&mut self.lock());
         self.wished.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
+    fn lock(&self) -> MutexGuard<'_, WriterCommands> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The writer's own part.
 #[derive(Debug)]
-pub(super) struct Writer {
-    shared: Arc<Shared>,
-    sink: Sink,
-    unsent: Unsent,
+pub(super) struct LogWriter {
+    shared: Arc<WriterState>,
+    sink: LogSink,
+    unsent: UnwrittenLines,
     /// What the last write failed with.
     trouble: Option<io::ErrorKind>,
     /// Lines dropped before the trouble began.
     dropped_before: u64,
 }
 
-impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, sink: Sink) -> Self {
+impl LogWriter {
+    pub(super) fn new(shared: Arc<WriterState>, sink: LogSink) -> Self {
         Self {
             shared,
             sink,
-            unsent: Unsent::default(),
+            unsent: UnwrittenLines::default(),
             trouble: None,
             dropped_before: 0,
         }
@@ -167,8 +167,8 @@ impl Writer {
     }
 
     /// Waits for a tick or a wish, and takes the wishes.
-    fn wait(&self) -> Wishes {
-        let idle = |wishes: &mut Wishes| {
+    fn wait(&self) -> WriterCommands {
+        let idle = |wishes: &mut WriterCommands| {
             let asked = wishes.drain || wishes.reopen || wishes.sink.is_some() || wishes.stop;
             !asked && wishes.rounds_asked == wishes.rounds_done
         };
@@ -177,14 +177,14 @@ impl Writer {
             .wished
             .wait_timeout_while(self.shared.lock(), TICK, idle)
             .unwrap_or_else(PoisonError::into_inner);
-        Wishes {
+        WriterCommands {
             drain: std::mem::take(&mut wishes.drain),
             reopen: std::mem::take(&mut wishes.reopen),
             sink: wishes.sink.take(),
-            ..Wishes {
+            ..WriterCommands {
                 stop: wishes.stop,
                 rounds_asked: wishes.rounds_asked,
-                ..Wishes::default()
+                ..WriterCommands::default()
             }
         }
     }

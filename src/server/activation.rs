@@ -9,17 +9,17 @@ use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 use tracing::warn;
 
-use super::sockets::Listening;
+use super::sockets::ListenerMap;
 use crate::config::rules::Rules;
 
 /// The sockets that were passed to this process, by their addresses; mostly none.
 ///
 /// # Errors
 /// When one is no TCP socket, or does not listen.
-pub(super) fn sockets() -> io::Result<Listening> {
+pub(super) fn sockets() -> io::Result<ListenerMap> {
     // Forgets what it has read, so that no program that the gateway starts takes it for its own.
     let mut passed = ListenFd::from_env();
-    let mut sockets = Listening::new();
+    let mut sockets = ListenerMap::new();
     for place in 0..passed.len() {
         let Some(socket) = passed.take_tcp_listener(place)? else {
             continue;
@@ -35,7 +35,7 @@ pub(super) fn sockets() -> io::Result<Listening> {
 }
 
 /// Says which of them nobody asks for: they will be closed here, and nobody accepts there.
-pub(super) fn tell_unused(sockets: &Listening, rules: &Rules) {
+pub(super) fn tell_unused(sockets: &ListenerMap, rules: &Rules) {
     for address in sockets.keys() {
         let is_asked_for = Some(*address) == rules.admin.address
             || rules

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pingora::server::{ExecutionPhase, Server};
 use tracing::{info, warn};
 
-use super::upgrade::Succession;
+use super::upgrade::UpgradeServer;
 use crate::bounds;
 use crate::clock;
 use crate::process::GatewayProcess;
@@ -18,7 +18,7 @@ use crate::process::GatewayProcess;
 pub(super) fn exit_when_drained(
     server: &Server,
     process: Arc<GatewayProcess>,
-    succession: Arc<Succession>,
+    succession: Arc<UpgradeServer>,
 ) {
     let mut phases = server.watch_execution_phase();
     std::thread::spawn(move || {

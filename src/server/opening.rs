@@ -13,24 +13,24 @@ use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
 use tracing::error;
 
-use super::sockets::Sockets;
+use super::sockets::ListenerSockets;
 
 /// The services that must accept before the gateway serves.
-pub(super) struct Opening {
-    sockets: Arc<Sockets>,
+pub(super) struct ListenerStartup {
+    sockets: Arc<ListenerSockets>,
     accepts: Sender<()>,
     accepting: Receiver<()>,
     services: usize,
 }
 
 /// Waits for all of them.
-pub(super) struct Opened {
+pub(super) struct AllListening {
     accepting: Receiver<()>,
     services: usize,
 }
 
 /// When a listener closes.
-pub(super) enum Closes {
+pub(super) enum CloseWhen {
     /// When the process drains.
     AtDrain,
     /// When this says so: what operators ask while it drains is answered too.
@@ -38,16 +38,16 @@ pub(super) enum Closes {
 }
 
 /// One of the services.
-pub(super) struct Listening<S> {
+pub(super) struct ReportingService<S> {
     service: S,
-    sockets: Arc<Sockets>,
-    closes: Closes,
+    sockets: Arc<ListenerSockets>,
+    closes: CloseWhen,
     accepts: Option<Sender<()>>,
 }
 
-impl Opening {
+impl ListenerStartup {
     /// Of services that listen on these sockets.
-    pub(super) fn of(sockets: &Arc<Sockets>) -> Self {
+    pub(super) fn of(sockets: &Arc<ListenerSockets>) -> Self {
         let (accepts, accepting) = channel();
         Self {
             sockets: Arc::clone(sockets),
@@ -58,9 +58,9 @@ impl Opening {
     }
 
     /// One more service.
-    pub(super) fn add<S: Service>(&mut self, service: S, closes: Closes) -> Listening<S> {
+    pub(super) fn add<S: Service>(&mut self, service: S, closes: CloseWhen) -> ReportingService<S> {
         self.services += 1;
-        Listening {
+        ReportingService {
             service,
             sockets: Arc::clone(&self.sockets),
             closes,
@@ -69,15 +69,15 @@ impl Opening {
     }
 
     /// No more services.
-    pub(super) fn complete(self) -> Opened {
-        Opened {
+    pub(super) fn complete(self) -> AllListening {
+        AllListening {
             accepting: self.accepting,
             services: self.services,
         }
     }
 }
 
-impl Opened {
+impl AllListening {
     /// Waits until every service accepts, or one never will.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl Opened {
 pub(super) struct NeverAccepts;
 
 #[async_trait]
-impl<S: Service> Service for Listening<S> {
+impl<S: Service> Service for ReportingService<S> {
     async fn start_service(
         &mut self,
         fds: Option<ListenFds>,
@@ -113,8 +113,8 @@ impl<S: Service> Service for Listening<S> {
             );
         }
         let shutdown = match &self.closes {
-            Closes::AtDrain => shutdown,
-            Closes::When(watch) => watch.clone(),
+            CloseWhen::AtDrain => shutdown,
+            CloseWhen::When(watch) => watch.clone(),
         };
         let mut accepts = accepts;
         let mut serving = pin!(self.service.start_service(fds, shutdown, listeners_per_fd));
@@ -149,7 +149,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::server::sockets::Listening as Handed;
+    use crate::server::sockets::ListenerMap as Handed;
 
     /// Accepts for ever, or fails.
     struct Stub(bool);
@@ -168,9 +168,9 @@ mod tests {
     }
 
     fn opened(accept: [bool; 2]) -> Result<(), NeverAccepts> {
-        let sockets = Sockets::open([], Handed::new()).expect("nothing to bind");
-        let mut opening = Opening::of(&Arc::new(sockets));
-        let services = accept.map(|accepts| opening.add(Stub(accepts), Closes::AtDrain));
+        let sockets = ListenerSockets::open([], Handed::new()).expect("nothing to bind");
+        let mut opening = ListenerStartup::of(&Arc::new(sockets));
+        let services = accept.map(|accepts| opening.add(Stub(accepts), CloseWhen::AtDrain));
         let opened = opening.complete();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -12,23 +12,23 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::drain::save_log;
-use super::upgrade::Succession;
+use super::upgrade::UpgradeServer;
 use crate::bounds;
 use crate::process::GatewayProcess;
 use crate::supervisor;
 
 /// The signals of the process, heard and not obeyed yet.
-pub(super) struct Signals {
+pub(super) struct ProcessSignals {
     runtime: Runtime,
-    heard: Heard,
+    heard: SignalStreams,
 }
 
 /// Whom they are passed to.
-pub(super) struct Asked {
+pub(super) struct SignalTargets {
     pub(super) process: Arc<GatewayProcess>,
-    pub(super) succession: Arc<Succession>,
+    pub(super) succession: Arc<UpgradeServer>,
     /// Where a successor would ask to take over; without one SIGQUIT is SIGTERM.
-    pub(super) successors: Successors,
+    pub(super) successors: UpgradePolicy,
     /// The configuration is to be read again.
     pub(super) reload: Arc<Notify>,
     /// The process is to drain.
@@ -37,13 +37,13 @@ pub(super) struct Asked {
 
 /// Whether one can take over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Successors {
+pub(super) enum UpgradePolicy {
     Possible,
     /// There is no socket to hand over by.
     Impossible,
 }
 
-struct Heard {
+struct SignalStreams {
     hangup: Signal,
     interrupt: Signal,
     quit: Signal,
@@ -51,7 +51,7 @@ struct Heard {
     terminate: Signal,
 }
 
-impl Signals {
+impl ProcessSignals {
     /// From here on no signal is lost, and none ends the process by itself.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Signals {
     pub(super) fn listen() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
-        let heard = Heard {
+        let heard = SignalStreams {
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
@@ -71,14 +71,14 @@ impl Signals {
     }
 
     /// Obeys them for the rest of the process, those that came meanwhile first.
-    pub(super) fn obey(self, asked: Asked) {
+    pub(super) fn obey(self, asked: SignalTargets) {
         let Self { runtime, heard } = self;
         std::thread::spawn(move || runtime.block_on(heard.obey(asked)));
     }
 }
 
-impl Heard {
-    async fn obey(mut self, asked: Asked) {
+impl SignalStreams {
+    async fn obey(mut self, asked: SignalTargets) {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => asked.reload.notify_one(),
@@ -94,7 +94,7 @@ impl Heard {
     }
 }
 
-impl Asked {
+impl SignalTargets {
     fn end(&self) {
         info!("SIGINT: stopping");
         supervisor::stopping();
@@ -112,7 +112,7 @@ impl Asked {
     /// SIGQUIT is how Pingora's servers are told that a successor was started. Here that one may come at any time, and if it does not
     /// come nothing ends.
     fn make_way(&self) {
-        if self.successors == Successors::Impossible {
+        if self.successors == UpgradePolicy::Impossible {
             let why = super::NO_UPGRADE_SOCKET;
             info!("SIGQUIT: draining, since no successor can take over; {why}");
             return self.drain();

@@ -18,19 +18,19 @@ use super::StartError;
 use crate::bounds::CLIENT_UNSENT;
 
 /// Listening sockets by the address that the configuration gives them.
-pub(super) type Listening = BTreeMap<SocketAddr, TcpListener>;
+pub(super) type ListenerMap = BTreeMap<SocketAddr, TcpListener>;
 
 /// The sockets of this process.
-pub(super) struct Sockets(Mutex<Listening>);
+pub(super) struct ListenerSockets(Mutex<ListenerMap>);
 
-impl Sockets {
+impl ListenerSockets {
     /// A socket for each of the `addresses`, taken from the `inherited` ones or bound. Inherited ones that none asks for are closed here.
     ///
     /// # Errors
     /// When an address cannot be listened on.
     pub(super) fn open(
         addresses: impl IntoIterator<Item = SocketAddr>,
-        mut inherited: Listening,
+        mut inherited: ListenerMap,
     ) -> Result<Self, StartError> {
         let open = |address| {
             let socket = match inherited.remove(&address) {
@@ -42,7 +42,7 @@ impl Sockets {
             bound_unsent(&socket);
             Ok((address, socket))
         };
-        let sockets: Result<Listening, StartError> = addresses.into_iter().map(open).collect();
+        let sockets: Result<ListenerMap, StartError> = addresses.into_iter().map(open).collect();
         Ok(Self(Mutex::new(sockets?)))
     }
 
@@ -61,7 +61,7 @@ impl Sockets {
     }
 
     /// Duplicates of all, for a successor.
-    pub(super) fn duplicates(&self) -> std::io::Result<Listening> {
+    pub(super) fn duplicates(&self) -> std::io::Result<ListenerMap> {
         self.lock()
             .iter()
             .map(|(address, socket)| Ok((*address, socket.try_clone()?)))
@@ -73,7 +73,7 @@ impl Sockets {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Listening> {
+    fn lock(&self) -> MutexGuard<'_, ListenerMap> {
         // Every change of the map is one call of its own, so a poisoned lock still holds a whole one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,11 +103,11 @@ mod tests {
         let old = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = old.local_addr().expect("its address");
         let free = "127.0.0.1:0".parse().expect("an address");
-        let handed = Listening::from([(address, old.try_clone().expect("a duplicate"))]);
-        let sockets = Sockets::open([address, free], handed).expect("both open");
+        let handed = ListenerMap::from([(address, old.try_clone().expect("a duplicate"))]);
+        let sockets = ListenerSockets::open([address, free], handed).expect("both open");
         assert_eq!(sockets.duplicates().expect("duplicates").len(), 2);
         assert!(matches!(
-            Sockets::open([address], Listening::new()),
+            ListenerSockets::open([address], ListenerMap::new()),
             Err(StartError::Bind(taken, _)) if taken == address
         ));
         sockets.close();

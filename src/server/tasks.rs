@@ -6,12 +6,12 @@ use pingora::server::Server;
 use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
-use crate::acme::{Orders, Renewals};
+use crate::acme::{CertificateOrders, RenewalService};
 use crate::origin::HealthChecks;
 use crate::process::GatewayProcess;
 use crate::process::watch::Reloads;
 #[cfg(feature = "otlp")]
-use crate::record::otlp::Exports;
+use crate::record::otlp::SpanExportService;
 use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::Watchdog;
@@ -43,7 +43,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     #[cfg(feature = "otlp")]
     server.add_service(background_service(
         "otlp",
-        Exports {
+        SpanExportService {
             spans: Arc::clone(&process.shared.recorder.spans),
             collector: process
                 .shared
@@ -53,7 +53,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
 
     server.add_service(background_service("watchdog", Watchdog));
 
-    let orders = process.shared.in_force(|snapshot| Orders {
+    let orders = process.shared.in_force(|snapshot| CertificateOrders {
         generation: snapshot.generation,
         rules: snapshot.rules.acme.clone(),
         names: snapshot.rules.ordered_names(),
@@ -62,6 +62,6 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
         Arc::clone(&process.shared.certificates),
         Arc::clone(&process.shared.acme),
     );
-    let renewals = Renewals::new(orders, certificates, acme);
+    let renewals = RenewalService::new(orders, certificates, acme);
     server.add_service(background_service("acme", renewals));
 }

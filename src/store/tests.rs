@@ -12,7 +12,7 @@ use super::strict::Said;
 use super::*;
 use crate::config::parse;
 use crate::config::rules::OnStoreFailure;
-use crate::record::StoreTallies;
+use crate::record::StoreCallCounts;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const KEY: KeyHash = KeyHash::from_bits(7);
@@ -24,7 +24,12 @@ fn away() -> Arc<Store> {
         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
     let rules = parse("gateway.toml", text).expect("a configuration").rules;
     let rules = rules.store.expect("a store");
-    let link = Link::new(rules, script::TEXT, Arc::new(StoreTallies::default()), None);
+    let link = Link::new(
+        rules,
+        script::TEXT,
+        Arc::new(StoreCallCounts::default()),
+        None,
+    );
     Arc::new(Store::new(link, None))
 }
 

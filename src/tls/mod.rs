@@ -32,7 +32,7 @@ pub use termination::Termination;
 
 use crate::bounds;
 use crate::client::{ClientCertificate, TlsFacts};
-use crate::record::{HandshakeFailure, HandshakeKind, Handshakes};
+use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use stream::SecuredStream;
 
 /// Lets a client prove what it must, and gives the connection under TLS; `None` where it was a question of a certificate authority.
@@ -43,7 +43,7 @@ pub(crate) async fn shake_hands(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,
-    handshakes: &Handshakes,
+    handshakes: &HandshakeCounts,
     patience: Duration,
 ) -> Result<Option<Stream>, HandshakeFailure> {
     let ended = if let Some(_under_way) = handshakes.begin() {
@@ -61,7 +61,7 @@ async fn shake(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,
-    handshakes: &Handshakes,
+    handshakes: &HandshakeCounts,
 ) -> Result<Option<Stream>, HandshakeFailure> {
     let (stream, ja4) = hello::look(stream).await.ok_or(HandshakeFailure::Gone)?;
     let start: StartHandshake<Stream> = LazyConfigAcceptor::new(Acceptor::default(), stream)
@@ -222,7 +222,7 @@ mod tests {
         let server = async {
             let (stream, _) = listener.accept().await.unwrap();
             let stream: Stream = Box::new(Accepted::from(stream));
-            let counts = Handshakes::default();
+            let counts = HandshakeCounts::default();
             let patience = Duration::from_secs(60);
             let shaken = shake_hands(stream, termination, installed, &counts, patience).await;
             let goes_on = shaken.ok().flatten();

@@ -42,11 +42,11 @@ const LIBRARIES: [(&str, LevelFilter); 9] = [
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cli) struct BadLevels {
     part: String,
-    why: Why,
+    why: LevelError,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Why {
+enum LevelError {
     /// It has no `=`, and is no level.
     NoLevel,
     /// What stands behind `=` is no level.
@@ -59,9 +59,9 @@ impl fmt::Display for BadLevels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = &self.part;
         match self.why {
-            Why::NoLevel => write!(f, "{part:?} is no level")?,
-            Why::UnknownLevel => write!(f, "{part:?} does not end in a level")?,
-            Why::NoModule => write!(f, "{part:?} does not begin with the name of a module")?,
+            LevelError::NoLevel => write!(f, "{part:?} is no level")?,
+            LevelError::UnknownLevel => write!(f, "{part:?} does not end in a level")?,
+            LevelError::NoModule => write!(f, "{part:?} does not begin with the name of a module")?,
         }
         f.write_str(
             "; write off, error, warn, info, debug or trace, or levels by module as in \
@@ -83,12 +83,12 @@ pub(super) fn directives(text: &str) -> Result<EnvFilter, BadLevels> {
         .filter(|part| !part.is_empty())
     {
         match part.split_once('=') {
-            None => rest = level(part).ok_or_else(|| bad(part, Why::NoLevel))?,
+            None => rest = level(part).ok_or_else(|| bad(part, LevelError::NoLevel))?,
             Some((module, _)) if !is_module(module.trim()) => {
-                return Err(bad(part, Why::NoModule));
+                return Err(bad(part, LevelError::NoModule));
             }
             Some((module, wanted)) => {
-                let wanted = level(wanted).ok_or_else(|| bad(part, Why::UnknownLevel))?;
+                let wanted = level(wanted).ok_or_else(|| bad(part, LevelError::UnknownLevel))?;
                 modules.push((module.trim(), wanted));
             }
         }
@@ -116,7 +116,7 @@ pub(super) fn directives(text: &str) -> Result<EnvFilter, BadLevels> {
     }))
 }
 
-fn bad(part: &str, why: Why) -> BadLevels {
+fn bad(part: &str, why: LevelError) -> BadLevels {
     BadLevels {
         part: part.to_owned(),
         why,
@@ -200,13 +200,17 @@ mod tests {
     #[test]
     fn a_slip_is_told_with_its_part() {
         for (text, part, why) in [
-            ("inof", "inof", Why::NoLevel),
-            ("info,sluicegate::store", "sluicegate::store", Why::NoLevel),
-            ("info,store=loud", "store=loud", Why::UnknownLevel),
-            ("store=", "store=", Why::UnknownLevel),
-            ("=debug", "=debug", Why::NoModule),
-            ("info,[span]=debug", "[span]=debug", Why::NoModule),
-            ("info/regex", "info/regex", Why::NoLevel),
+            ("inof", "inof", LevelError::NoLevel),
+            (
+                "info,sluicegate::store",
+                "sluicegate::store",
+                LevelError::NoLevel,
+            ),
+            ("info,store=loud", "store=loud", LevelError::UnknownLevel),
+            ("store=", "store=", LevelError::UnknownLevel),
+            ("=debug", "=debug", LevelError::NoModule),
+            ("info,[span]=debug", "[span]=debug", LevelError::NoModule),
+            ("info/regex", "info/regex", LevelError::NoLevel),
         ] {
             assert_eq!(directives(text).expect_err(text), bad(part, why));
         }

@@ -23,15 +23,15 @@ use crate::record::rfc3339;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ProcessLogFormat {
     Text,
     Json,
 }
 
 /// Formats events.
-pub(super) struct Line(pub(super) Format);
+pub(super) struct ProcessLogLine(pub(super) ProcessLogFormat);
 
-impl<S, N> FormatEvent<S, N> for Line
+impl<S, N> FormatEvent<S, N> for ProcessLogLine
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -42,13 +42,13 @@ where
         mut into: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut parts = Parts::default();
+        let mut parts = EventFields::default();
         event.record(&mut parts);
         let level = *event.metadata().level();
         let target = parts.target.as_deref();
         let target = target.unwrap_or_else(|| event.metadata().target());
         match self.0 {
-            Format::Text => {
+            ProcessLogFormat::Text => {
                 write!(into, "[{} {level:<5} {target}] ", now())?;
                 write_text(&mut into, &parts.message)?;
                 for (name, value) in &parts.fields {
@@ -57,7 +57,7 @@ where
                 }
                 writeln!(into)
             }
-            Format::Json => {
+            ProcessLogFormat::Json => {
                 let fields = parts.fields.into_iter();
                 let fields = fields.map(|(name, value)| (name.to_owned(), Value::from(value)));
                 writeln!(into, "{}", object(level, target, &parts.message, fields))
@@ -109,14 +109,14 @@ fn write_text(into: &mut Writer<'_>, text: &str) -> fmt::Result {
 
 /// What an event consists of.
 #[derive(Default)]
-struct Parts {
+struct EventFields {
     message: String,
     /// The module of a line that came through `log`: the event itself is the bridge's.
     target: Option<String>,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Parts {
+impl EventFields {
     fn put(&mut self, field: &Field, value: String) {
         match field.name() {
             "message" => self.message = value,
@@ -127,7 +127,7 @@ impl Parts {
     }
 }
 
-impl Visit for Parts {
+impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.put(field, value.to_owned());
     }

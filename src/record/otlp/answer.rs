@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::wire::{Fields, Value};
+use super::wire::{FieldReader, FieldValue};
 
 /// What a collector said.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(super) struct ExportReply {
     pub(super) status: StatusCode,
     /// How long it asks to wait.
     pub(super) retry_after: Option<Duration>,
@@ -21,7 +21,7 @@ pub(super) struct Answer {
 
 /// What that means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum ReplyMeaning {
     /// It has the spans.
     Taken,
     /// It has them but for so many, and says why.
@@ -35,36 +35,36 @@ pub(super) enum Meaning {
 /// Characters of a collector's own words that are logged.
 const WORDS: usize = 200;
 
-impl Answer {
+impl ExportReply {
     /// What it means for a batch of `count` spans.
-    pub(super) fn meaning(&self, count: u64) -> Meaning {
+    pub(super) fn meaning(&self, count: u64) -> ReplyMeaning {
         let status = self.status;
         if status.is_success() {
             let (rejected, why) = rejected(&self.body);
             return match rejected.min(count) {
-                0 => Meaning::Taken,
-                rejected => Meaning::TakenBut(rejected, why),
+                0 => ReplyMeaning::Taken,
+                rejected => ReplyMeaning::TakenBut(rejected, why),
             };
         }
         let why = format!("it answers {status}");
         match status.as_u16() {
-            429 | 502 | 503 | 504 => Meaning::Later(why, self.retry_after),
-            _ => Meaning::Refused(why),
+            429 | 502 | 503 | 504 => ReplyMeaning::Later(why, self.retry_after),
+            _ => ReplyMeaning::Refused(why),
         }
     }
 }
 
 /// `ExportTraceServiceResponse.partial_success`: how many spans were not taken, and why.
 fn rejected(body: &[u8]) -> (u64, String) {
-    let partial = Fields(body).find_map(|field| match field {
-        (1, Value::Bytes(partial)) => Some(partial),
+    let partial = FieldReader(body).find_map(|field| match field {
+        (1, FieldValue::Bytes(partial)) => Some(partial),
         _ => None,
     });
     let (mut rejected, mut why) = (0, String::new());
-    for field in Fields(partial.unwrap_or_default()) {
+    for field in FieldReader(partial.unwrap_or_default()) {
         match field {
-            (1, Value::Uint(spans)) => rejected = spans,
-            (2, Value::Bytes(words)) => {
+            (1, FieldValue::Uint(spans)) => rejected = spans,
+            (2, FieldValue::Bytes(words)) => {
                 let words = String::from_utf8_lossy(words);
                 why = words.chars().take(WORDS).collect();
                 why = why.escape_debug().to_string();
@@ -84,10 +84,10 @@ mod tests {
 
     use super::*;
 
-    fn meaning(status: u16, body: Bytes) -> Meaning {
+    fn meaning(status: u16, body: Bytes) -> ReplyMeaning {
         let status = StatusCode::from_u16(status).expect("a status");
         let retry_after = Some(Duration::from_secs(7));
-        let answer = Answer {
+        let answer = ExportReply {
             status,
             retry_after,
             body,
@@ -101,18 +101,18 @@ mod tests {
         for status in [429, 502, 503, 504] {
             let meaning = meaning(status, Bytes::new());
             assert!(
-                matches!(meaning, Meaning::Later(_, Some(_))),
+                matches!(meaning, ReplyMeaning::Later(_, Some(_))),
                 "{status}: {meaning:?}"
             );
         }
         for status in [301, 400, 401, 404, 413, 415, 500, 501] {
             let meaning = meaning(status, Bytes::new());
             assert!(
-                matches!(meaning, Meaning::Refused(_)),
+                matches!(meaning, ReplyMeaning::Refused(_)),
                 "{status}: {meaning:?}"
             );
         }
-        assert_eq!(meaning(200, Bytes::new()), Meaning::Taken);
+        assert_eq!(meaning(200, Bytes::new()), ReplyMeaning::Taken);
     }
 
     /// Goal: spans that a collector leaves out are known. Method: partial successes as OpenTelemetry's own types write them, and bytes
@@ -129,12 +129,15 @@ mod tests {
         };
         assert_eq!(
             said(3, "too old\n"),
-            Meaning::TakenBut(3, "too old\\n".to_owned())
+            ReplyMeaning::TakenBut(3, "too old\\n".to_owned())
         );
-        assert_eq!(said(99, ""), Meaning::TakenBut(10, String::new()));
-        assert_eq!(said(0, "a word of advice"), Meaning::Taken);
+        assert_eq!(said(99, ""), ReplyMeaning::TakenBut(10, String::new()));
+        assert_eq!(said(0, "a word of advice"), ReplyMeaning::Taken);
         for nonsense in [&b"\xff\xff\xff"[..], b"{}", b"\x0a\x7f"] {
-            assert_eq!(meaning(200, Bytes::from_static(nonsense)), Meaning::Taken);
+            assert_eq!(
+                meaning(200, Bytes::from_static(nonsense)),
+                ReplyMeaning::Taken
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Makes a call's body: as many whole spans as it may bring, and around them who tells of them.
 
 use super::span::{SPANS, attribute};
-use super::wire::{Fields, bytes, message};
+use super::wire::{FieldReader, bytes, message};
 use crate::bounds;
 
 /// The conventions that the names of attributes follow.
@@ -9,7 +9,7 @@ const SCHEMA: &[u8] = b"https://opentelemetry.io/schemas/1.37.0";
 
 /// The spans that one call brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Batch<'b> {
+pub(super) struct SpanBatch<'b> {
     /// As they are written.
     pub(super) spans: &'b [u8],
     /// How many they are.
@@ -17,22 +17,22 @@ pub(super) struct Batch<'b> {
 }
 
 /// The first of `waiting`: at least one, and no more once [`OTLP_BATCH`](bounds::OTLP_BATCH) bytes are reached.
-pub(super) fn cut(waiting: &[u8]) -> Batch<'_> {
-    let mut rest = Fields(waiting);
+pub(super) fn cut(waiting: &[u8]) -> SpanBatch<'_> {
+    let mut rest = FieldReader(waiting);
     let mut count = 0;
     let mut end = 0;
     while end < bounds::OTLP_BATCH && rest.next().is_some() {
         count += 1;
         end = waiting.len() - rest.0.len();
     }
-    Batch {
+    SpanBatch {
         spans: &waiting[..end],
         count,
     }
 }
 
 /// `ExportTraceServiceRequest`.
-pub(super) fn body(batch: Batch<'_>, attributes: &[(Box<str>, Box<str>)]) -> Vec<u8> {
+pub(super) fn body(batch: SpanBatch<'_>, attributes: &[(Box<str>, Box<str>)]) -> Vec<u8> {
     let mut text = Vec::with_capacity(batch.spans.len() + 1024);
     // ResourceSpans: resource, scope_spans, schema_url.
     message(&mut text, 1, |into| {

@@ -8,7 +8,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::answer::Answer;
+use super::answer::ExportReply;
 use crate::config::rules::{OtlpPlace, OtlpRules};
 use crate::retry_after::retry_after;
 use crate::{bounds, clock};
@@ -17,19 +17,23 @@ const NAME: &str = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
 
 /// The way to a collector.
 #[derive(Default)]
-pub(super) struct Collector(Option<Open>);
+pub(super) struct CollectorClient(Option<OpenConnection>);
 
-struct Open {
+struct OpenConnection {
     to: OtlpPlace,
     sender: SendRequest<Full<Bytes>>,
 }
 
-impl Collector {
+impl CollectorClient {
     /// Brings a batch.
     ///
     /// # Errors
     /// Why there is no answer, as an operator reads it.
-    pub(super) async fn post(&mut self, rules: &OtlpRules, body: Bytes) -> Result<Answer, String> {
+    pub(super) async fn post(
+        &mut self,
+        rules: &OtlpRules,
+        body: Bytes,
+    ) -> Result<ExportReply, String> {
         let asked = tokio::time::timeout(rules.timeout, self.ask(rules, body)).await;
         let late = || Err(format!("it does not answer within {:?}", rules.timeout));
         let answer = asked.unwrap_or_else(|_| late());
@@ -39,7 +43,7 @@ impl Collector {
         answer
     }
 
-    async fn ask(&mut self, rules: &OtlpRules, body: Bytes) -> Result<Answer, String> {
+    async fn ask(&mut self, rules: &OtlpRules, body: Bytes) -> Result<ExportReply, String> {
         if let Some(open) = self.0.take()
             && open.to == rules.collector
             && !open.sender.is_closed()
@@ -56,10 +60,10 @@ impl Collector {
     /// Asks, and keeps the connection if that went well.
     async fn ask_over(
         &mut self,
-        mut open: Open,
+        mut open: OpenConnection,
         rules: &OtlpRules,
         body: Bytes,
-    ) -> Result<Answer, String> {
+    ) -> Result<ExportReply, String> {
         let text = |error: hyper::Error| error.to_string();
         open.sender.ready().await.map_err(text)?;
         let request = request(rules, body)?;
@@ -74,7 +78,7 @@ impl Collector {
             // The head has said it; what is behind it is advice.
             Err(_) => Bytes::new(),
         };
-        Ok(Answer {
+        Ok(ExportReply {
             status: parts.status,
             retry_after: retry_after(&parts.headers, clock::wall()),
             body,
@@ -82,7 +86,7 @@ impl Collector {
     }
 }
 
-async fn connect(to: &OtlpPlace) -> Result<Open, String> {
+async fn connect(to: &OtlpPlace) -> Result<OpenConnection, String> {
     let unreachable = |error: std::io::Error| format!("it cannot be reached: {error}");
     let stream = TcpStream::connect((&*to.host, to.port))
         .await
@@ -95,7 +99,7 @@ async fn connect(to: &OtlpPlace) -> Result<Open, String> {
         }
     };
     let to = to.clone();
-    sender.map(|sender| Open { to, sender })
+    sender.map(|sender| OpenConnection { to, sender })
 }
 
 async fn speak<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, String>

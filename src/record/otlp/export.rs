@@ -12,11 +12,11 @@ use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
 use tracing::{info, warn};
 
-use super::answer::Meaning;
+use super::answer::ReplyMeaning;
 use super::batch::{body, cut};
-use super::collector::Collector;
-use super::wire::Fields;
-use super::{Called, Fate, Spans};
+use super::collector::CollectorClient;
+use super::wire::FieldReader;
+use super::{ExportCallResult, SpanQueue, SpanResult};
 use crate::bounds;
 use crate::config::rules::OtlpRules;
 use crate::in_force::InForce;
@@ -32,18 +32,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// The background service.
-pub struct Exports {
+pub struct SpanExportService {
     /// The spans of all requests.
-    pub spans: Arc<Spans>,
+    pub spans: Arc<SpanQueue>,
     /// The collector in force; `None` where there is none.
     pub collector: InForce<Option<Arc<OtlpRules>>>,
 }
 
 #[async_trait]
-impl BackgroundService for Exports {
+impl BackgroundService for SpanExportService {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let spans = &*self.spans;
-        let mut exporter = Exporter::default();
+        let mut exporter = SpanExporter::default();
         let mut draining = false;
         // Until the process ends: who drains still serves requests.
         loop {
@@ -66,8 +66,8 @@ impl BackgroundService for Exports {
 
 /// The task's own part.
 #[derive(Default)]
-struct Exporter {
-    collector: Collector,
+struct SpanExporter {
+    collector: CollectorClient,
     /// Spans out of one shard, of which so many bytes have found their fate.
     waiting: Vec<u8>,
     done: usize,
@@ -75,24 +75,24 @@ struct Exporter {
     pause: Option<Duration>,
     /// The pause before that, as it was doubled; zero once something was taken.
     last_pause: Duration,
-    trouble: Trouble,
+    trouble: CollectorError,
     /// Spans left out before it began.
     dropped_before: u64,
 }
 
 /// What is wrong with a collector, as it was last told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Trouble {
+enum CollectorError {
     #[default]
     None,
     Away,
     Refusing,
 }
 
-impl Exporter {
+impl SpanExporter {
     /// Brings what waits, what is left from the last round first. Whom to is asked behind each taking: a reload may come at any moment,
     /// and a request that it lets in is told to whom the reload names.
-    async fn round(&mut self, spans: &Spans, collector: &InForce<Option<Arc<OtlpRules>>>) {
+    async fn round(&mut self, spans: &SpanQueue, collector: &InForce<Option<Arc<OtlpRules>>>) {
         self.pause = None;
         for shard in 0..=spans.shards.len() {
             let Some(rules) = collector.load() else {
@@ -107,7 +107,7 @@ impl Exporter {
     }
 
     /// Brings all of what waits, or up to what cannot be taken now. Each turn but the last settles a span at least.
-    async fn bring(&mut self, spans: &Spans, rules: &OtlpRules) {
+    async fn bring(&mut self, spans: &SpanQueue, rules: &OtlpRules) {
         while let Some(rest) = self
             .waiting
             .get(self.done..)
@@ -121,25 +121,25 @@ impl Exporter {
                 .await;
             let meaning = match answer {
                 Ok(answer) => answer.meaning(count),
-                Err(why) => Meaning::Later(why, None),
+                Err(why) => ReplyMeaning::Later(why, None),
             };
             match meaning {
-                Meaning::Taken => {
-                    spans.note(Fate::Sent, count);
-                    self.tell(spans, rules, Trouble::None, "");
+                ReplyMeaning::Taken => {
+                    spans.note(SpanResult::Sent, count);
+                    self.tell(spans, rules, CollectorError::None, "");
                 }
-                Meaning::TakenBut(rejected, why) => {
-                    spans.note(Fate::Sent, count - rejected);
-                    spans.note(Fate::Refused, rejected);
+                ReplyMeaning::TakenBut(rejected, why) => {
+                    spans.note(SpanResult::Sent, count - rejected);
+                    spans.note(SpanResult::Refused, rejected);
                     let why = format!("it leaves out {rejected} of {count}: {why}");
-                    self.tell(spans, rules, Trouble::Refusing, &why);
+                    self.tell(spans, rules, CollectorError::Refusing, &why);
                 }
-                Meaning::Refused(why) => {
-                    spans.note(Fate::Refused, count);
-                    self.tell(spans, rules, Trouble::Refusing, &why);
+                ReplyMeaning::Refused(why) => {
+                    spans.note(SpanResult::Refused, count);
+                    self.tell(spans, rules, CollectorError::Refusing, &why);
                 }
-                Meaning::Later(why, asked) => {
-                    self.tell(spans, rules, Trouble::Away, &why);
+                ReplyMeaning::Later(why, asked) => {
+                    self.tell(spans, rules, CollectorError::Away, &why);
                     self.put_off(asked);
                     return;
                 }
@@ -157,12 +157,12 @@ impl Exporter {
     }
 
     /// Swaps what a shard holds for what was brought.
-    fn take(&mut self, spans: &Spans, shard: usize) {
+    fn take(&mut self, spans: &SpanQueue, shard: usize) {
         spans.shards.take(shard, &mut self.waiting);
     }
 
     /// Nobody is to be told any more.
-    fn forget(&mut self, spans: &Spans) {
+    fn forget(&mut self, spans: &SpanQueue) {
         self.drop_waiting(spans);
         for shard in 0..spans.shards.len() {
             self.take(spans, shard);
@@ -174,9 +174,9 @@ impl Exporter {
         };
     }
 
-    fn drop_waiting(&mut self, spans: &Spans) {
+    fn drop_waiting(&mut self, spans: &SpanQueue) {
         let rest = self.waiting.get(self.done..).unwrap_or_default();
-        spans.note(Fate::Dropped, Fields(rest).count() as u64);
+        spans.note(SpanResult::Dropped, FieldReader(rest).count() as u64);
         self.waiting.clear();
         self.done = 0;
     }
@@ -191,26 +191,26 @@ impl Exporter {
     }
 
     /// Counts a call, and logs a change of state.
-    fn tell(&mut self, spans: &Spans, rules: &OtlpRules, trouble: Trouble, why: &str) {
+    fn tell(&mut self, spans: &SpanQueue, rules: &OtlpRules, trouble: CollectorError, why: &str) {
         spans.called(match trouble {
-            Trouble::None => Called::Ok,
-            Trouble::Refusing => Called::Refused,
-            Trouble::Away => Called::Failed,
+            CollectorError::None => ExportCallResult::Ok,
+            CollectorError::Refusing => ExportCallResult::Refused,
+            CollectorError::Away => ExportCallResult::Failed,
         });
         if trouble == self.trouble {
             return;
         }
         let to = rules.collector.authority.to_str().unwrap_or_default();
         match trouble {
-            Trouble::Away => warn!(
+            CollectorError::Away => warn!(
                 "otlp: the collector at {to} takes no spans: {why}; they wait in memory, then are dropped"
             ),
-            Trouble::Refusing => {
+            CollectorError::Refusing => {
                 warn!(
                     "otlp: the collector at {to} does not want all spans: {why}; they are dropped"
                 );
             }
-            Trouble::None => {
+            CollectorError::None => {
                 let lost = spans.dropped().saturating_sub(self.dropped_before);
                 info!(
                     "otlp: the collector at {to} takes spans again; {lost} were dropped meanwhile"
@@ -230,7 +230,7 @@ mod tests {
     /// failures, then pauses that are asked for.
     #[test]
     fn pauses_double_to_a_bound_and_what_is_asked_for_is_granted() {
-        let mut exporter = Exporter::default();
+        let mut exporter = SpanExporter::default();
         let mut pause = |asked| {
             exporter.put_off(asked);
             exporter.pause.unwrap_or_default()

@@ -23,32 +23,32 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::exposition::Family;
+use super::exposition::SampledFamily;
 use super::outcome::Outcome;
-use super::shards::{Level, Shards};
+use super::shards::{FillLevel, LineBuffers};
 use super::stripe::STRIPES;
 use crate::{bounds, clock};
 
-pub use export::Exports;
+pub use export::SpanExportService;
 
 /// How often somebody looks whether the last spans are told.
 const LOOKS: Duration = Duration::from_millis(5);
 
 /// The spans between the requests that wrote them and the collector.
 #[derive(Debug)]
-pub struct Spans {
-    shards: Shards,
+pub struct SpanQueue {
+    shards: LineBuffers,
     /// Told when a shard passes its watermark.
     crowded: Notify,
-    fates: [AtomicU64; Fate::ALL.len()],
-    calls: [AtomicU64; Called::ALL.len()],
+    fates: [AtomicU64; SpanResult::ALL.len()],
+    calls: [AtomicU64; ExportCallResult::ALL.len()],
     /// Whether the collector takes nothing.
     is_away: AtomicBool,
 }
 
 /// What became of spans that were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum SpanResult {
     /// The collector has them.
     Sent,
     /// It does not want them.
@@ -59,7 +59,7 @@ enum Fate {
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Called {
+enum ExportCallResult {
     /// The collector took what it brought.
     Ok,
     /// It answered that it does not want it.
@@ -68,11 +68,11 @@ enum Called {
     Failed,
 }
 
-impl Fate {
+impl SpanResult {
     const ALL: [Self; 3] = [Self::Sent, Self::Refused, Self::Dropped];
 }
 
-impl Called {
+impl ExportCallResult {
     const ALL: [Self; 3] = [Self::Ok, Self::Refused, Self::Failed];
 
     fn as_str(self) -> &'static str {
@@ -84,10 +84,10 @@ impl Called {
     }
 }
 
-impl Default for Spans {
+impl Default for SpanQueue {
     fn default() -> Self {
         Self {
-            shards: Shards::new(STRIPES, bounds::OTLP_SHARD),
+            shards: LineBuffers::new(STRIPES, bounds::OTLP_SHARD),
             crowded: Notify::new(),
             fates: Default::default(),
             calls: Default::default(),
@@ -96,7 +96,7 @@ impl Default for Spans {
     }
 }
 
-impl Spans {
+impl SpanQueue {
     /// Takes the spans of one request, where its trace is told of.
     pub(super) fn record(&self, outcome: &Outcome<'_>) {
         let Some(trace) = outcome.trace.filter(|trace| trace.is_told()) else {
@@ -110,7 +110,7 @@ impl Spans {
             self.shards
                 .append(|into, _| span::client(into, outcome, origin, &trace, ended))
         });
-        if server == Level::Watermark || client == Some(Level::Watermark) {
+        if server == FillLevel::Watermark || client == Some(FillLevel::Watermark) {
             self.crowded.notify_one();
         }
     }
@@ -129,7 +129,7 @@ impl Spans {
 
     /// Whether what became of every span is known.
     fn is_settled(&self) -> bool {
-        let known: u64 = Fate::ALL.iter().map(|fate| self.fate(*fate)).sum();
+        let known: u64 = SpanResult::ALL.iter().map(|fate| self.fate(*fate)).sum();
         known >= self.shards.counted().lines
     }
 
@@ -138,46 +138,46 @@ impl Spans {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    fn note(&self, fate: Fate, spans: u64) {
+    fn note(&self, fate: SpanResult, spans: u64) {
         // Relaxed, here and below: counts for the scrape, each on its own.
         self.fates[fate as usize].fetch_add(spans, Ordering::Relaxed);
     }
 
-    fn called(&self, what: Called) {
+    fn called(&self, what: ExportCallResult) {
         self.calls[what as usize].fetch_add(1, Ordering::Relaxed);
         self.is_away
-            .store(what == Called::Failed, Ordering::Relaxed);
+            .store(what == ExportCallResult::Failed, Ordering::Relaxed);
     }
 
-    fn fate(&self, fate: Fate) -> u64 {
+    fn fate(&self, fate: SpanResult) -> u64 {
         self.fates[fate as usize].load(Ordering::Relaxed)
     }
 
     /// Spans that nobody is told of for want of room, or of a collector.
     fn dropped(&self) -> u64 {
-        self.shards.counted().dropped + self.fate(Fate::Dropped)
+        self.shards.counted().dropped + self.fate(SpanResult::Dropped)
     }
 
     /// What the scrape shows; a series appears with its first count.
-    pub(super) fn families(&self) -> [Family; 2] {
-        let mut spans = Family::counter(
+    pub(super) fn families(&self) -> [SampledFamily; 2] {
+        let mut spans = SampledFamily::counter(
             "sluicegate_otlp_spans_total",
             "Spans for the OpenTelemetry collector, by what became of them.",
         );
         for (result, count) in [
-            ("sent", self.fate(Fate::Sent)),
-            ("refused", self.fate(Fate::Refused)),
+            ("sent", self.fate(SpanResult::Sent)),
+            ("refused", self.fate(SpanResult::Refused)),
             ("dropped", self.dropped()),
         ] {
             if count > 0 {
                 spans.push(&[("result", result)], count);
             }
         }
-        let mut calls = Family::counter(
+        let mut calls = SampledFamily::counter(
             "sluicegate_otlp_calls_total",
             "Calls to the OpenTelemetry collector, by what came of them.",
         );
-        for what in Called::ALL {
+        for what in ExportCallResult::ALL {
             let count = self.calls[what as usize].load(Ordering::Relaxed);
             if count > 0 {
                 calls.push(&[("result", what.as_str())], count);

@@ -12,28 +12,28 @@ use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
-use super::wire::{Field, bytes, fixed32, fixed64, message, uint};
+use super::wire::{FieldNumber, bytes, fixed32, fixed64, message, uint};
 use crate::address::address_text;
 use crate::record::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use crate::record::outcome::{Disposition, OriginUse, Outcome};
-use crate::record::trace::Trace;
+use crate::record::trace::TraceContext;
 
 /// `ScopeSpans.spans`: what is buffered are these fields, and a batch is some of them one after the other.
-pub(super) const SPANS: Field = 2;
+pub(super) const SPANS: FieldNumber = 2;
 
 /// `Span.kind`
 #[derive(Clone, Copy)]
-enum Kind {
+enum SpanKind {
     Server = 2,
     Client = 3,
 }
 
 /// What both spans of a request begin with.
-struct Frame<'a> {
-    trace: &'a Trace,
+struct SpanHead<'a> {
+    trace: &'a TraceContext,
     id: u64,
     parent: Option<u64>,
-    kind: Kind,
+    kind: SpanKind,
     from: Timestamp,
     to: Timestamp,
 }
@@ -41,12 +41,17 @@ struct Frame<'a> {
 /// Appends the gateway's span of a request that ended at `ended`, by the wall clock.
 ///
 /// The log's time need not be that of other machines, with whose spans this one is drawn; durations are the same by both.
-pub(super) fn server(into: &mut Vec<u8>, outcome: &Outcome<'_>, trace: &Trace, ended: Timestamp) {
-    let frame = Frame {
+pub(super) fn server(
+    into: &mut Vec<u8>,
+    outcome: &Outcome<'_>,
+    trace: &TraceContext,
+    ended: Timestamp,
+) {
+    let frame = SpanHead {
         trace,
         id: trace.span(),
         parent: trace.parent(),
-        kind: Kind::Server,
+        kind: SpanKind::Server,
         from: ended.saturating_sub(outcome.total),
         to: ended,
     };
@@ -78,15 +83,15 @@ pub(super) fn client(
     into: &mut Vec<u8>,
     outcome: &Outcome<'_>,
     origin: &OriginUse<'_>,
-    trace: &Trace,
+    trace: &TraceContext,
     ended: Timestamp,
 ) {
     let until_asked = origin.began.saturating_since(outcome.arrived);
-    let frame = Frame {
+    let frame = SpanHead {
         trace,
         id: trace.exit(),
         parent: Some(trace.span()),
-        kind: Kind::Client,
+        kind: SpanKind::Client,
         from: ended.saturating_sub(outcome.total.saturating_sub(until_asked)),
         to: ended,
     };
@@ -119,7 +124,7 @@ pub(super) fn client(
 }
 
 /// Ids, name and times of a span.
-fn begin(into: &mut Vec<u8>, frame: &Frame<'_>, name: impl FnOnce(&mut Vec<u8>)) {
+fn begin(into: &mut Vec<u8>, frame: &SpanHead<'_>, name: impl FnOnce(&mut Vec<u8>)) {
     /// Bit 0: recorded; bit 8: bit 9 is said; bit 9: the parent is another process.
     const FLAGS: u32 = 0x101;
     const REMOTE: u32 = 0x200;
@@ -133,7 +138,7 @@ fn begin(into: &mut Vec<u8>, frame: &Frame<'_>, name: impl FnOnce(&mut Vec<u8>))
     fixed64(into, 7, frame.from.as_nanos());
     fixed64(into, 8, frame.to.as_nanos());
     let remote = match (frame.kind, frame.parent) {
-        (Kind::Server, Some(_)) => REMOTE,
+        (SpanKind::Server, Some(_)) => REMOTE,
         _ => 0,
     };
     fixed32(into, 16, FLAGS | remote);
@@ -251,7 +256,7 @@ fn string(into: &mut Vec<u8>, name: &str, value: &str) {
 }
 
 /// The same in a message where attributes have another number.
-pub(super) fn attribute(into: &mut Vec<u8>, field: Field, name: &str, value: &str) {
+pub(super) fn attribute(into: &mut Vec<u8>, field: FieldNumber, name: &str, value: &str) {
     message(into, field, |into| {
         bytes(into, 1, name.as_bytes());
         message(into, 2, |into| bytes(into, 1, value.as_bytes()));

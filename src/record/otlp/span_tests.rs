@@ -16,19 +16,19 @@ use crate::record::Metrics;
 use crate::record::line::tests::{Example, NOW, verdict_of};
 use crate::record::otlp::batch::{body, cut};
 use crate::record::request_id::RequestId;
-use crate::record::trace::{FlagOf, TRACEPARENT, Told};
+use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
 
 const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-fn trace(parent: Option<&'static str>) -> Trace {
+fn trace(parent: Option<&'static str>) -> TraceContext {
     let parent = parent.map(|text| (TRACEPARENT.clone(), HeaderValue::from_static(text)));
     let headers: HeaderMap = parent.into_iter().collect();
     let id = RequestId::from_bits(7);
-    Trace::of(&headers, id, FlagOf::Gateway, Share::ALL).told(Told::Spans)
+    TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL).told(SpanExport::Spans)
 }
 
 /// What the collector gets of an outcome: the resource, and its spans.
-fn received(outcome: &Outcome<'_>, trace: &Trace) -> (ResourceSpans, Vec<Span>) {
+fn received(outcome: &Outcome<'_>, trace: &TraceContext) -> (ResourceSpans, Vec<Span>) {
     let mut waiting = Vec::new();
     server(&mut waiting, outcome, trace, ENDED);
     if let Some(origin) = &outcome.origin {

@@ -6,7 +6,7 @@
 //! <https://protobuf.dev/programming-guides/encoding/> is the rule for everything here.
 
 /// The number of a field in its message.
-pub(super) type Field = u32;
+pub(super) type FieldNumber = u32;
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
@@ -14,7 +14,7 @@ const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
 /// Writes a whole number; zero is what a field that is missing says.
-pub(super) fn uint(into: &mut Vec<u8>, field: Field, value: u64) {
+pub(super) fn uint(into: &mut Vec<u8>, field: FieldNumber, value: u64) {
     if value != 0 {
         key(into, field, VARINT);
         varint(into, value);
@@ -22,26 +22,26 @@ pub(super) fn uint(into: &mut Vec<u8>, field: Field, value: u64) {
 }
 
 /// Writes a whole number of eight bytes.
-pub(super) fn fixed64(into: &mut Vec<u8>, field: Field, value: u64) {
+pub(super) fn fixed64(into: &mut Vec<u8>, field: FieldNumber, value: u64) {
     key(into, field, FIXED64);
     into.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Writes a whole number of four bytes.
-pub(super) fn fixed32(into: &mut Vec<u8>, field: Field, value: u32) {
+pub(super) fn fixed32(into: &mut Vec<u8>, field: FieldNumber, value: u32) {
     key(into, field, FIXED32);
     into.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Writes a string, or bytes.
-pub(super) fn bytes(into: &mut Vec<u8>, field: Field, value: &[u8]) {
+pub(super) fn bytes(into: &mut Vec<u8>, field: FieldNumber, value: &[u8]) {
     key(into, field, LENGTH);
     varint(into, value.len() as u64);
     into.extend_from_slice(value);
 }
 
 /// Writes a message inside a message.
-pub(super) fn message(into: &mut Vec<u8>, field: Field, write: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn message(into: &mut Vec<u8>, field: FieldNumber, write: impl FnOnce(&mut Vec<u8>)) {
     key(into, field, LENGTH);
     let start = into.len();
     write(into);
@@ -52,7 +52,7 @@ pub(super) fn message(into: &mut Vec<u8>, field: Field, write: impl FnOnce(&mut 
     into[start..].rotate_right(length);
 }
 
-fn key(into: &mut Vec<u8>, field: Field, wire_type: u64) {
+fn key(into: &mut Vec<u8>, field: FieldNumber, wire_type: u64) {
     varint(into, u64::from(field) << 3 | wire_type);
 }
 
@@ -67,7 +67,7 @@ pub(super) fn varint(into: &mut Vec<u8>, mut value: u64) {
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'b> {
+pub(super) enum FieldValue<'b> {
     /// A whole number.
     Uint(u64),
     /// A string, bytes or a message.
@@ -76,31 +76,31 @@ pub(super) enum Value<'b> {
 
 /// Reads a message that somebody else wrote; ends where it makes no sense.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'b>(pub(super) &'b [u8]);
+pub(super) struct FieldReader<'b>(pub(super) &'b [u8]);
 
-impl<'b> Iterator for Fields<'b> {
-    type Item = (Field, Value<'b>);
+impl<'b> Iterator for FieldReader<'b> {
+    type Item = (FieldNumber, FieldValue<'b>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, rest) = read_varint(self.0)?;
-        let field = Field::try_from(key >> 3).ok()?;
+        let field = FieldNumber::try_from(key >> 3).ok()?;
         let (value, rest) = match key & 7 {
             VARINT => {
                 let (value, rest) = read_varint(rest)?;
-                (Value::Uint(value), rest)
+                (FieldValue::Uint(value), rest)
             }
             FIXED64 => {
                 let (value, rest) = rest.split_first_chunk()?;
-                (Value::Uint(u64::from_le_bytes(*value)), rest)
+                (FieldValue::Uint(u64::from_le_bytes(*value)), rest)
             }
             LENGTH => {
                 let (length, rest) = read_varint(rest)?;
                 let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-                (Value::Bytes(value), rest)
+                (FieldValue::Bytes(value), rest)
             }
             FIXED32 => {
                 let (value, rest) = rest.split_first_chunk()?;
-                (Value::Uint(u32::from_le_bytes(*value).into()), rest)
+                (FieldValue::Uint(u32::from_le_bytes(*value).into()), rest)
             }
             _ => return None,
         };
@@ -139,15 +139,15 @@ mod tests {
             fixed64(&mut text, 2, 5);
             fixed32(&mut text, 16, 6);
             bytes(&mut text, 3, b"x");
-            let read: Vec<_> = Fields(&text).collect();
+            let read: Vec<_> = FieldReader(&text).collect();
             assert_eq!(
                 read,
                 [
-                    (9, Value::Bytes(&inner)),
-                    (1, Value::Uint(300)),
-                    (2, Value::Uint(5)),
-                    (16, Value::Uint(6)),
-                    (3, Value::Bytes(b"x")),
+                    (9, FieldValue::Bytes(&inner)),
+                    (1, FieldValue::Uint(300)),
+                    (2, FieldValue::Uint(5)),
+                    (16, FieldValue::Uint(6)),
+                    (3, FieldValue::Bytes(b"x")),
                 ]
             );
         }
@@ -157,7 +157,7 @@ mod tests {
         /// Goal: no collector makes the reader fall over or read for ever. Method: any bytes.
         #[test]
         fn any_bytes_are_read_to_an_end(text in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Fields(&text).count() <= text.len());
+            prop_assert!(FieldReader(&text).count() <= text.len());
         }
     }
 }

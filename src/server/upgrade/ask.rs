@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::START;
-use super::line::Lines;
+use super::line::UpgradeChannel;
 use crate::bounds;
 
 /// Why there is no successor.
@@ -37,7 +37,7 @@ pub fn ask(socket: &Path, program: &Path, configuration: &Path) -> Result<u32, A
     let stream = UnixStream::connect(socket).map_err(AskError::Nobody)?;
     // It answers when the successor is ready, or at the end of its own patience.
     let patience = bounds::UPGRADE_PATIENCE * 2;
-    let mut lines = Lines::over(stream, patience).map_err(AskError::Broken)?;
+    let mut lines = UpgradeChannel::over(stream, patience).map_err(AskError::Broken)?;
     for line in [START, &program, &configuration] {
         lines.say(line).map_err(AskError::Broken)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! # Concurrency
 //! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and
-//! with root. Who hands over to whom is one [`Stage`] under one lock, so that there is one successor at a time.
+//! with root. Who hands over to whom is one [`UpgradeStage`] under one lock, so that there is one successor at a time.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -17,27 +17,27 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 use super::legacy;
-use super::line::Lines;
-use super::presence::Presence;
+use super::line::UpgradeChannel;
+use super::presence::ConnectionCap;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
 use crate::process::GatewayProcess;
-use crate::server::sockets::Sockets;
+use crate::server::sockets::ListenerSockets;
 use crate::supervisor;
 
 /// What becomes of this process's place.
-pub(in crate::server) struct Succession {
-    sockets: Arc<Sockets>,
+pub(in crate::server) struct UpgradeServer {
+    sockets: Arc<ListenerSockets>,
     process: Arc<GatewayProcess>,
-    stage: Mutex<Stage>,
+    stage: Mutex<UpgradeStage>,
     handed_over: Notify,
     /// Conversations with who asked for a successor.
-    asking: Arc<Presence>,
+    asking: Arc<ConnectionCap>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum UpgradeStage {
     /// This process serves.
     Serving,
     /// A successor has the sockets and does not accept yet.
@@ -50,23 +50,23 @@ enum Stage {
 
 /// Whose the path of the socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Claim {
+pub(in crate::server) enum SocketClaim {
     /// Nobody's, unless somebody answers there.
     IfUnanswered,
     /// The predecessor's, which has handed over.
     FromPredecessor,
 }
 
-impl Succession {
+impl UpgradeServer {
     /// Of a process that serves on these sockets.
     pub(in crate::server) fn of(
-        sockets: &Arc<Sockets>,
+        sockets: &Arc<ListenerSockets>,
         process: &Arc<GatewayProcess>,
     ) -> Arc<Self> {
         Arc::new(Self {
             sockets: Arc::clone(sockets),
             process: Arc::clone(process),
-            stage: Mutex::new(Stage::Serving),
+            stage: Mutex::new(UpgradeStage::Serving),
             handed_over: Notify::new(),
             asking: Arc::default(),
         })
@@ -80,14 +80,14 @@ impl Succession {
     /// No successor gets the sockets any more.
     pub(in crate::server) fn stop(&self) {
         let mut stage = self.stage();
-        if !matches!(*stage, Stage::HandedOver(_)) {
-            *stage = Stage::Stopping;
+        if !matches!(*stage, UpgradeStage::HandedOver(_)) {
+            *stage = UpgradeStage::Stopping;
         }
     }
 
     /// Whether no successor has taken over, nor is about to.
     pub(in crate::server) fn is_serving(&self) -> bool {
-        *self.stage() == Stage::Serving
+        *self.stage() == UpgradeStage::Serving
     }
 
     /// Gives those who asked for a successor a moment to be told: a process that has nothing to drain ends at once.
@@ -98,13 +98,13 @@ impl Succession {
         }
     }
 
-    fn stage(&self) -> MutexGuard<'_, Stage> {
+    fn stage(&self) -> MutexGuard<'_, UpgradeStage> {
         // It is replaced whole, so a poisoned lock still holds one.
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn converse(&self, stream: UnixStream) {
-        let Ok(mut lines) = Lines::over(stream, bounds::UPGRADE_PATIENCE) else {
+        let Ok(mut lines) = UpgradeChannel::over(stream, bounds::UPGRADE_PATIENCE) else {
             return;
         };
         match lines.hear().as_deref() {
@@ -128,24 +128,24 @@ impl Succession {
         }
     }
 
-    fn hand_over(&self, lines: &mut Lines) {
+    fn hand_over(&self, lines: &mut UpgradeChannel) {
         {
             let mut stage = self.stage();
             let refusal = match *stage {
-                Stage::Serving => None,
-                Stage::HandingOver => Some("another successor is about to take over"),
-                Stage::HandedOver(_) => Some("another successor has taken over"),
-                Stage::Stopping => Some("the gateway is stopping"),
+                UpgradeStage::Serving => None,
+                UpgradeStage::HandingOver => Some("another successor is about to take over"),
+                UpgradeStage::HandedOver(_) => Some("another successor has taken over"),
+                UpgradeStage::Stopping => Some("the gateway is stopping"),
             };
             if let Some(refusal) = refusal {
                 return drop(lines.say(refusal));
             }
-            *stage = Stage::HandingOver;
+            *stage = UpgradeStage::HandingOver;
         }
         info!("upgrade: a successor takes the listeners over");
         let offered = self.offer(lines);
         let mut stage = self.stage();
-        if *stage == Stage::Stopping {
+        if *stage == UpgradeStage::Stopping {
             return;
         }
         // Commits under the lock, so that a stop comes before or after. Invariant 1: up to here this process accepts.
@@ -157,12 +157,12 @@ impl Succession {
         match accepted {
             Ok(successor) => {
                 info!("upgrade: process {successor} serves now, this one drains");
-                *stage = Stage::HandedOver(successor);
+                *stage = UpgradeStage::HandedOver(successor);
                 drop(stage);
                 self.handed_over.notify_one();
             }
             Err(cause) => {
-                *stage = Stage::Serving;
+                *stage = UpgradeStage::Serving;
                 drop(stage);
                 supervisor::main_process(std::process::id());
                 error!("upgrade: the successor did not take over, this process goes on: {cause}");
@@ -171,7 +171,7 @@ impl Succession {
     }
 
     /// Passes the sockets and the counters, and waits until the successor accepts. Its process id.
-    fn offer(&self, lines: &mut Lines) -> io::Result<i32> {
+    fn offer(&self, lines: &mut UpgradeChannel) -> io::Result<i32> {
         for (address, socket) in self.sockets.duplicates()? {
             lines.pass(&format!("listener {address}"), &socket)?;
         }
@@ -190,12 +190,12 @@ impl Succession {
     }
 
     /// Starts the successor that is asked for, and waits for what becomes of it. Its process id.
-    fn start(&self, lines: &mut Lines) -> Result<i32, String> {
+    fn start(&self, lines: &mut UpgradeChannel) -> Result<i32, String> {
         let (program, configuration) = lines
             .hear()
             .and_then(|program| Ok((program, lines.hear()?)))
             .map_err(|error| error.to_string())?;
-        if *self.stage() != Stage::Serving {
+        if *self.stage() != UpgradeStage::Serving {
             return Err("the gateway stops, or hands over already".to_owned());
         }
         info!("upgrade: starting {program} with {configuration}");
@@ -212,7 +212,7 @@ impl Succession {
     fn follow(&self, mut child: Child) -> Result<i32, String> {
         let began = clock::now();
         loop {
-            if let Stage::HandedOver(successor) = *self.stage() {
+            if let UpgradeStage::HandedOver(successor) = *self.stage() {
                 // The child is left to whoever adopts it: this process ends before it does.
                 return Ok(successor);
             }
@@ -239,7 +239,7 @@ impl Succession {
 
 /// Answers at `path` for the rest of the process. Where that is not possible it is said, and upgrades are not: a gateway that can
 /// serve is to serve.
-pub(in crate::server) fn serve(path: &Path, claim: Claim, succession: &Arc<Succession>) {
+pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc<UpgradeServer>) {
     let listener = match listen(path, claim) {
         Ok(listener) => listener,
         Err(error) => {
@@ -271,8 +271,8 @@ pub(in crate::server) fn serve(path: &Path, claim: Claim, succession: &Arc<Succe
 }
 
 /// Binds beside the path and renames, so that the path leads to somebody at any time.
-fn listen(path: &Path, claim: Claim) -> io::Result<UnixListener> {
-    if claim == Claim::IfUnanswered && UnixStream::connect(path).is_ok() {
+fn listen(path: &Path, claim: SocketClaim) -> io::Result<UnixListener> {
+    if claim == SocketClaim::IfUnanswered && UnixStream::connect(path).is_ok() {
         let message = "another gateway answers there; give each a path of its own";
         return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
     }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use sluicegate_limiter::{ClockMark, Seed};
 
-use super::line::Lines;
+use super::line::UpgradeChannel;
 use crate::state::CounterHandover;
 
 const SEED: &str = "seed ";
@@ -17,7 +17,7 @@ const CLOCK: &str = "clock ";
 const COUNTERS: &str = "counters ";
 
 /// Says what is left, each table's memory with its line.
-pub(super) fn pass(lines: &Lines, legacy: &CounterHandover) -> io::Result<()> {
+pub(super) fn pass(lines: &UpgradeChannel, legacy: &CounterHandover) -> io::Result<()> {
     lines.say(&format!("{SEED}{}", BASE64.encode(legacy.seed.bytes())))?;
     lines.say(&format!(
         "{CLOCK}{}",
@@ -31,15 +31,15 @@ pub(super) fn pass(lines: &Lines, legacy: &CounterHandover) -> io::Result<()> {
 
 /// What was heard so far.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct HandoverReader {
     seed: Option<Seed>,
     clock: Option<ClockMark>,
     counters: Vec<(String, std::os::fd::OwnedFd)>,
 }
 
-impl Heard {
+impl HandoverReader {
     /// Takes a line that was just heard, if it is one of these; whether it is.
-    pub(super) fn take(&mut self, line: &str, lines: &mut Lines) -> io::Result<bool> {
+    pub(super) fn take(&mut self, line: &str, lines: &mut UpgradeChannel) -> io::Result<bool> {
         if let Some(text) = line.strip_prefix(SEED) {
             let bytes = BASE64.decode(text).ok();
             let bytes = bytes.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
@@ -79,10 +79,10 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    fn pair() -> (Lines, Lines) {
+    fn pair() -> (UpgradeChannel, UpgradeChannel) {
         let (one, other) = UnixStream::pair().expect("a pair");
         let patience = Duration::from_secs(10);
-        let over = |stream| Lines::over(stream, patience).expect("timeouts");
+        let over = |stream| UpgradeChannel::over(stream, patience).expect("timeouts");
         (over(one), over(other))
     }
 
@@ -107,7 +107,7 @@ mod tests {
         };
         pass(&said, &legacy).expect("room");
         said.say("end").expect("room");
-        let mut got = Heard::default();
+        let mut got = HandoverReader::default();
         loop {
             let line = heard.hear().expect("a line");
             if !got.take(&line, &mut heard).expect("it can be read") {
@@ -134,11 +134,11 @@ mod tests {
     fn a_broken_line_is_an_error_without_its_text() {
         for line in ["seed c2VjcmV0", "clock c2VjcmV0", "counters otp.counters"] {
             let (_said, mut lines) = pair();
-            let error = Heard::default()
+            let error = HandoverReader::default()
                 .take(line, &mut lines)
                 .expect_err("it cannot be read");
             assert!(!error.to_string().contains("c2VjcmV0"), "{error}");
         }
-        assert!(Heard::default().whole().is_none());
+        assert!(HandoverReader::default().whole().is_none());
     }
 }

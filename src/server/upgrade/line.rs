@@ -20,13 +20,13 @@ use rustix::net::{
 use crate::bounds;
 
 /// One end of the conversation.
-pub(super) struct Lines {
+pub(super) struct UpgradeChannel {
     stream: UnixStream,
     read: VecDeque<u8>,
     descriptors: VecDeque<OwnedFd>,
 }
 
-impl Lines {
+impl UpgradeChannel {
     /// Waits `patience` at most, for each line that is heard and said.
     pub(super) fn over(stream: UnixStream, patience: Duration) -> io::Result<Self> {
         stream.set_read_timeout(Some(patience))?;
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn each_socket_arrives_with_its_line() {
         let (one, other) = UnixStream::pair().expect("a pair");
-        let said = Lines::over(one, PATIENCE).expect("timeouts");
-        let mut heard = Lines::over(other, PATIENCE).expect("timeouts");
+        let said = UpgradeChannel::over(one, PATIENCE).expect("timeouts");
+        let mut heard = UpgradeChannel::over(other, PATIENCE).expect("timeouts");
         said.say("first").expect("room");
         let sockets: Vec<_> = (0..20)
             .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn a_line_without_end_is_refused() {
         let (one, other) = UnixStream::pair().expect("a pair");
-        let said = Lines::over(one, PATIENCE).expect("timeouts");
-        let mut heard = Lines::over(other, PATIENCE).expect("timeouts");
+        let said = UpgradeChannel::over(one, PATIENCE).expect("timeouts");
+        let mut heard = UpgradeChannel::over(other, PATIENCE).expect("timeouts");
         let long = "x".repeat(2 * bounds::UPGRADE_LINE);
         said.say(&long).expect("room");
         let refused = heard.hear().expect_err("too long");

@@ -32,8 +32,8 @@ mod presence;
 mod successor;
 
 pub use ask::{AskError, ask};
-pub(super) use incumbent::{Claim, Succession, serve};
-pub(super) use successor::{Inherited, Takeover};
+pub(super) use incumbent::{SocketClaim, UpgradeServer, serve};
+pub(super) use successor::{InheritedState, PendingTakeover};
 
 /// The first lines of both conversations.
 const TAKE: &str = "take 1";

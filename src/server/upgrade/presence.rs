@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The conversations of the process.
 #[derive(Debug, Default)]
-pub(super) struct Presence(AtomicUsize);
+pub(super) struct ConnectionCap(AtomicUsize);
 
 /// One conversation; it counts until this is dropped.
 #[derive(Debug)]
-pub(super) struct Present(Arc<Presence>);
+pub(super) struct ConnectionGuard(Arc<ConnectionCap>);
 
-impl Presence {
+impl ConnectionCap {
     /// One more.
     #[must_use]
-    pub(super) fn enter(self: &Arc<Self>) -> Present {
+    pub(super) fn enter(self: &Arc<Self>) -> ConnectionGuard {
         // Relaxed, here and below: a count to look at, publishes nothing.
         self.0.fetch_add(1, Ordering::Relaxed);
-        Present(Arc::clone(self))
+        ConnectionGuard(Arc::clone(self))
     }
 
     /// How many there are.
@@ -27,7 +27,7 @@ impl Presence {
     }
 }
 
-impl Drop for Present {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }

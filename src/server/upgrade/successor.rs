@@ -6,32 +6,32 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::TAKE;
-use super::legacy::Heard;
-use super::line::Lines;
+use super::legacy::HandoverReader;
+use super::line::UpgradeChannel;
 use crate::bounds;
 use crate::server::StartError;
-use crate::server::sockets::Listening;
+use crate::server::sockets::ListenerMap;
 use crate::state::CounterHandover;
 
 /// A hand-over that has begun.
-pub(in crate::server) struct Takeover(Lines);
+pub(in crate::server) struct PendingTakeover(UpgradeChannel);
 
 /// What the incumbent has handed over.
-pub(in crate::server) struct Inherited {
-    pub(in crate::server) sockets: Listening,
+pub(in crate::server) struct InheritedState {
+    pub(in crate::server) sockets: ListenerMap,
     /// `None` where it has nothing of that kind: its counters lie in a directory.
     pub(in crate::server) legacy: Option<CounterHandover>,
 }
 
-impl Takeover {
+impl PendingTakeover {
     /// Asks the incumbent at `path` for what it has.
     ///
     /// # Errors
     /// When there is no incumbent, or it hands nothing over.
-    pub(in crate::server) fn begin(path: &Path) -> Result<(Self, Inherited), StartError> {
+    pub(in crate::server) fn begin(path: &Path) -> Result<(Self, InheritedState), StartError> {
         let failed = |cause| StartError::Takeover(path.to_owned(), cause);
         let stream = UnixStream::connect(path).map_err(failed)?;
-        let mut lines = Lines::over(stream, bounds::UPGRADE_PATIENCE).map_err(failed)?;
+        let mut lines = UpgradeChannel::over(stream, bounds::UPGRADE_PATIENCE).map_err(failed)?;
         lines.say(TAKE).map_err(failed)?;
         let inherited = receive(&mut lines).map_err(failed)?;
         Ok((Self(lines), inherited))
@@ -50,9 +50,9 @@ impl Takeover {
     }
 }
 
-fn receive(lines: &mut Lines) -> io::Result<Inherited> {
-    let mut sockets = Listening::new();
-    let mut heard = Heard::default();
+fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
+    let mut sockets = ListenerMap::new();
+    let mut heard = HandoverReader::default();
     loop {
         let line = lines.hear()?;
         if heard.take(&line, lines)? {
@@ -67,7 +67,7 @@ fn receive(lines: &mut Lines) -> io::Result<Inherited> {
                 sockets.insert(address, TcpListener::from(socket));
             }
             None if line == "end" => {
-                return Ok(Inherited {
+                return Ok(InheritedState {
                     sockets,
                     legacy: heard.whole(),
                 });

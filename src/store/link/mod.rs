@@ -46,7 +46,7 @@ use super::script::{Call, Reply};
 use crate::bounds::{STORE_BATCH, STORE_WAYS};
 use crate::clock;
 use crate::config::rules::{HostPort, StoreRules, StoreSeed, Topology};
-use crate::record::{CallResult, LinkEvent, StoreTallies};
+use crate::record::{CallResult, LinkEvent, StoreCallCounts};
 
 pub use self::answer::{RefusalReason, StoreError};
 pub(in crate::store) use self::epoch::{NewEpoch, RecoveryBarrier, RecoveryStage};
@@ -70,7 +70,7 @@ pub(super) struct LinkState {
     script: &'static str,
     nodes: Membership,
     epochs: StoreEpochs,
-    tallies: Arc<StoreTallies>,
+    tallies: Arc<StoreCallCounts>,
     seed: ArcSwapOption<[u8; 16]>,
     /// What keys were hashed under at the store before, to be kept where none is yet.
     brought: Option<StoreSeed>,
@@ -113,7 +113,7 @@ impl Link {
     pub fn new(
         rules: StoreRules,
         script: &'static str,
-        tallies: Arc<StoreTallies>,
+        tallies: Arc<StoreCallCounts>,
         before: Option<&Link>,
     ) -> Self {
         let known = rules.secret.map(|seed| Arc::new(seed.0));

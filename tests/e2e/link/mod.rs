@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate::config::rules::StoreRules;
-use sluicegate::record::StoreTallies;
+use sluicegate::record::StoreCallCounts;
 use sluicegate::store::link::ConnectionState;
 use sluicegate::store::script::{Call, Reply};
 use sluicegate::store::{Link, StoreError};
@@ -27,13 +27,13 @@ const SLACK: Duration = Duration::from_millis(1500);
 /// A link in the test's own process.
 struct Way {
     link: Link,
-    tallies: Arc<StoreTallies>,
+    tallies: Arc<StoreCallCounts>,
 }
 
 impl Way {
     /// To the store that these lines of `[store]` name; relative paths begin at the tests' certificates.
     fn to(store: &str) -> Self {
-        let tallies = Arc::new(StoreTallies::default());
+        let tallies = Arc::new(StoreCallCounts::default());
         let link = Link::new(rules(store), SCRIPT, Arc::clone(&tallies), None);
         link.start();
         Self { link, tallies }
