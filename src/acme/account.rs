@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use super::https::{HttpsClient, RetryAfterHint};
+use super::order_error::OrderError;
 use super::storage::CertificateStorage;
-use super::trouble::OrderError;
 use crate::config::rules::{AcmeRules, Binding};
 
 /// The account as it lies on the disk.

@@ -9,10 +9,10 @@ mod challenge;
 mod https;
 mod issued;
 mod order;
+mod order_error;
 mod renewal;
 mod service;
 mod storage;
-mod trouble;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

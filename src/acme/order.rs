@@ -9,7 +9,7 @@ use instant_acme::{
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::challenge::PresentedProof;
-use super::trouble::OrderError;
+use super::order_error::OrderError;
 use crate::config::rules::{NameSet, Proof};
 
 /// How the server is asked whether it is done: after a quarter of a second, then at twice the pause each, for two minutes.

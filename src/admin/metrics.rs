@@ -2,7 +2,7 @@
 
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, LimitView, PermitsView};
-use super::{acme, cache, connections, debts, exchanged, origins, store};
+use super::{acme, cache, connections, origins, pending_writes, replication, store};
 use crate::record::exposition::{self, SampledFamily};
 
 /// The text of `/metrics`.
@@ -16,8 +16,8 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     families.extend(configuration(view));
     families.extend(state(view));
     families.extend(store::families(view.store()));
-    families.extend(debts::families(view.debts()));
-    families.extend(exchanged::families(view.exchanged()));
+    families.extend(pending_writes::families(view.debts()));
+    families.extend(replication::families(view.exchanged()));
     families.extend(cache::families(view.cache()));
     families.extend(acme::families(view.acme()));
     families.push(expiry(&view.certificates(), view.times().wall));

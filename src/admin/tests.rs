@@ -117,11 +117,11 @@ impl AdminView for FakeGateway {
     }
 
     fn debts(&self) -> Option<RemoteWriteStats> {
-        Some(super::debts::tests::four())
+        Some(super::pending_writes::tests::four())
     }
 
     fn exchanged(&self) -> Option<ReplicationStats> {
-        Some(super::exchanged::tests::behind())
+        Some(super::replication::tests::behind())
     }
 
     fn store(&self) -> Option<LinkStatus> {
@@ -337,7 +337,7 @@ fn the_status_has_the_documented_shape() {
                     "clock_ahead_seconds": -0.0015,
                 }],
             },
-            "exchange": super::exchanged::tests::told(),
+            "exchange": super::replication::tests::told(),
             "origins": origins::tests::told(), "certificates": [], "cache": null, "acme": null,
             "access_log": { "lines": 0, "dropped": 0, "write_errors": 0 },
         })

@@ -23,13 +23,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::line::{self, LogEntry};
+use super::line_buffers::{CAP, FillLevel, LineBuffers};
+use super::line_selection::{LeftOut, LineSelection};
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
+use super::per_thread::STRIPES;
 use super::rfc3339::TimeFormatter;
-use super::selection::{LeftOut, LineSelection};
-use super::shards::{CAP, FillLevel, LineBuffers};
 use super::sink::LogSink;
-use super::stripe::STRIPES;
 use super::writer::{LogWriter, WriterState};
 use crate::config::rules::{AccessLogTarget, LogRules};
 

@@ -19,9 +19,9 @@ use super::handshakes::HandshakeCounts;
 use super::histogram::{Histogram, HistogramSum};
 use super::line::micros;
 use super::outcome::{CacheUse, Disposition, Outcome};
+use super::per_thread::{self, PerThread, STRIPES};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::store_calls::StoreCallCounts;
-use super::stripe::{self, PerThread, STRIPES};
 use super::untrusted_forwarding::UntrustedForwarding;
 use crate::admission::{Bar, LimitEvent};
 use crate::config::rules::Name;
@@ -225,7 +225,7 @@ impl Metrics {
 
     /// Counts a request that begins.
     pub fn in_flight(&self) -> InFlight {
-        let cell = &self.in_flight[stripe::mine()];
+        let cell = &self.in_flight[per_thread::mine()];
         // Relaxed, here and below: counts for the scrape, each on its own.
         cell.0.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(cell))

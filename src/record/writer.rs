@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::shards::LineBuffers;
+use super::line_buffers::LineBuffers;
 use super::sink::{LogSink, UnwrittenLines};
 
 /// How long a line waits for the writer when no watermark is passed: short enough to watch, long enough to cost nothing.

@@ -24,9 +24,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::exposition::SampledFamily;
+use super::line_buffers::{FillLevel, LineBuffers};
 use super::outcome::Outcome;
-use super::shards::{FillLevel, LineBuffers};
-use super::stripe::STRIPES;
+use super::per_thread::STRIPES;
 use crate::{bounds, clock};
 
 pub use export::SpanExportService;

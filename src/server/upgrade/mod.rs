@@ -25,15 +25,15 @@
 //! Pingora's own hand-over keeps neither of the first two: its old process ends even if the new one never came.
 
 mod ask;
-mod incumbent;
-mod legacy;
+mod connection_cap;
+mod handover;
 mod line;
-mod presence;
-mod successor;
+mod new_process;
+mod old_process;
 
 pub use ask::{AskError, ask};
-pub(super) use incumbent::{SocketClaim, UpgradeServer, serve};
-pub(super) use successor::{InheritedState, PendingTakeover};
+pub(super) use new_process::{InheritedState, PendingTakeover};
+pub(super) use old_process::{SocketClaim, UpgradeServer, serve};
 
 /// The first lines of both conversations.
 const TAKE: &str = "take 1";

@@ -16,9 +16,9 @@ use rustix::process::geteuid;
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
-use super::legacy;
+use super::connection_cap::ConnectionCap;
+use super::handover;
 use super::line::UpgradeChannel;
-use super::presence::ConnectionCap;
 use super::{START, TAKE};
 use crate::bounds;
 use crate::clock;
@@ -176,7 +176,7 @@ impl UpgradeServer {
             lines.pass(&format!("listener {address}"), &socket)?;
         }
         if let Some(left) = self.process.reloader.home.legacy()? {
-            legacy::pass(lines, &left)?;
+            handover::pass(lines, &left)?;
         }
         lines.say("end")?;
         match lines.hear() {

@@ -11,8 +11,8 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::per_thread;
 use super::rfc3339::TimeFormatter;
-use super::stripe;
 
 /// Bytes of a shard at which it asks for the writer before its next tick: large enough that a wake-up is paid for by
 /// hundreds of lines, small enough that both buffers of a shard stay in the second cache beside what requests work on.
@@ -66,7 +66,7 @@ impl LineBuffers {
 
     /// Appends what `write` writes, which is one whole line, to the calling thread's shard.
     pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
-        let mut filling = self.lock(stripe::mine() % self.shards.len());
+        let mut filling = self.lock(per_thread::mine() % self.shards.len());
         let filling = &mut *filling;
         let before = filling.bytes.len();
         if before < self.cap {

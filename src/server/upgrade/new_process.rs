@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::TAKE;
-use super::legacy::HandoverReader;
+use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
 use crate::bounds;
 use crate::server::StartError;
