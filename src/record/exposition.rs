@@ -9,7 +9,8 @@ use prometheus::proto::{
 use prometheus::{Encoder, TextEncoder};
 
 use super::histogram::HistogramSum;
-use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS};
+use super::limit_counters::{LimitCounter, SeriesPresence};
+use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
 use super::outcome::{CacheUse, Disposition};
 use super::process::ProcessStats;
 use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreCallCounts};
@@ -150,7 +151,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8>
     text
 }
 
-/// What the recorder and the process know by themselves.
+/// Returns the metrics of the recorder and of the process.
 pub(crate) fn families(recorder: &Recorder) -> Vec<SampledFamily> {
     let mut all = requests(recorder);
     all.extend(store(&recorder.metrics.store));
@@ -218,111 +219,6 @@ fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
         "What the decision over all limits of a request took.",
     );
     decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
-    let mut admitted = SampledFamily::counter(
-        "sluicegate_limit_admitted_total",
-        "Requests that a limit on a route was charged for.",
-    );
-    let mut refused = SampledFamily::counter(
-        "sluicegate_limit_refused_total",
-        "Requests that a limit on a route refused.",
-    );
-    let mut delayed = SampledFamily::counter(
-        "sluicegate_limit_delayed_total",
-        "Requests that a limit on a route held back before they passed.",
-    );
-    let mut released = SampledFamily::counter(
-        "sluicegate_limit_refunded_total",
-        "Admitted requests whose charge was given back, since the response does not count.",
-    );
-    let mut told_cost = SampledFamily::counter(
-        "sluicegate_limit_response_cost_total",
-        "Units of cost that origins told a limit on a route, as charged.",
-    );
-    let mut cost_malformed = SampledFamily::counter(
-        "sluicegate_limit_cost_malformed_total",
-        "Answers whose cost could not be read; the request cost 1.",
-    );
-    let mut marked = SampledFamily::counter(
-        "sluicegate_limit_marked_total",
-        "Requests that exceeded a limit on a route and passed with its mark.",
-    );
-    let mut shadow_admitted = SampledFamily::counter(
-        "sluicegate_limit_shadow_admitted_total",
-        "Requests that a limit in shadow would have admitted.",
-    );
-    let mut shadow_refused = SampledFamily::counter(
-        "sluicegate_limit_shadow_refused_total",
-        "Requests that a limit in shadow would have refused.",
-    );
-    let mut rates_admitted = SampledFamily::counter(
-        "sluicegate_limit_shadow_rates_admitted_total",
-        "Requests that the shadow_rates of a limit would have admitted.",
-    );
-    let mut rates_refused = SampledFamily::counter(
-        "sluicegate_limit_shadow_rates_refused_total",
-        "Requests that the shadow_rates of a limit would have refused.",
-    );
-    let mut unlimited = SampledFamily::counter(
-        "sluicegate_limit_unlimited_total",
-        "Requests that the overrides or tiers of a limit on a route take out of it.",
-    );
-    let mut blocked = SampledFamily::counter(
-        "sluicegate_limit_blocked_total",
-        "Requests that the overrides or tiers of a limit on a route block.",
-    );
-    let mut banned = SampledFamily::counter(
-        "sluicegate_limit_banned_total",
-        "Requests that a ban of a limit on a route refused.",
-    );
-    let mut concurrency_refused = SampledFamily::counter(
-        "sluicegate_limit_concurrency_refused_total",
-        "Requests refused since as many of their key as may be were in flight.",
-    );
-    let mut store_decisions = SampledFamily::counter(
-        "sluicegate_limit_store_decisions_total",
-        "Decisions over a limit on a route that is decided in the store, by who decided.",
-    );
-    let mut store_away = SampledFamily::counter(
-        "sluicegate_limit_store_unavailable_total",
-        "Requests refused since the store that decides is away.",
-    );
-    let mut incomplete = SampledFamily::counter(
-        "sluicegate_limit_key_missing_total",
-        "Requests that lacked a part of the key of a limit on a route.",
-    );
-    for reading in metrics.read_limits() {
-        let labels = [("route", &*reading.route), ("limit", &*reading.limit)];
-        // These belong to few limits, and appear with their first count.
-        for (family, count) in [
-            (&mut released, reading.released),
-            (&mut told_cost, reading.told_cost),
-            (&mut cost_malformed, reading.cost_malformed),
-            (&mut marked, reading.marked),
-            (&mut shadow_admitted, reading.shadow.admitted),
-            (&mut shadow_refused, reading.shadow.refused),
-            (&mut rates_admitted, reading.shadow_rates.admitted),
-            (&mut rates_refused, reading.shadow_rates.refused),
-            (&mut unlimited, reading.unlimited),
-            (&mut blocked, reading.blocked),
-            (&mut banned, reading.banned),
-            (&mut concurrency_refused, reading.concurrency_refused),
-            (&mut store_away, reading.store_away),
-        ] {
-            if count > 0 {
-                family.push(&labels, count);
-            }
-        }
-        for (decider, count) in DecisionSource::ALL.iter().zip(reading.decided) {
-            if count > 0 {
-                let [route, limit] = labels;
-                store_decisions.push(&[route, limit, ("by", decider.as_str())], count);
-            }
-        }
-        admitted.push(&labels, reading.admitted);
-        refused.push(&labels, reading.refused);
-        delayed.push(&labels, reading.delayed);
-        incomplete.push(&labels, reading.incomplete);
-    }
     let in_flight = SampledFamily::gauge(
         "sluicegate_requests_in_flight",
         "Requests that began and did not end.",
@@ -340,33 +236,37 @@ fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
         "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
     );
     abuse.push(&[], metrics.abuse.read());
-    vec![
-        requests,
-        cache,
-        durations,
-        decisions,
-        admitted,
-        refused,
-        delayed,
-        incomplete,
-        unlimited,
-        blocked,
-        released,
-        told_cost,
-        cost_malformed,
-        marked,
-        shadow_admitted,
-        shadow_refused,
-        rates_admitted,
-        rates_refused,
-        banned,
-        concurrency_refused,
-        store_decisions,
-        store_away,
-        in_flight,
-        reloads,
-        abuse,
-    ]
+    let mut all = vec![requests, cache, durations, decisions];
+    all.extend(limits(metrics));
+    all.extend([in_flight, reloads, abuse]);
+    all
+}
+
+/// The counters of each limit on each route.
+fn limits(metrics: &Metrics) -> Vec<SampledFamily> {
+    let mut families =
+        LimitCounter::ALL.map(|counter| SampledFamily::counter(counter.name(), counter.help()));
+    let mut store_decisions = SampledFamily::counter(
+        "sluicegate_limit_store_decisions_total",
+        "Decisions over a limit on a route that the store decides, by the source of the decision.",
+    );
+    for LimitCounts { route, limit, sums } in metrics.read_limits() {
+        let [route, limit] = [("route", &*route), ("limit", &*limit)];
+        let counters = LimitCounter::ALL.into_iter().zip(sums.counts);
+        for (family, (counter, count)) in families.iter_mut().zip(counters) {
+            if count > 0 || counter.presence() == SeriesPresence::Always {
+                family.push(&[route, limit], count);
+            }
+        }
+        for (source, count) in DecisionSource::ALL.iter().zip(sums.decided) {
+            if count > 0 {
+                store_decisions.push(&[route, limit, ("by", source.as_str())], count);
+            }
+        }
+    }
+    let mut all = Vec::from(families);
+    all.push(store_decisions);
+    all
 }
 
 /// Nothing until there was a store.

@@ -17,15 +17,14 @@ use sluicegate_limiter::Outcome as Answer;
 
 use super::handshakes::HandshakeCounts;
 use super::histogram::{Histogram, HistogramSum};
+use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
 use super::outcome::{CacheUse, Disposition, Outcome};
 use super::per_thread::{self, PerThread, STRIPES};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
-use crate::admission::{Bar, LimitEvent};
 use crate::config::rules::Name;
-use crate::store::DecisionSource;
 
 /// Upper bounds of `sluicegate_request_duration_seconds`, in microseconds: from a refusal to a slow report.
 pub(super) const DURATION_BOUNDS: [u64; 15] = [
@@ -52,17 +51,17 @@ pub struct Metrics {
     unmatched: PerThread<RouteCells>,
     decisions: PerThread<Histogram<{ DECISION_BOUNDS.len() }>>,
     in_flight: [Arc<InFlightCell>; STRIPES],
-    /// Of reloads.
+    /// Counts reloads.
     pub reloads: ReloadCounts,
-    /// Of connections of HTTP/2 that only made work.
+    /// Counts connections of HTTP/2 that were closed as abusive.
     pub abuse: AbuseCount,
-    /// Of calls of the store.
+    /// Counts calls of the store.
     pub store: Arc<StoreCallCounts>,
-    /// Of the PROXY protocol.
+    /// Counts headers of the PROXY protocol.
     pub proxy_headers: ProxyHeaderCounts,
-    /// Of TLS.
+    /// Counts TLS handshakes.
     pub handshakes: HandshakeCounts,
-    /// Of proxies that are not trusted.
+    /// Counts requests that untrusted peers forward.
     pub untrusted_forwarding: UntrustedForwarding,
 }
 
@@ -103,31 +102,7 @@ pub(super) struct RouteCells {
     durations: Histogram<{ DURATION_BOUNDS.len() }>,
 }
 
-/// One thread's counts of one limit on one route.
-#[derive(Debug, Default)]
-pub(super) struct LimitCells {
-    admitted: AtomicU64,
-    refused: AtomicU64,
-    delayed: AtomicU64,
-    released: AtomicU64,
-    told_cost: AtomicU64,
-    cost_malformed: AtomicU64,
-    marked: AtomicU64,
-    shadow_admitted: AtomicU64,
-    shadow_refused: AtomicU64,
-    shadow_rates_admitted: AtomicU64,
-    shadow_rates_refused: AtomicU64,
-    incomplete: AtomicU64,
-    unlimited: AtomicU64,
-    blocked: AtomicU64,
-    banned: AtomicU64,
-    concurrency_refused: AtomicU64,
-    /// By [`DecisionSource`].
-    decided: [AtomicU64; DecisionSource::ALL.len()],
-    store_away: AtomicU64,
-}
-
-/// What one route counted.
+/// The counts of one route.
 pub(super) struct RouteCounts {
     pub(super) route: Name,
     /// By disposition and code.
@@ -137,46 +112,11 @@ pub(super) struct RouteCounts {
     pub(super) durations: HistogramSum<{ DURATION_BOUNDS.len() }>,
 }
 
-/// What one limit on one route counted.
+/// The counts of one limit on one route.
 pub(super) struct LimitCounts {
     pub(super) route: Name,
     pub(super) limit: Name,
-    pub(super) admitted: u64,
-    pub(super) refused: u64,
-    /// Of those admitted, the ones that were held back first.
-    pub(super) delayed: u64,
-    /// Requests that lacked a part of the limit's key.
-    pub(super) incomplete: u64,
-    /// Requests that the overrides or tiers take out of the limit.
-    pub(super) unlimited: u64,
-    /// Requests whose key they block.
-    pub(super) blocked: u64,
-    /// Of those admitted, the ones whose charge was given back.
-    pub(super) released: u64,
-    /// Units of cost that the origin told.
-    pub(super) told_cost: u64,
-    /// Answers whose cost could not be read.
-    pub(super) cost_malformed: u64,
-    /// Requests that passed with a mark.
-    pub(super) marked: u64,
-    /// Requests that it would have admitted or refused, were it not in shadow.
-    pub(super) shadow: ShadowCounts,
-    /// The same of its rates in shadow.
-    pub(super) shadow_rates: ShadowCounts,
-    /// Requests that a ban refused.
-    pub(super) banned: u64,
-    /// Requests that others in flight left no room for.
-    pub(super) concurrency_refused: u64,
-    /// Requests that it was asked about where it is decided in a store, by [`DecisionSource`].
-    pub(super) decided: [u64; DecisionSource::ALL.len()],
-    /// Requests that nobody could decide.
-    pub(super) store_away: u64,
-}
-
-/// What was judged and not enforced.
-pub(super) struct ShadowCounts {
-    pub(super) admitted: u64,
-    pub(super) refused: u64,
+    pub(super) sums: LimitSums,
 }
 
 impl Metrics {
@@ -258,7 +198,7 @@ impl Metrics {
             .observe(&DURATION_BOUNDS, micros(outcome.total));
         let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
         for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
-            limit.mine().incomplete.fetch_add(1, Ordering::Relaxed);
+            limit.mine().add(LimitCounter::KeyMissing, 1);
         }
         if outcome.verdict.is_none() && outcome.barred.is_none() {
             return;
@@ -281,16 +221,16 @@ impl Metrics {
                         continue;
                     };
                     let cells = cells.mine();
-                    cells.admitted.fetch_add(1, Ordering::Relaxed);
+                    cells.add(LimitCounter::Admitted, 1);
                     if !decision.delay().is_zero() {
-                        cells.delayed.fetch_add(1, Ordering::Relaxed);
+                        cells.add(LimitCounter::Delayed, 1);
                     }
                 }
             }
             Answer::Refused { .. } => {
                 let limit = outcome.refused_by();
                 if let Some(limit) = limit.and_then(|limit| limits.get(limit)) {
-                    limit.mine().refused.fetch_add(1, Ordering::Relaxed);
+                    limit.mine().add(LimitCounter::Refused, 1);
                 }
             }
         }
@@ -317,45 +257,16 @@ impl Metrics {
     /// Every limit of every route.
     pub(super) fn read_limits(&self) -> Vec<LimitCounts> {
         let limits = read(&self.limits);
-        let sum = |cells: &PerThread<LimitCells>, of: fn(&LimitCells) -> &AtomicU64| {
-            cells
-                .cells()
-                .map(|cells| of(cells).load(Ordering::Relaxed))
-                .sum()
-        };
-        limits
-            .iter()
-            .map(|((route, limit), cells)| LimitCounts {
+        let counts = limits.iter().map(|((route, limit), cells)| {
+            let mut sums = LimitSums::default();
+            cells.cells().for_each(|cells| sums.add(cells));
+            LimitCounts {
                 route: Arc::clone(route),
                 limit: Arc::clone(limit),
-                admitted: sum(cells, |cells| &cells.admitted),
-                refused: sum(cells, |cells| &cells.refused),
-                delayed: sum(cells, |cells| &cells.delayed),
-                released: sum(cells, |cells| &cells.released),
-                told_cost: sum(cells, |cells| &cells.told_cost),
-                cost_malformed: sum(cells, |cells| &cells.cost_malformed),
-                marked: sum(cells, |cells| &cells.marked),
-                shadow: ShadowCounts {
-                    admitted: sum(cells, |cells| &cells.shadow_admitted),
-                    refused: sum(cells, |cells| &cells.shadow_refused),
-                },
-                shadow_rates: ShadowCounts {
-                    admitted: sum(cells, |cells| &cells.shadow_rates_admitted),
-                    refused: sum(cells, |cells| &cells.shadow_rates_refused),
-                },
-                incomplete: sum(cells, |cells| &cells.incomplete),
-                unlimited: sum(cells, |cells| &cells.unlimited),
-                blocked: sum(cells, |cells| &cells.blocked),
-                banned: sum(cells, |cells| &cells.banned),
-                concurrency_refused: sum(cells, |cells| &cells.concurrency_refused),
-                decided: [
-                    sum(cells, |cells| &cells.decided[0]),
-                    sum(cells, |cells| &cells.decided[1]),
-                    sum(cells, |cells| &cells.decided[2]),
-                ],
-                store_away: sum(cells, |cells| &cells.store_away),
-            })
-            .collect()
+                sums,
+            }
+        });
+        counts.collect()
     }
 
     /// All decisions.
@@ -378,38 +289,6 @@ impl RouteMetrics {
     }
 }
 
-impl LimitCells {
-    fn bar(&self, bar: &Bar) {
-        let cell = match bar {
-            // The limit's own refusal counts already.
-            Bar::Strike(_) => return,
-            Bar::Ban(_) => &self.banned,
-            Bar::Concurrency(_) => &self.concurrency_refused,
-            Bar::StoreAway => &self.store_away,
-        };
-        cell.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn note(&self, event: LimitEvent) {
-        let (cell, units) = match event {
-            // The table of the limit counts it.
-            LimitEvent::OverflowRefused | LimitEvent::ShareRefused => return,
-            LimitEvent::Released => (&self.released, 1),
-            LimitEvent::Cost(units) => (&self.told_cost, units.into()),
-            LimitEvent::CostMalformed => (&self.cost_malformed, 1),
-            LimitEvent::Marked => (&self.marked, 1),
-            LimitEvent::Unlimited => (&self.unlimited, 1),
-            LimitEvent::Blocked => (&self.blocked, 1),
-            LimitEvent::Decided(decider) => (&self.decided[decider.index()], 1),
-            LimitEvent::ShadowAdmitted => (&self.shadow_admitted, 1),
-            LimitEvent::ShadowRefused => (&self.shadow_refused, 1),
-            LimitEvent::ShadowRatesAdmitted => (&self.shadow_rates_admitted, 1),
-            LimitEvent::ShadowRatesRefused => (&self.shadow_rates_refused, 1),
-        };
-        cell.fetch_add(units, Ordering::Relaxed);
-    }
-}
-
 /// Connections that the gateway ended because of what their clients did on them.
 #[derive(Debug, Default)]
 pub struct AbuseCount(AtomicU64);
@@ -421,7 +300,7 @@ impl AbuseCount {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// Returns the count.
     pub(super) fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

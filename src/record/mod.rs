@@ -13,6 +13,7 @@ pub(crate) mod exposition;
 mod former_names;
 mod handshakes;
 mod histogram;
+mod limit_counters;
 pub mod line;
 mod line_buffers;
 mod line_selection;
