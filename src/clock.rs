@@ -41,7 +41,7 @@ static BOOT: LazyLock<BootId> = LazyLock::new(|| {
 /// Touched by systemd-timesyncd whenever it has synchronised (systemd-timesyncd.service(8), "Files"). Other daemons tell the
 /// kernel only, and no safe interface asks that: their clocks count as unconfirmed, which is the careful side.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
-/// How long that vouches for the clock: twice the longest pause between two of them (timesyncd.conf(5), `PollIntervalMaxSec`).
+/// The time for which that vouches for the clock: twice the longest pause between two of them (timesyncd.conf(5), `PollIntervalMaxSec`).
 const VOUCHED_FOR: Duration = Duration::from_secs(2 * 2048);
 
 /// Now, in nanoseconds since the Unix epoch.
@@ -93,7 +93,7 @@ pub fn followed() -> Option<Clock> {
     FOLLOWED.get().map(|followed| **followed.load())
 }
 
-/// What time it is, for a process that goes on from there.
+/// Returns the current mark, from which another process can continue.
 #[must_use]
 pub fn mark() -> ClockMark {
     let reading = reading();
@@ -103,7 +103,7 @@ pub fn mark() -> ClockMark {
     }
 }
 
-/// What the wall clock says, right or wrong.
+/// Returns the time of the wall clock, right or wrong.
 #[must_use]
 pub fn wall() -> Timestamp {
     since_epoch(SystemTime::now())
@@ -125,7 +125,7 @@ pub fn reading() -> ClockReading {
     }
 }
 
-/// Whether the clock was vouched for at about this time: not if somebody has set it since.
+/// Returns whether the clock was vouched for at about this time: false if it was set since.
 fn is_near(now: SystemTime, vouched: SystemTime) -> bool {
     let apart = match now.duration_since(vouched) {
         Ok(ago) => ago,

@@ -68,7 +68,7 @@ pub enum StartError {
     Takeover(PathBuf, std::io::Error),
 }
 
-/// How a gateway comes to its listeners.
+/// The source of a gateway's listening sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartMode {
     /// It binds them, or gets them from the service manager.
@@ -130,7 +130,7 @@ fn low_port(
 
 impl std::error::Error for StartError {}
 
-/// What to write so that there can be an upgrade.
+/// The advice where no upgrade is possible.
 pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] \
      state_dir = \"/var/lib/sluicegate/state\", or \
      upgrade_socket = \"/run/sluicegate/upgrade.sock\", and restart once";
@@ -150,7 +150,7 @@ pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, St
     serve(file, rules, Recorder::new(metrics, log), begin, extras)
 }
 
-/// Whether the process may open the files that it takes; to be asked before anything is opened, since what fails later for want of a file
+/// Checks that the process may open the files that it needs. Call it before anything is opened, since what fails later for want of a file
 /// is hard to understand.
 fn check_files(rules: &Rules) -> Result<(), StartError> {
     OpenFiles::raise()
@@ -158,7 +158,7 @@ fn check_files(rules: &Rules) -> Result<(), StartError> {
         .map_err(StartError::FewFiles)
 }
 
-/// What a caller adds to a gateway.
+/// The additions of a caller to a gateway.
 pub struct ServerExtras<A> {
     /// A directory that goes with the process.
     pub scratch: Option<PathBuf>,
@@ -166,7 +166,7 @@ pub struct ServerExtras<A> {
     pub add_services: A,
 }
 
-/// As [`run`], with a recorder and further services of the caller's.
+/// Does the same as [`run`] with a recorder and further services of the caller's.
 ///
 /// # Errors
 /// When it cannot start.
@@ -293,7 +293,7 @@ pub fn serve(
     std::process::exit(0)
 }
 
-/// How long counters last, by what the operator has set; and a warning where the predecessor's are lost by that.
+/// Returns the persistence of counters that the operator configured; logs a warning where the predecessor's are lost by that.
 fn lasting(
     rules: &Rules,
     begin: StartMode,
@@ -321,7 +321,7 @@ fn lasting(
     }
 }
 
-/// What is left to do once every listener accepts.
+/// The task that runs once every listener accepts.
 struct StartTask {
     process: Arc<GatewayProcess>,
     takeover: Option<PendingTakeover>,
@@ -361,7 +361,7 @@ impl StartTask {
     }
 }
 
-/// What Pingora is told of the process.
+/// Returns Pingora's settings of the process.
 fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
     ServerConf {
         threads: rules.server.threads,

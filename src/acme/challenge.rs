@@ -26,7 +26,7 @@ pub struct ChallengeResponses(Arc<Mutex<BTreeMap<String, Arc<str>>>>);
 pub(super) struct PresentedProof(Option<Box<dyn FnOnce() + Send>>);
 
 impl ChallengeResponses {
-    /// What answers a request for this path; `None` where no proof is pending there, and the request is one like any other.
+    /// Returns the response body for this path; `None` where no proof is pending there, and the request is an ordinary one.
     #[must_use]
     pub fn answer(&self, path: &str) -> Option<Arc<str>> {
         // Nearly every request ends here.
@@ -34,7 +34,7 @@ impl ChallengeResponses {
         self.lock().get(token).cloned()
     }
 
-    /// Whether proofs are asked for below this path.
+    /// Returns whether this path is below the path of HTTP-01 proofs.
     #[must_use]
     pub fn are_below(&self, target: &str) -> bool {
         target.starts_with(WELL_KNOWN)

@@ -29,7 +29,7 @@ pub(super) struct HttpsClient {
     pauses: RetryAfterHint,
 }
 
-/// How long the latest refusal asks to wait, where it says so.
+/// The pause that the server's latest error asks for (`Retry-After`), if any.
 #[derive(Clone, Default)]
 pub(super) struct RetryAfterHint(Arc<Mutex<Option<Duration>>>);
 
@@ -136,7 +136,7 @@ fn distrust(error: &io::Error) -> String {
 }
 
 impl RetryAfterHint {
-    /// What the latest refusal asked for; asked once.
+    /// Takes the pause that the latest error asked for.
     pub(super) fn take(&self) -> Option<Duration> {
         self.lock().take()
     }

@@ -41,17 +41,17 @@ impl IssuedCertificate {
         self.0.validity()
     }
 
-    /// What signs the handshakes.
+    /// Returns the chain and the key that sign handshakes.
     pub(super) fn certified(&self) -> &Arc<CertifiedKey> {
         self.0.certified()
     }
 
-    /// Whether it is for `name`.
+    /// Returns whether the certificate covers `name`.
     pub(super) fn is_for(&self, name: &Name) -> bool {
         self.0.names().iter().any(|own| **own == **name)
     }
 
-    /// Whether it is for all of `names` and good at `now`, or will be.
+    /// Checks that the certificate covers all of `names` and has not expired at `now`.
     pub(super) fn check(&self, names: &NameSet, now: Timestamp) -> Result<(), CertificateProblem> {
         if self.validity().ends <= now {
             return Err(CertificateProblem::Ended);

@@ -2,7 +2,8 @@
 //!
 //! `instant-acme` speaks the protocol; decided here is when something is ordered (`renewal`), how it is proved (`challenge`), where it is
 //! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's
-//! thread; requests meet only [`ChallengeResponses`], handshakes only the certificates that were installed. Decision 0015 says why it is shaped so.
+//! thread; requests meet only [`ChallengeResponses`], handshakes only the certificates that were installed. Decision 0015 says why it is
+//! shaped so.
 
 mod account;
 mod challenge;
@@ -25,7 +26,7 @@ use crate::pki::Validity;
 pub use challenge::ChallengeResponses;
 pub use service::{CertificateOrders, RenewalService};
 
-/// What the service shares with requests and with the operator.
+/// The state that the service shares with requests and with the admin pages.
 #[derive(Debug, Default)]
 pub struct AcmeState {
     /// The proofs that are pending.
@@ -34,10 +35,10 @@ pub struct AcmeState {
     tallies: [AtomicU64; OrderOutcome::ALL.len()],
 }
 
-/// How it stands with one certificate.
+/// The status of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenewalStatus {
-    /// What it is for.
+    /// The names that it covers.
     pub names: NameSet,
     /// The one that is served; `None` before the first.
     pub validity: Option<Validity>,
@@ -49,7 +50,7 @@ pub struct RenewalStatus {
     pub error: Option<String>,
 }
 
-/// What came of an order.
+/// The result of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderOutcome {
     /// A certificate.
@@ -66,7 +67,7 @@ impl OrderOutcome {
     /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Issued, Self::Refused, Self::RateLimited, Self::Failed];
 
-    /// As the metric has it.
+    /// Returns the value of the metric's label.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +80,7 @@ impl OrderOutcome {
 }
 
 impl AcmeState {
-    /// How it stands with every certificate, by name.
+    /// Returns the status of every certificate, by name.
     #[must_use]
     pub fn standings(&self) -> Vec<RenewalStatus> {
         self.lock().clone()

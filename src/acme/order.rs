@@ -12,12 +12,12 @@ use super::challenge::PresentedProof;
 use super::order_error::OrderError;
 use crate::config::rules::{NameSet, Proof};
 
-/// How the server is asked whether it is done: after a quarter of a second, then at twice the pause each, for two minutes.
+/// The polling of an order: after a quarter of a second, then at twice the pause each, for two minutes.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))
     .timeout(Duration::from_secs(120));
 
-/// What the server wants to see for one name.
+/// The proof that the server requests for one name.
 pub(super) struct RequestedProof<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,

@@ -11,7 +11,7 @@ pub(super) struct OrderError {
     text: String,
 }
 
-/// What kind of failure that is.
+/// The kind of an order's failure, which decides what the service does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderErrorKind {
     /// The server says no.
@@ -33,7 +33,7 @@ impl OrderError {
         }
     }
 
-    /// What the server says of one of the names.
+    /// Makes an error from the server's problem document for one of the names.
     pub(super) fn refused(name: &str, problem: &Problem) -> Self {
         let Self { kind, text } = Self::from(problem);
         Self {

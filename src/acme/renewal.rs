@@ -13,14 +13,14 @@ use crate::pki::Validity;
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
 /// The longest wait after a failure, whatever the server asks for.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a server that counts orders is given where it does not say how long: its limits are counted by the hour or the week.
+/// The pause after a rate-limit error without `Retry-After`: such limits are counted by the hour or the week.
 const RATE_LIMITED: Duration = Duration::from_secs(60 * 60);
 
 /// A number that decides where within its span something happens: 0 at the beginning, the largest at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JitterFraction(pub(super) u32);
 
-/// What a failure asks for.
+/// The pause that a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryAdvice {
     /// Nothing in particular.
@@ -48,7 +48,7 @@ pub(super) fn due(
     validity.begins.saturating_add(lifetime - ahead)
 }
 
-/// How long nothing is tried after so many failures in a row, the latest included.
+/// Returns the pause after so many failures in a row, the latest included.
 ///
 /// One minute, doubled up to a day, and up to a fifth longer by chance; at least what the server asks for, at most a day.
 pub(super) fn patience(

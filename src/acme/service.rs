@@ -31,7 +31,7 @@ use crate::pki::Validity;
 use crate::record::rfc3339;
 use crate::tls::Certificates;
 
-/// How often the service looks whether something is due, or a reload asks for other names.
+/// The interval at which the service checks for due orders and for names that a reload added.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The background service.
@@ -47,7 +47,7 @@ pub struct CertificateOrders {
     pub names: Vec<NameSet>,
 }
 
-/// What is known of every certificate.
+/// The state of every certificate, by its names.
 struct RenewalLoop {
     in_force: InForce<CertificateOrders>,
     certificates: Arc<Certificates>,
@@ -63,7 +63,7 @@ struct RenewalLoop {
 struct RenewalEntry {
     held: Option<Validity>,
     due: Timestamp,
-    /// Whether the server counts: then no edit makes the order due earlier.
+    /// Set after a rate-limit error: then no edit makes the order due earlier.
     is_rate_limited: bool,
     failures: u32,
     error: Option<String>,
@@ -143,7 +143,7 @@ impl RenewalLoop {
         self.publish();
     }
 
-    /// What the disk has of a certificate that is asked for from now on.
+    /// Reads the stored certificate of names that the configuration asks for from now on.
     ///
     /// Where the one for all the names is missing, those that some of the names had before are better than none until it is there.
     fn found(&self, rules: &AcmeRules, names: &NameSet, now: Timestamp) -> RenewalEntry {
@@ -262,7 +262,7 @@ impl RenewalLoop {
         Ok(issued)
     }
 
-    /// What is known after a failure, which is told once.
+    /// Logs a failure once and returns the entry with the next attempt.
     fn put_off(
         &self,
         rules: &AcmeRules,

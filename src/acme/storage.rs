@@ -19,7 +19,7 @@ pub(super) struct CertificateStorage {
     directory: PathBuf,
 }
 
-/// What could not be done with which file.
+/// A file operation that failed, and its file.
 #[derive(Debug)]
 pub(super) struct StorageError {
     done: &'static str,

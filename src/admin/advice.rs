@@ -29,7 +29,7 @@ pub(super) fn capacity(limit: &LimitView) -> Option<u64> {
     (too_small && advised > configured).then_some(advised)
 }
 
-/// What to do about clients that were refused new keys beyond their share; `None` where there was none.
+/// Returns advice about clients that exceeded their share of new keys; `None` where no client did.
 ///
 /// Behind the address may be one that invents keys or many that have one each: only the operator knows.
 pub(super) fn share(limit: &LimitView) -> Option<String> {

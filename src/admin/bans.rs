@@ -66,7 +66,7 @@ pub(super) struct BanLift {
     peer: Option<SocketAddr>,
 }
 
-/// What stands in the place of a key is none.
+/// The path does not end in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadKey;
 

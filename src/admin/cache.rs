@@ -14,10 +14,10 @@ use crate::cache::memory_storage::{StorageStats, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::record::exposition::SampledFamily;
 
-/// How the cache does.
+/// The state of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheView {
-    /// How full it is.
+    /// The memory in use.
     pub filled: StorageUsage,
     /// Answers that made room for others.
     pub evicted: u64,
@@ -34,7 +34,7 @@ pub struct CacheView {
 }
 
 impl CacheView {
-    /// What these say now.
+    /// Samples the counters.
     #[must_use]
     pub fn of(filled: StorageUsage, tallies: &StorageStats) -> Self {
         use std::sync::atomic::Ordering::Relaxed;
@@ -80,7 +80,7 @@ impl From<CacheView> for CacheSection {
     }
 }
 
-/// What `/metrics` shows beside the requests; nothing where no route stores answers.
+/// Returns the metrics of the cache apart from its requests; none where no route caches.
 pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
     let Some(view) = view else { return Vec::new() };
     let gauges = [
@@ -139,7 +139,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
     gauges.into_iter().chain(counters).collect()
 }
 
-/// What does not name anything that could be purged.
+/// A query that names nothing to purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadPurge;
 

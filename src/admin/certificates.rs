@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 pub struct CertificateView {
     /// The listener that serves it; `None` where it came at run time, for all.
     pub listener: Option<SocketAddr>,
-    /// What it is served for.
+    /// The names that it is served for.
     pub names: Vec<Box<str>>,
     /// From when until when it holds.
     pub validity: Validity,
@@ -69,7 +69,7 @@ impl CertificateSection {
     }
 }
 
-/// How long each name is still served for; negative once its certificate has expired. Of two certificates for one name on one listener
+/// Returns the remaining lifetime by name; negative once the certificate has expired. Of two certificates for one name on one listener
 /// the first is served.
 pub(super) fn expiry(certificates: &[CertificateView], wall: Timestamp) -> SampledFamily {
     let mut family = SampledFamily::gauge(

@@ -9,17 +9,17 @@ use crate::record::exposition::SampledFamily;
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionsView {
-    /// What was counted.
+    /// The counts of connections.
     pub tallies: ConnectionTallies,
-    /// How many there may be.
+    /// The caps on connections.
     pub caps: ConnectionCaps,
-    /// What was counted of requests on their way to origins.
+    /// The counts of requests on their way to origins.
     pub requests: RequestTallies,
-    /// How many of those there may be.
+    /// The caps on requests on their way to origins.
     pub request_caps: RequestCaps,
-    /// What was counted of answers that wait for clients.
+    /// The counts of response bytes that wait for clients.
     pub unread: UnreadTallies,
-    /// How many bytes of them there may be.
+    /// The cap on those bytes.
     pub most_unread: u64,
 }
 

@@ -25,7 +25,7 @@ const VALUES: usize = 16;
 /// Bytes of the reason of a ban that are kept.
 const REASON: usize = 200;
 
-/// What is asked of a key.
+/// A request about one key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyRequest {
     limit: String,
@@ -35,7 +35,7 @@ pub(super) struct KeyRequest {
     peer: Option<SocketAddr>,
 }
 
-/// How a key is named.
+/// The key that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySelector {
     /// By its hash.
@@ -44,7 +44,7 @@ pub enum KeySelector {
     Values(Vec<String>),
 }
 
-/// What is done to a key.
+/// The change that a request makes to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEdit {
     /// Nothing.
@@ -57,16 +57,16 @@ pub enum KeyEdit {
     Ban(Duration),
 }
 
-/// How a key stands, after the change.
+/// The state of a key, after the change.
 #[derive(Clone, Debug)]
 pub struct KeyView {
     /// Its hash, as the access log has it.
     pub key: KeyHash,
-    /// How it stands.
+    /// Its counters and its ban.
     pub state: KeyState,
     /// When that was.
     pub now: Timestamp,
-    /// Whether a ban was in force before.
+    /// Set if a ban was in force before.
     pub was_banned: bool,
 }
 
@@ -89,7 +89,7 @@ pub enum KeyError {
     Store(String),
 }
 
-/// How a key stands, or why nothing is said of it.
+/// The state of a key, or the reason why there is none.
 pub type KeyResult = Result<KeyView, KeyError>;
 
 /// The body of PUT.
@@ -110,7 +110,7 @@ struct BanRequest {
 }
 
 impl KeyRequest {
-    /// What a request asks of a key; `None` where it is about something else.
+    /// Parses a request about a key; `None` where its path is another one.
     pub(super) fn of(request: &Parts, sender: &RequestSource) -> Option<Result<Self, AdminPage>> {
         let (limit, rest) = request
             .uri
@@ -137,7 +137,7 @@ impl KeyRequest {
         }))
     }
 
-    /// Whether it changes anything.
+    /// Returns whether the request changes the key.
     pub(super) fn is_change(&self) -> bool {
         self.change != KeyEdit::Look
     }
@@ -244,7 +244,7 @@ pub(super) fn no_token() -> AdminPage {
     )
 }
 
-/// What a method and a body do to a key, and why.
+/// Parses the method and the body into a change and its reason.
 fn change(method: &Method, body: &[u8]) -> Result<(KeyEdit, String), AdminPage> {
     match *method {
         Method::GET | Method::HEAD => Ok((KeyEdit::Look, String::new())),

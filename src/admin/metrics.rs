@@ -89,7 +89,7 @@ fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
     ]
 }
 
-/// Of limits that ban.
+/// The metrics of limits with `ban`.
 fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
     let each = |mut family: SampledFamily, value: fn(&BansView) -> u64| {
         for limit in limits {
@@ -128,7 +128,7 @@ fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
     ]
 }
 
-/// Of limits with `concurrency`.
+/// The metrics of limits with `concurrency`.
 fn in_flight(limits: &[LimitView]) -> [SampledFamily; 2] {
     let each = |mut family: SampledFamily, value: fn(&PermitsView) -> u64| {
         for limit in limits {

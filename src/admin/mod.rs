@@ -50,7 +50,7 @@ use view::AdminView;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What becomes of a request.
+/// The response to a request, or the work that makes it.
 #[derive(Debug)]
 pub enum AdminResponse {
     /// This is the response.
@@ -75,7 +75,7 @@ enum AdminAction {
     Reload(ReloadOrder),
 }
 
-/// Who asks, and what came behind the head.
+/// The peer of an admin request, and its body.
 #[derive(Clone, Debug, Default)]
 pub struct RequestSource {
     /// The other end of the connection.
@@ -108,7 +108,7 @@ impl TableWalk {
     }
 }
 
-/// What becomes of `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
+/// Answers `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
 #[must_use]
 pub fn answer(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminResponse {
     let method = &request.method;
@@ -140,7 +140,7 @@ fn dressed(page: AdminPage, method: &Method) -> Response<Vec<u8>> {
     response
 }
 
-/// What is answered, before it is dressed as HTTP.
+/// The status, type and body of a response, before the common fields are added.
 struct AdminPage {
     status: StatusCode,
     content_type: &'static str,
@@ -187,7 +187,7 @@ impl AdminPage {
     }
 }
 
-/// What is to be done about a request.
+/// The page that is ready, or the action that makes one.
 enum AdminTask {
     Show(AdminPage),
     Walk(AdminAction),

@@ -114,7 +114,7 @@ impl OriginServerSection {
     }
 }
 
-/// What the operator asks of a server.
+/// The operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerCommand {
     /// No new requests.
@@ -131,7 +131,7 @@ pub(super) struct AddressedCommand {
     order: ServerCommand,
 }
 
-/// What stands in the place of a server is no address.
+/// The path does not name a server by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadAddress;
 
@@ -207,7 +207,7 @@ pub(super) fn no_token() -> AdminPage {
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
-/// What `/metrics` shows of origins.
+/// Returns the metrics of origins.
 pub(super) fn families(origins: &[OriginView]) -> [SampledFamily; 12] {
     let each = |mut family: SampledFamily, value: fn(&ServerView) -> u64| {
         for origin in origins {
@@ -416,7 +416,7 @@ pub(super) mod tests {
         }]
     }
 
-    /// What is told of it.
+    /// The JSON of that origin.
     pub(in crate::admin) fn told() -> Value {
         json!([{
             "name": "app",

@@ -215,7 +215,7 @@ impl LimitSection {
     }
 }
 
-/// Whether something outlives the process, and how it was found.
+/// Returns whether counters outlive the process, and the state in which their file was found.
 fn survival(survival: &Persistence) -> (bool, String) {
     match survival {
         Persistence::InFile { found, .. } => (true, found.clone()),

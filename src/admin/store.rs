@@ -66,7 +66,7 @@ impl StoreServerSection {
     }
 }
 
-/// What is sampled of the link at a scrape; what it counted is in [`crate::record`].
+/// Returns the metrics that are sampled from the link at a scrape; [`crate::record`] has its counters.
 pub(super) fn families(view: Option<LinkStatus>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use http::HeaderValue;
 use http::header::GetAll;
 
-/// Whether the request may be answered.
+/// The result of the token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenAccess {
     /// It carries the token, or none is asked for.
@@ -35,7 +35,7 @@ pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> Tok
     }
 }
 
-/// What follows `Bearer `; the scheme's case does not matter (RFC 9110 §11.1).
+/// Returns the credentials after `Bearer `; the scheme's case does not matter (RFC 9110 §11.1).
 fn presented(field: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = field.split_at_checked("Bearer ".len())?;
     scheme
@@ -43,7 +43,7 @@ fn presented(field: &[u8]) -> Option<&[u8]> {
         .then(|| rest.trim_ascii())
 }
 
-/// Whether both are equal, in time that depends on their lengths alone.
+/// Compares in time that depends on the lengths alone.
 fn same(left: &[u8], right: &[u8]) -> bool {
     let differences = left
         .iter()

@@ -19,7 +19,7 @@ use crate::record::rfc3339;
 /// Keys that are shown unless told.
 const USUAL: usize = 20;
 
-/// What was asked: the limit's name, which of its keys, and how many.
+/// A parsed query: the limit's name, the keys and their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TopQuery {
     limit: String,
@@ -110,7 +110,7 @@ struct TopPage {
     top: Vec<TopKey>,
 }
 
-/// How long ago keys were charged: `keys[0]` less than a second ago, `keys[n]` less than 2^n seconds and not less than half of that.
+/// Ages of the latest charge of keys: `keys[0]` less than a second ago, `keys[n]` less than 2^n seconds and not less than half of that.
 #[derive(Serialize)]
 struct KeyAges {
     oldest: f64,

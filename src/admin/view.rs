@@ -1,4 +1,4 @@
-//! What the admin endpoints need to know of the running gateway, as plain values.
+//! The state of the running gateway that the admin pages show, as plain values.
 //!
 //! The gateway implements [`AdminView`] in one place; the endpoints see neither snapshots nor pools, and can be tested
 //! without a server.
@@ -31,7 +31,7 @@ use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
 pub trait AdminView: Send + Sync {
     /// `[admin] token_file`'s content, where there is one.
     fn token(&self) -> Option<Arc<str>>;
-    /// Whether new requests are welcome.
+    /// The readiness of the gateway for new requests.
     fn readiness(&self) -> Readiness;
     /// When the process started, and now.
     fn times(&self) -> ProcessTimes;
@@ -50,15 +50,15 @@ pub trait AdminView: Send + Sync {
     fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView>;
     /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
     fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>>;
-    /// How the state directory does; `None` without one.
+    /// The state of the state directory; `None` without one.
     fn state(&self) -> Option<DirectoryHealth>;
-    /// How the way to the store does; `None` without one.
+    /// The state of the link to the store; `None` without one.
     fn store(&self) -> Option<LinkStatus>;
-    /// What is owed to the store; `None` without one.
+    /// The writes that wait for the store; `None` without one.
     fn debts(&self) -> Option<RemoteWriteStats>;
-    /// How the counts of shared limits are exchanged; `None` without a store.
+    /// The state of the replication of shared limits; `None` without a store.
     fn exchanged(&self) -> Option<ReplicationStats>;
-    /// How ordered certificates do; `None` where none is ordered.
+    /// The state of ACME certificates; `None` where none is ordered.
     fn acme(&self) -> Option<AcmeView> {
         None
     }
@@ -67,7 +67,7 @@ pub trait AdminView: Send + Sync {
         Vec::new()
     }
 
-    /// How the cache does; `None` where no route stores answers.
+    /// The state of the cache; `None` where no route caches.
     fn cache(&self) -> Option<CacheView> {
         None
     }
@@ -89,7 +89,7 @@ pub trait AdminView: Send + Sync {
     /// # Errors
     /// Why that is not possible.
     fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult;
-    /// What the configuration in use says as it is written, without secrets.
+    /// The configuration in use as it is written, without secrets.
     fn written(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
@@ -101,9 +101,9 @@ pub trait AdminView: Send + Sync {
     fn reload(&self) -> Option<ReloadView> {
         None
     }
-    /// How many routes there are.
+    /// The number of routes.
     fn routes(&self) -> usize;
-    /// What requests are counted by.
+    /// The recorder of requests.
     fn recorder(&self) -> &Recorder;
 }
 
@@ -118,7 +118,7 @@ pub struct AcmeView {
     pub orders: [(OrderOutcome, u64); OrderOutcome::ALL.len()],
 }
 
-/// Whether new requests are welcome.
+/// The readiness of the gateway for new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Yes.
@@ -138,7 +138,7 @@ pub struct ProcessTimes {
     pub started: Timestamp,
     /// Now.
     pub now: Timestamp,
-    /// What the wall clock says now.
+    /// The time of the wall clock now.
     pub wall: Timestamp,
 }
 
@@ -164,9 +164,9 @@ pub struct ConfigurationView {
 pub struct ReloadView {
     /// When.
     pub at: Timestamp,
-    /// What came of it, or why it was refused.
+    /// The result, with the reason where the reload was rejected.
     pub result: Result<(), String>,
-    /// What it changed.
+    /// The changes, a sentence each.
     pub changes: Vec<String>,
 }
 
@@ -177,11 +177,11 @@ pub struct LimitView {
     pub name: Name,
     /// Its key as one would write it in the configuration.
     pub key: String,
-    /// How its rates are judged, as one would write it in the configuration.
+    /// Its algorithm, as the configuration names it.
     pub algorithm: &'static str,
     /// Its rates.
     pub rates: Rates,
-    /// What happens to a request that it has no room for, as one would write it in the configuration.
+    /// Its action on a request that exceeds it, as the configuration names it.
     pub action: &'static str,
     /// The share of keys that it is enforced for, as one would write it in the configuration.
     pub enforce: String,
@@ -195,11 +195,11 @@ pub struct LimitView {
     pub slots: u64,
     /// Memory of its table.
     pub bytes: u64,
-    /// Whether some key is counted together with others at the moment.
+    /// Set while some key shares an overflow counter.
     pub overflow_active: bool,
     /// Since when, and until when that weighs on somebody; `None` when it does not.
     pub overflow: Option<OverflowPeriod>,
-    /// Of 1000 new keys that find a slot, how many begin with what others used.
+    /// New keys, of 1000 that find a slot, that begin with the counts of others.
     pub overflow_affected: u64,
     /// Decisions made over keys that were counted together, since the limit exists.
     pub overflow_decisions: u64,
@@ -207,11 +207,11 @@ pub struct LimitView {
     pub overflow_decisions_before: u64,
     /// Those of them that refused.
     pub overflow_refused: u64,
-    /// What one client may take of its slots; `None` where nobody can invent keys.
+    /// The share of its slots that one client may take; `None` where clients cannot invent keys.
     pub share: Option<ShareView>,
     /// Slots given to another key after their own owed nothing any more.
     pub slots_reused: u64,
-    /// Whether its counters outlive the process.
+    /// The persistence of its counters.
     pub survival: Persistence,
     /// Its bans; `None` where it bans nobody.
     pub bans: Option<BansView>,
@@ -222,21 +222,21 @@ pub struct LimitView {
 /// The bans of a limit, sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BansView {
-    /// How they last.
+    /// The durations and the factor.
     pub rules: BanRules,
     /// Keys that are banned or remembered.
     pub keys: u64,
     /// Keys that fit in their table.
     pub slots: u64,
-    /// What happened so far.
+    /// The counts since the start.
     pub tallies: BanStats,
     /// Memory of their table.
     pub bytes: u64,
-    /// Whether they outlive the process.
+    /// The persistence of its bans.
     pub survival: Persistence,
 }
 
-/// What one client may take of a limit's slots.
+/// The share of a limit's slots that one client may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareView {
     /// However crowded the table is.
@@ -250,7 +250,7 @@ pub struct ShareView {
 /// The requests in flight of a limit, sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PermitsView {
-    /// How many of a key may be.
+    /// The maximum of requests in flight of one key.
     pub max: Concurrency,
     /// Keys that have some.
     pub keys: u64,
@@ -350,7 +350,7 @@ pub struct BannedKeysView {
 pub struct TopKeysView {
     /// The limit.
     pub limit: LimitView,
-    /// How long ago its keys were charged, sampled; `None` where its algorithm does not tell.
+    /// The ages of the latest charges, sampled; `None` where the algorithm does not record them.
     pub ages: Option<KeyAges>,
     /// The keys, fullest first.
     pub fullest: Vec<KeyUsage>,
@@ -384,7 +384,7 @@ pub struct OriginView {
 pub struct ServerView {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Whether requests are sent to it.
+    /// Its state, which decides whether it gets requests.
     pub state: ServerStatus,
     /// Its share.
     pub weight: Weight,
@@ -396,9 +396,9 @@ pub struct ServerView {
     pub connections: Option<u32>,
     /// Tries so far, in the order of [`AttemptOutcome::ALL`].
     pub outcomes: [u64; AttemptOutcome::ALL.len()],
-    /// How often it was left alone.
+    /// The number of its ejections.
     pub ejections: u64,
-    /// How often checks took it out or put it back.
+    /// The number of changes by health checks.
     pub health_changes: u64,
     /// Its latest failure.
     pub last_failure: Option<(AttemptOutcome, Timestamp)>,

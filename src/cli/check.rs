@@ -13,10 +13,10 @@ use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
 use crate::server;
 
-/// What a text from the standard input is called.
+/// The name of the standard input in reports.
 const STDIN: &str = "<stdin>";
 
-/// What is to be checked, and how.
+/// The arguments of `check`.
 #[derive(Args)]
 pub(super) struct CheckCommand {
     /// The configuration; `-` reads it from the standard input, and paths in it begin at the working directory.
@@ -29,7 +29,7 @@ pub(super) struct CheckCommand {
     json: bool,
 }
 
-/// What became of it. `rules` are there where the whole file was judged and is good.
+/// The result of a check. `rules` are `Some` where the whole file was checked and is valid.
 struct CheckOutcome {
     file: String,
     rules: Option<Rules>,
@@ -191,7 +191,7 @@ impl CheckOutcome {
     }
 }
 
-/// What a configuration needs that this machine does not have, or does not give to this shell; the service may be given more.
+/// Returns the resources that a configuration needs and this shell does not have; the service may get more.
 fn too_much_for_this_machine(rules: &Rules) -> Vec<String> {
     let memory = MemoryPlan::of(rules).warning();
     let files = server::shortage(OpenFiles::raise(), rules);

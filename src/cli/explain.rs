@@ -10,7 +10,7 @@ use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
 
-/// What to explain.
+/// The arguments of `explain`.
 #[derive(Args)]
 pub(super) struct ExplainCommand {
     /// The configuration.

@@ -12,7 +12,7 @@ use crate::bounds::ADMIN_ANSWER;
 use crate::config;
 use crate::listener::reachable;
 
-/// How long each step may take: the gateway may ask its store.
+/// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks the admin listener about the key.
@@ -90,7 +90,7 @@ pub(super) struct AdminQuery<'a> {
     pub(super) address: SocketAddr,
     pub(super) target: &'a str,
     pub(super) token: Option<&'a str>,
-    /// How long the answer may take.
+    /// The timeout of the response.
     pub(super) patience: Duration,
 }
 

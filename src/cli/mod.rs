@@ -28,7 +28,7 @@ const FAILED: u8 = 1;
 /// Bad configuration or usage; EX_USAGE of sysexits.h.
 const USAGE: u8 = 64;
 
-/// What is said where the running gateway cannot be asked.
+/// The error where the running gateway has no admin listener.
 const NO_ADMIN: &str = "sluicegate: [admin] address is \"off\", so the running gateway cannot be asked; \
      write an address, and restart it once";
 

@@ -9,7 +9,7 @@ use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::listener::reachable;
 
-/// How long each step may take.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Asks the admin listener's `/healthz`.

@@ -14,7 +14,7 @@ use crate::bounds::RELOAD_PATIENCE;
 use crate::config;
 use crate::listener::reachable;
 
-/// What is waited for beyond the time that the gateway gives a reload.
+/// The extra time beyond the gateway's own timeout for a reload.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// Has the running gateway read its configuration again.
@@ -61,7 +61,7 @@ pub(super) fn reload(file: &Path) -> u8 {
     }
 }
 
-/// What the answer says of changes, a line each.
+/// Returns the changes that the response lists, a line each.
 fn changes(body: &str) -> String {
     let answer: Value = serde_json::from_str(body).unwrap_or_default();
     let changes = answer["changes"].as_array().cloned().unwrap_or_default();

@@ -33,7 +33,7 @@ use super::sink::LogSink;
 use super::writer::{LogWriter, WriterState};
 use crate::config::rules::{AccessLogTarget, LogRules};
 
-/// How long the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
+/// The time that the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
 const LAST_ROUND: Duration = Duration::from_secs(2);
 
 /// The running access log. Dropping it writes what is buffered.
@@ -48,7 +48,7 @@ pub struct AccessLog {
     writer: Option<JoinHandle<()>>,
 }
 
-/// What the access log counted since it started.
+/// The counts of the access log since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessLogCounts {
     /// Lines taken.
@@ -161,7 +161,7 @@ impl AccessLog {
         self.shared.flush(patience)
     }
 
-    /// What it counted.
+    /// Returns the counts.
     #[must_use]
     pub fn tallies(&self) -> AccessLogCounts {
         let counted = self.shared.shards.counted();

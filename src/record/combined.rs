@@ -52,7 +52,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Out
     into.push(b'\n');
 }
 
-/// Of `2026-11-21T07:10:38.042Z` makes `21/Nov/2026:07:10:38 +0000`.
+/// Converts `2026-11-21T07:10:38.042Z` to `21/Nov/2026:07:10:38 +0000`.
 fn time(into: &mut Vec<u8>, stamp: &[u8; 24]) {
     let month = usize::from((stamp[5] - b'0') * 10 + (stamp[6] - b'0'));
     into.extend_from_slice(&stamp[8..10]);

@@ -34,7 +34,7 @@ pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Trunca
     Truncation::Short
 }
 
-/// Whether a value was written whole.
+/// The result of writing a value: whole, or cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Truncation {
     /// Nothing was left out.
@@ -43,7 +43,7 @@ pub(super) enum Truncation {
     Short,
 }
 
-/// Whether a byte stands for itself.
+/// Returns whether a byte stands for itself.
 fn is_plain(byte: u8) -> bool {
     (0x20..0x7f).contains(&byte) & (byte != b'"') & (byte != b'\\')
 }
@@ -68,7 +68,7 @@ fn escape_slowly(into: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Whether a character would act on a terminal or hide: all of these are below U+10000, one `\u` escape each.
+/// Returns whether a character would act on a terminal or hide: all of these are below U+10000, one `\u` escape each.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,4 +1,4 @@
-//! What a scrape shows is what was recorded, under names of the configuration alone.
+//! Checks that a scrape shows what was recorded, under names of the configuration alone.
 
 use std::sync::Arc;
 

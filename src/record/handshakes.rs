@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::exposition::SampledFamily;
 use crate::bounds;
 
-/// How a handshake that succeeded was made.
+/// The kind of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeKind {
     /// From the beginning.
@@ -25,7 +25,7 @@ pub enum HandshakeFailure {
     Crowded,
     /// The client left.
     Gone,
-    /// What the client sent is not TLS, or not in order.
+    /// The client sent no TLS, or messages out of order.
     NotTls,
     /// Version, cipher suites or protocols of the two sides do not meet.
     NothingInCommon,
@@ -85,7 +85,7 @@ impl HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    /// What the operator is told of it; `None` where the connection only ended.
+    /// Returns the text for the process log; `None` where the connection only ended.
     #[must_use]
     pub fn complaint(self) -> Option<&'static str> {
         match self {
@@ -125,7 +125,7 @@ impl HandshakeCounts {
         self.failed[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the scrape shows: nothing before the first handshake.
+    /// Returns the metrics: no series before the first handshake.
     pub(super) fn families(&self) -> [SampledFamily; 3] {
         let mut succeeded = SampledFamily::counter(
             "sluicegate_tls_handshakes_total",

@@ -62,7 +62,7 @@ impl<const N: usize> HistogramSum<N> {
         sum
     }
 
-    /// How many values were observed.
+    /// Returns the number of observed values.
     pub(super) fn count(&self) -> u64 {
         self.within.iter().sum::<u64>() + self.above
     }

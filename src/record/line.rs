@@ -110,7 +110,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     into.extend_from_slice(b"}\n");
 }
 
-/// What was asked for, as sent.
+/// Writes the request line, as sent.
 fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     text_cut(into, b",\"method\":\"", outcome.method, MAX_METHOD);
     if !outcome.host.is_empty() {
@@ -152,7 +152,7 @@ fn request_fields(into: &mut Vec<u8>, entry: &LogEntry<'_>) {
     }
 }
 
-/// What the handshake of its connection said.
+/// Writes the facts of the connection's TLS handshake.
 fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
     text(into, b",\"tls\":\"", secured.version.as_bytes());
     text(into, b",\"tls_cipher\":\"", secured.cipher.as_bytes());
@@ -177,7 +177,7 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
     text(into, b",\"tls_client_fingerprint\":\"", fingerprint);
 }
 
-/// What the limits said.
+/// Writes the results of the limits.
 fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
     if let Some(limit) = outcome.refused_by_name() {
@@ -251,7 +251,8 @@ fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// What bars the request. A key is written as the operator's endpoints show it: without the bit that the limiter does not keep.
+/// Writes the reason for which the request was rejected before its limits. A key is written as the
+/// admin pages show it: without the bit that the limiter does not keep.
 fn bar(into: &mut Vec<u8>, barred: &Barred) {
     match &barred.bar {
         Bar::Ban(banned) | Bar::Strike(banned) => {
@@ -265,7 +266,7 @@ fn bar(into: &mut Vec<u8>, barred: &Barred) {
     }
 }
 
-/// What was found out about limits: those of one finding under one name, so that a line has each at most once.
+/// Writes the events of limits: those of one kind under one name, so that a line has each name at most once.
 fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
     if outcome.beside.is_none_or(|beside| beside.notes.is_empty()) {
@@ -341,14 +342,14 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
         .saturating_add(u64::from(wait.subsec_nanos() > 0))
 }
 
-/// What a client chose, escaped, and the quote behind it.
+/// Writes a value that a client chose, escaped, and the closing quote.
 fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     escape(into, value);
     into.push(b'"');
 }
 
-/// As [`text`], at most `cap` bytes of it.
+/// Does the same as [`text`] with at most `cap` bytes of the value.
 fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
@@ -356,7 +357,7 @@ fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Trun
     cut
 }
 
-/// What needs no escape.
+/// Writes a value that needs no escape.
 fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     into.extend_from_slice(value);

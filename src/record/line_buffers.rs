@@ -39,7 +39,7 @@ struct BufferContent {
     dropped: u64,
 }
 
-/// How full a shard is after a line.
+/// The fill level of a buffer after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FillLevel {
     /// The next tick is early enough.
@@ -95,7 +95,7 @@ impl LineBuffers {
         std::mem::swap(&mut self.lock(index).bytes, into);
     }
 
-    /// How many shards there are.
+    /// Returns the number of buffers.
     pub(super) fn len(&self) -> usize {
         self.shards.len()
     }

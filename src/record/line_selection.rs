@@ -25,7 +25,7 @@ use crate::config::rules::{LogRules, RefusedLines};
 /// Seconds between two lines in the process log about what is left out.
 const REMINDER: u32 = 60;
 
-/// What was left out, and where each key's last line stands.
+/// The counts of skipped lines, and the second of each key's last line.
 #[derive(Debug)]
 pub(super) struct LineSelection {
     random: RandomState,

@@ -16,7 +16,7 @@ use super::line::{LogEntry, micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
 use super::rfc3339::TimeFormatter;
 
-/// Whether the view may use terminal colours.
+/// The use of terminal colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColorMode {
     /// ANSI escape sequences.
@@ -81,7 +81,7 @@ fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Outcome<'_>, c
     into.push(b'\n');
 }
 
-/// What became of it, in words.
+/// Writes the outcome in words.
 fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome.disposition.is_refusal() {
         into.extend_from_slice(outcome.disposition.as_str().as_bytes());

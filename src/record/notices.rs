@@ -14,7 +14,7 @@ use tracing::{error, info};
 use crate::bounds;
 use crate::clock;
 
-/// How long a count of lines is for.
+/// The span over which lines are counted.
 const SPAN: Duration = Duration::from_secs(60);
 
 /// The lines of one process about clients, and those about its own failures, which are counted apart.
@@ -31,7 +31,7 @@ struct NoticeCount {
     untold: u64,
 }
 
-/// What becomes of a notice.
+/// The fate of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoticeTurn {
     /// It is told; so many were not, before it.

@@ -23,13 +23,13 @@ pub struct Outcome<'a> {
     pub request_id: RequestId,
     /// The trace that it belongs to; `None` where none is kept.
     pub trace: Option<TraceContext>,
-    /// Who asked; `None` where the connection had no address.
+    /// The client's address; `None` where the connection had none.
     pub client: Option<IpAddr>,
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
-    /// What the handshake of its connection said; `None` in clear text.
+    /// The facts of the connection's TLS handshake; `None` in clear text.
     pub secured: Option<&'a TlsFacts>,
-    /// As sent; any bytes, since a malformed request is recorded too.
+    /// The method as sent; any bytes, since a malformed request is recorded too.
     pub method: &'a [u8],
     /// Host without port, empty when absent; any bytes.
     pub host: &'a [u8],
@@ -45,17 +45,17 @@ pub struct Outcome<'a> {
     pub verdict: Option<&'a Verdict>,
     /// The list that blocked the client or let it past the limits.
     pub list: Option<&'a str>,
-    /// What the verdict does not say, and which limits it is over; `None`: all of the route's.
+    /// The details beside the verdict, and the limits that it covers; `None`: all of the route's.
     pub beside: Option<&'a ReportDetails>,
-    /// What the keys of its limits lack.
+    /// The parts of keys that the request lacks.
     pub gaps: &'a [MissingKey],
-    /// What stood before the limits, or came of their refusal.
+    /// The reason for a rejection before the limits, or the ban that began with their rejection.
     pub barred: Option<&'a Barred>,
     /// The key that the limit which refused counts it by; `None` where none refused.
     pub key: Option<KeyHash>,
     /// The values of that key, where the operator wants them in the log.
     pub key_values: &'a [String],
-    /// What became of it.
+    /// The result of the request.
     pub disposition: Disposition,
     /// Status sent; 0 when the client left before any.
     pub status: u16,
@@ -65,9 +65,9 @@ pub struct Outcome<'a> {
     pub bytes_sent: u64,
     /// From the head read to the last byte sent.
     pub total: Duration,
-    /// What admission took.
+    /// The duration of admission.
     pub decision: Duration,
-    /// How the cache was used; `None` where the route has none.
+    /// The use of the cache; `None` where the route has none.
     pub cache: Option<CacheUse>,
     /// The origin's part.
     pub origin: Option<OriginUse<'a>>,
@@ -145,7 +145,7 @@ impl Outcome<'_> {
         self.failure.or(store.then_some("store-unavailable"))
     }
 
-    /// How long a refused client was told to wait.
+    /// Returns the `Retry-After` of a rejection.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self.barred {
             Some(barred) => Some(barred.wait),
@@ -186,7 +186,7 @@ impl Outcome<'_> {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Forwarded, and the origin answered.
@@ -252,7 +252,7 @@ impl Disposition {
         }
     }
 
-    /// Whether the next request of its client will probably be refused too.
+    /// Returns whether the client's next request will probably be rejected too.
     #[must_use]
     pub fn is_refusal(self) -> bool {
         matches!(
@@ -282,14 +282,14 @@ impl Disposition {
     }
 }
 
-/// How the cache was used for a request.
+/// The use of the cache for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheUse {
-    /// What was stored was served.
+    /// A stored response was served.
     Hit,
-    /// What was stored was served although it was stale.
+    /// A stored response was served although it was stale.
     Stale,
-    /// What was stored was served after the origin confirmed it.
+    /// A stored response was served after the origin confirmed it.
     Revalidated,
     /// The origin's answer was served, and stored.
     Miss,
@@ -313,7 +313,7 @@ impl CacheUse {
         self as usize
     }
 
-    /// Whether the answer is not the origin's of this time.
+    /// Returns whether the response came without the origin.
     #[must_use]
     pub fn is_without_origin(self) -> bool {
         matches!(self, Self::Hit | Self::Stale)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exposition::SampledFamily;
 
-/// What came of a connection that may begin with one.
+/// The result of reading the header of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderResult {
     /// It was read.
@@ -47,7 +47,7 @@ impl ProxyHeaderResult {
 }
 
 impl ProxyHeaderResult {
-    /// What the operator is told of a connection that ended for this; `None` where it only ended.
+    /// Returns the text for the process log; `None` where the connection only ended.
     #[must_use]
     pub fn complaint(self) -> Option<&'static str> {
         match self {
@@ -67,7 +67,7 @@ impl ProxyHeaderCounts {
         self.0[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the scrape shows; a series appears with its first count.
+    /// Returns the metric; a series appears with its first count.
     pub(super) fn family(&self) -> SampledFamily {
         let mut family = SampledFamily::counter(
             "sluicegate_proxy_protocol_total",

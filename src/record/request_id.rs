@@ -52,7 +52,8 @@ impl RequestId {
         Self(IdForm::Drawn(draw()))
     }
 
-    /// What a trusted hop calls the request: 1 to [`Self::LONGEST`] of the characters a-z A-Z 0-9 _ - . and nothing else.
+    /// Parses the identity that a trusted hop gave the request: 1 to [`Self::LONGEST`] of the characters
+    /// a-z A-Z 0-9 _ - . and nothing else.
     #[must_use]
     pub fn given(text: &[u8]) -> Option<Self> {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
@@ -126,7 +127,7 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// What one thread draws identities from.
+/// The state from which one thread draws identities.
 struct IdSource {
     hasher: SipHasher13,
     drawn: u64,

@@ -54,7 +54,7 @@ impl LogSink {
         Ok(())
     }
 
-    /// Whether lines go nowhere.
+    /// Returns whether lines are discarded.
     pub(super) fn is_off(&self) -> bool {
         self.file.is_none()
     }

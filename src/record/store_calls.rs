@@ -14,7 +14,7 @@ pub(super) const ROUND_TRIP_BOUNDS: [u64; 12] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 250_000, 5_000_000,
 ];
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
     /// It was answered.
@@ -29,7 +29,7 @@ pub enum CallResult {
     Refused,
 }
 
-/// What happens beside calls.
+/// An event of the link apart from calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
     /// A connection stands.
@@ -88,13 +88,13 @@ impl StoreCallCounts {
         self.events[event as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls came to this.
+    /// Returns the number of calls with this result.
     #[must_use]
     pub fn calls(&self, result: CallResult) -> u64 {
         self.results[result as usize].load(Ordering::Relaxed)
     }
 
-    /// How often that happened.
+    /// Returns the number of these events.
     #[must_use]
     pub fn events(&self, event: LinkEvent) -> u64 {
         self.events[event as usize].load(Ordering::Relaxed)

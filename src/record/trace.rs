@@ -33,12 +33,12 @@ pub struct TraceContext {
     parent: Option<u64>,
     /// The span that the origin's is under: that of the gateway, or of its request to the origin where that has one.
     exit: u64,
-    /// Whether the client began it.
+    /// The side that started the trace.
     origin: TraceStart,
     sampled: SamplingDecision,
 }
 
-/// Who began a trace.
+/// The side that started a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStart {
     /// The gateway.
@@ -47,7 +47,7 @@ pub enum TraceStart {
     Before,
 }
 
-/// Whether a trace is recorded.
+/// The decision to record a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingDecision {
     /// It is.
@@ -56,7 +56,7 @@ pub enum SamplingDecision {
     No,
 }
 
-/// Whether the gateway tells a collector of its spans.
+/// The export of the gateway's spans to a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanExport {
     /// It does, of those that are recorded.
@@ -74,7 +74,7 @@ pub enum FlagAuthority {
     Gateway,
 }
 
-/// Whether this share of all traces holds one. W3C Trace Context Level 2: the last 7 bytes of an id are random.
+/// Decides whether this share of all traces includes one. W3C Trace Context Level 2: the last 7 bytes of an id are random.
 fn sampled(id: u128, share: Share) -> SamplingDecision {
     let random = ((id >> 24) & u128::from(u32::MAX)) as u32;
     if share.holds(random) {
@@ -213,7 +213,7 @@ impl TraceContext {
         self.id
     }
 
-    /// Whether a collector is told of it.
+    /// Returns whether its spans are exported.
     #[must_use]
     pub fn is_told(&self) -> bool {
         // Two draws of 64 bits differ.
@@ -221,7 +221,7 @@ impl TraceContext {
     }
 }
 
-/// What a client says.
+/// A parsed `traceparent` of a client.
 struct TraceParent {
     id: u128,
     span: u64,

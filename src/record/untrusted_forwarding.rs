@@ -67,7 +67,8 @@ impl UntrustedForwarding {
     }
 }
 
-/// Whether an address is one that the Internet does not route: loopback, link-local, private (RFC 1918, RFC 4193) or shared (RFC 6598).
+/// Returns whether an address is one that the Internet does not route: loopback, link-local, private (RFC 1918,
+/// RFC 4193) or shared (RFC 6598).
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

@@ -19,10 +19,10 @@ use std::time::Duration;
 use super::line_buffers::LineBuffers;
 use super::sink::{LogSink, UnwrittenLines};
 
-/// How long a line waits for the writer when no watermark is passed: short enough to watch, long enough to cost nothing.
+/// The longest time that a line waits for the writer when no watermark is passed: short enough to watch, long enough to cost nothing.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// What requests, signals and the writer share.
+/// The state that requests, signals and the writer share.
 #[derive(Debug)]
 pub(super) struct WriterState {
     pub(super) shards: LineBuffers,
@@ -40,10 +40,10 @@ struct WriterCommands {
     reopen: bool,
     sink: Option<LogSink>,
     stop: bool,
-    /// How many rounds were asked for by callers that wait, and how many of these were done.
+    /// The rounds that waiting callers requested, and how many of these are done.
     rounds_asked: u64,
     rounds_done: u64,
-    /// Whether the last round left lines unwritten.
+    /// Set if the last round left lines unwritten.
     behind: bool,
     finished: bool,
 }
@@ -115,7 +115,7 @@ pub(super) struct LogWriter {
     shared: Arc<WriterState>,
     sink: LogSink,
     unsent: UnwrittenLines,
-    /// What the last write failed with.
+    /// The error of the last write, if it failed.
     trouble: Option<io::ErrorKind>,
     /// Lines dropped before the trouble began.
     dropped_before: u64,

@@ -46,7 +46,7 @@ pub(super) struct ReportingService<S> {
 }
 
 impl ListenerStartup {
-    /// Of services that listen on these sockets.
+    /// Makes the startup of services that listen on these sockets.
     pub(super) fn of(sockets: &Arc<ListenerSockets>) -> Self {
         let (accepts, accepting) = channel();
         Self {

@@ -35,7 +35,7 @@ pub(super) struct SignalTargets {
     pub(super) drain: Arc<Notify>,
 }
 
-/// Whether one can take over.
+/// The possibility of an upgrade.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpgradePolicy {
     Possible,

@@ -49,9 +49,9 @@ pub(in crate::cli) struct BadLevels {
 enum LevelError {
     /// It has no `=`, and is no level.
     NoLevel,
-    /// What stands behind `=` is no level.
+    /// The text behind `=` is not a level.
     UnknownLevel,
-    /// What stands before `=` cannot be a module.
+    /// The text before `=` cannot be a module.
     NoModule,
 }
 
@@ -135,7 +135,7 @@ fn level(word: &str) -> Option<LevelFilter> {
     })
 }
 
-/// Whether a text can be the path of a module.
+/// Returns whether a text can be the path of a module.
 fn is_module(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(fits)

@@ -21,7 +21,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::clock;
 use crate::record::rfc3339;
 
-/// How lines look.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessLogFormat {
     Text,
@@ -107,7 +107,7 @@ fn write_text(into: &mut Writer<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// What an event consists of.
+/// The message and the fields of an event.
 #[derive(Default)]
 struct EventFields {
     message: String,

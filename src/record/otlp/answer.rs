@@ -10,16 +10,16 @@ use http::StatusCode;
 
 use super::wire::{FieldReader, FieldValue};
 
-/// What a collector said.
+/// The response of a collector.
 #[derive(Clone, Debug)]
 pub(super) struct ExportReply {
     pub(super) status: StatusCode,
-    /// How long it asks to wait.
+    /// The pause that it asks for.
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Bytes,
 }
 
-/// What that means.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReplyMeaning {
     /// It has the spans.
@@ -36,7 +36,7 @@ pub(super) enum ReplyMeaning {
 const WORDS: usize = 200;
 
 impl ExportReply {
-    /// What it means for a batch of `count` spans.
+    /// Returns the result for a batch of `count` spans.
     pub(super) fn meaning(&self, count: u64) -> ReplyMeaning {
         let status = self.status;
         if status.is_success() {

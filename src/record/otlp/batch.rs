@@ -10,9 +10,9 @@ const SCHEMA: &[u8] = b"https://opentelemetry.io/schemas/1.37.0";
 /// The spans that one call brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanBatch<'b> {
-    /// As they are written.
+    /// The encoded spans.
     pub(super) spans: &'b [u8],
-    /// How many they are.
+    /// The number of spans.
     pub(super) count: u64,
 }
 

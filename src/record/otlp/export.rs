@@ -22,7 +22,7 @@ use crate::config::rules::OtlpRules;
 use crate::in_force::InForce;
 use crate::record::request_id::draw;
 
-/// How often somebody looks whether there is a collector to tell.
+/// The interval at which the task checks whether a collector is configured.
 const WITHOUT_COLLECTOR: Duration = Duration::from_millis(250);
 /// The pause between two calls of a process that drains.
 const HURRY: Duration = Duration::from_millis(50);
@@ -71,7 +71,7 @@ struct SpanExporter {
     /// Spans out of one shard, of which so many bytes have found their fate.
     waiting: Vec<u8>,
     done: usize,
-    /// How long nothing is brought; `None` while the collector takes what comes.
+    /// The pause between calls; `None` while the collector accepts spans.
     pause: Option<Duration>,
     /// The pause before that, as it was doubled; zero once something was taken.
     last_pause: Duration,
@@ -80,7 +80,7 @@ struct SpanExporter {
     dropped_before: u64,
 }
 
-/// What is wrong with a collector, as it was last told.
+/// The collector's latest error that was logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum CollectorError {
     #[default]

@@ -31,7 +31,7 @@ use crate::{bounds, clock};
 
 pub use export::SpanExportService;
 
-/// How often somebody looks whether the last spans are told.
+/// The interval of checks whether the last spans are exported.
 const LOOKS: Duration = Duration::from_millis(5);
 
 /// The spans between the requests that wrote them and the collector.
@@ -42,11 +42,11 @@ pub struct SpanQueue {
     crowded: Notify,
     fates: [AtomicU64; SpanResult::ALL.len()],
     calls: [AtomicU64; ExportCallResult::ALL.len()],
-    /// Whether the collector takes nothing.
+    /// Set while the collector accepts nothing.
     is_away: AtomicBool,
 }
 
-/// What became of spans that were taken.
+/// The result of exporting spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SpanResult {
     /// The collector has them.
@@ -57,7 +57,7 @@ enum SpanResult {
     Dropped,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExportCallResult {
     /// The collector took what it brought.
@@ -127,7 +127,7 @@ impl SpanQueue {
         self.is_settled()
     }
 
-    /// Whether what became of every span is known.
+    /// Returns whether every span has a result.
     fn is_settled(&self) -> bool {
         let known: u64 = SpanResult::ALL.iter().map(|fate| self.fate(*fate)).sum();
         known >= self.shards.counted().lines
@@ -158,7 +158,7 @@ impl SpanQueue {
         self.shards.counted().dropped + self.fate(SpanResult::Dropped)
     }
 
-    /// What the scrape shows; a series appears with its first count.
+    /// Returns the metrics; a series appears with its first count.
     pub(super) fn families(&self) -> [SampledFamily; 2] {
         let mut spans = SampledFamily::counter(
             "sluicegate_otlp_spans_total",

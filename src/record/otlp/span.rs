@@ -28,7 +28,7 @@ enum SpanKind {
     Client = 3,
 }
 
-/// What both spans of a request begin with.
+/// The fields that begin both spans of a request.
 struct SpanHead<'a> {
     trace: &'a TraceContext,
     id: u64,
@@ -144,7 +144,7 @@ fn begin(into: &mut Vec<u8>, frame: &SpanHead<'_>, name: impl FnOnce(&mut Vec<u8
     fixed32(into, 16, FLAGS | remote);
 }
 
-/// What was asked, and by whom.
+/// Writes the attributes of the request and of its client.
 fn asked(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     asked_by(into, &text(outcome.method, MAX_METHOD));
     let path = outcome.target.split(|byte| *byte == b'?').next();
@@ -174,7 +174,7 @@ fn asked(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// What became of it.
+/// Writes the attributes of the outcome.
 fn became(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if outcome.status != 0 {
         number(into, "http.response.status_code", outcome.status.into());

@@ -27,7 +27,7 @@ fn trace(parent: Option<&'static str>) -> TraceContext {
     TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL).told(SpanExport::Spans)
 }
 
-/// What the collector gets of an outcome: the resource, and its spans.
+/// Returns the resource and the spans that the collector gets of an outcome.
 fn received(outcome: &Outcome<'_>, trace: &TraceContext) -> (ResourceSpans, Vec<Span>) {
     let mut waiting = Vec::new();
     server(&mut waiting, outcome, trace, ENDED);

@@ -65,7 +65,7 @@ pub(super) fn varint(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldValue<'b> {
     /// A whole number.
@@ -110,7 +110,7 @@ impl<'b> Iterator for FieldReader<'b> {
 }
 
 fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    /// Of 64 bits, seven a byte.
+    /// The bytes of a varint of 64 bits, seven bits a byte.
     const LONGEST: usize = 10;
     let mut value = 0_u64;
     for (at, byte) in bytes.iter().take(LONGEST).enumerate() {

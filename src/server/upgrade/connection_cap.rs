@@ -20,7 +20,7 @@ impl ConnectionCap {
         ConnectionGuard(Arc::clone(self))
     }
 
-    /// How many there are.
+    /// Returns the number of open connections.
     #[must_use]
     pub(super) fn open(&self) -> usize {
         self.0.load(Ordering::Relaxed)

@@ -29,7 +29,7 @@ pub(super) fn pass(lines: &UpgradeChannel, legacy: &CounterHandover) -> io::Resu
     Ok(())
 }
 
-/// What was heard so far.
+/// The parts of a hand-over that have arrived so far.
 #[derive(Default)]
 pub(super) struct HandoverReader {
     seed: Option<Seed>,

@@ -16,7 +16,7 @@ use crate::state::CounterHandover;
 /// A hand-over that has begun.
 pub(in crate::server) struct PendingTakeover(UpgradeChannel);
 
-/// What the incumbent has handed over.
+/// The state that the old process handed over.
 pub(in crate::server) struct InheritedState {
     pub(in crate::server) sockets: ListenerMap,
     /// `None` where it has nothing of that kind: its counters lie in a directory.

@@ -26,7 +26,7 @@ use crate::process::GatewayProcess;
 use crate::server::sockets::ListenerSockets;
 use crate::supervisor;
 
-/// What becomes of this process's place.
+/// The old process's side of an upgrade.
 pub(in crate::server) struct UpgradeServer {
     sockets: Arc<ListenerSockets>,
     process: Arc<GatewayProcess>,
@@ -58,7 +58,7 @@ pub(in crate::server) enum SocketClaim {
 }
 
 impl UpgradeServer {
-    /// Of a process that serves on these sockets.
+    /// Makes the server of a process that serves on these sockets.
     pub(in crate::server) fn of(
         sockets: &Arc<ListenerSockets>,
         process: &Arc<GatewayProcess>,
@@ -85,7 +85,7 @@ impl UpgradeServer {
         }
     }
 
-    /// Whether no successor has taken over, nor is about to.
+    /// Returns whether no new process has taken over, or is about to.
     pub(in crate::server) fn is_serving(&self) -> bool {
         *self.stage() == UpgradeStage::Serving
     }
@@ -287,7 +287,7 @@ fn listen(path: &Path, claim: SocketClaim) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Whether the other end is this user or root: who talks here decides what this user runs.
+/// Returns whether the other end is this user or root: a peer here decides which program this user runs.
 fn is_trusted(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == geteuid())
 }
