@@ -303,7 +303,7 @@ fn lasting(
         (Some(path), _) => {
             if legacy.is_some() {
                 warn!(
-                    "upgrade: counters and bans go on from what {} holds; those of the gateway before were in its memory",
+                    "upgrade: counters and bans continue from {}; those of the old process were in its memory",
                     path.display()
                 );
             }
@@ -312,7 +312,7 @@ fn lasting(
         (None, Some(_)) => {
             if begin == StartMode::AsSuccessor && legacy.is_none() {
                 warn!(
-                    "upgrade: counters and bans start empty; those of the gateway before are in its [server] state_dir"
+                    "upgrade: counters and bans start empty; those of the old process are in its [server] state_dir"
                 );
             }
             PersistenceMode::Upgrades(legacy)
@@ -335,7 +335,7 @@ impl StartTask {
     fn complete(self, opened: AllListening) {
         std::thread::spawn(move || {
             if opened.wait().is_err() {
-                error!("a listener does not start");
+                error!("a listener failed to start");
                 std::process::exit(1);
             }
             self.process.lifecycle.enter(Phase::Serving);
@@ -343,12 +343,12 @@ impl StartTask {
             let claim = match self.takeover.map(PendingTakeover::complete) {
                 None => SocketClaim::IfUnanswered,
                 Some(Ok(())) => {
-                    info!("upgrade: took over from the gateway before");
+                    info!("upgrade: took over from the old process");
                     SocketClaim::FromPredecessor
                 }
                 Some(Err(cause)) => {
                     // Invariant 2 of the hand-over: the predecessor goes on.
-                    error!("upgrade: the gateway before this one goes on: {cause}");
+                    error!("upgrade failed: the old process continues: {cause}");
                     save_log(&self.process);
                     std::process::exit(1);
                 }

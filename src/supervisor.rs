@@ -36,7 +36,7 @@ pub(crate) fn main_process(id: u32) {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        warn!("the service manager cannot be told: {error}");
+        warn!("cannot notify the service manager: {error}");
     }
 }
 

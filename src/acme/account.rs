@@ -43,7 +43,7 @@ pub(super) async fn open(
         let directory = rules.directory.to_string();
         let (account, credentials) = builder.create(&asked, directory, binding.as_ref()).await?;
         keep(storage, rules, credentials)?;
-        info!("acme: account {} was made", account.id());
+        info!("acme: account {} created", account.id());
         return Ok(account);
     };
     let kept: StoredAccount = serde_json::from_str(&text).map_err(|error| {

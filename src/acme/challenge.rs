@@ -49,7 +49,7 @@ impl ChallengeResponses {
         }
         let mut answers = self.lock();
         if answers.len() >= bounds::ACME_ANSWERS {
-            warn!("acme: {} proofs are pending, no other fits", answers.len());
+            warn!("acme: too many pending challenges ({})", answers.len());
             return None;
         }
         answers.insert(token.to_owned(), key_authorization.into());

@@ -163,7 +163,7 @@ impl RenewalLoop {
                 Err(reason) => warn!("acme: {name}: {reason}"),
             }
         }
-        info!("acme: {names}: there is no certificate yet, one is ordered");
+        info!("acme: {names}: no certificate is stored; ordering one");
         RenewalEntry::due_at(now)
     }
 
@@ -206,7 +206,7 @@ impl RenewalLoop {
         {
             return None;
         }
-        info!("acme: {names}: takes a certificate that was stored meanwhile");
+        info!("acme: {names}: loaded a certificate that was stored meanwhile");
         Some(self.install(rules, names, &issued))
     }
 
@@ -230,7 +230,7 @@ impl RenewalLoop {
                 self.acme.count(OrderOutcome::Issued);
                 let entry = self.install(rules, names, &issued);
                 info!(
-                    "acme: {names}: certificate until {}, the next is ordered at {}",
+                    "acme: {names}: certificate issued, valid until {}; renewal at {}",
                     rfc3339::format(issued.validity().ends),
                     rfc3339::format(entry.due),
                 );
@@ -257,7 +257,9 @@ impl RenewalLoop {
             .map_err(OrderError::failed)?;
         if let Err(failure) = storage.keep_certificate(names, &pem) {
             // It is good all the same; after a restart another will be ordered.
-            error!("acme: {names}: the new certificate is served but not kept: {failure}");
+            error!(
+                "acme: {names}: the new certificate is in use but could not be stored: {failure}"
+            );
         }
         Ok(issued)
     }
@@ -301,10 +303,10 @@ impl RenewalLoop {
         let next = rfc3339::format(due);
         match until {
             Some(until) => warn!(
-                "acme: {names}: no new certificate: {trouble}; the old one is good until {}, the next try is at {next}",
+                "acme: {names}: renewal failed: {trouble}; the current certificate is valid until {}, next attempt at {next}",
                 rfc3339::format(until)
             ),
-            None => error!("acme: {names}: no certificate: {trouble}; the next try is at {next}"),
+            None => error!("acme: {names}: order failed: {trouble}; next attempt at {next}"),
         }
         RenewalEntry {
             due,

@@ -178,7 +178,7 @@ impl AccessLog {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         if !self.shared.stop(LAST_ROUND) {
-            tracing::error!("access log: its target hangs, the last lines are lost");
+            tracing::error!("access log: the target hangs, the last lines are lost");
         } else if let Some(writer) = self.writer.take() {
             // It has served its last round, so this does not wait; a panic in it was already reported by its thread.
             drop(writer.join());

@@ -150,7 +150,7 @@ impl LogWriter {
             }
             if wishes.stop && self.unsent.lines() > 0 {
                 tracing::error!(
-                    "access log: {} lines are lost, {} takes none",
+                    "access log: {} lines lost, {} is not writable",
                     self.unsent.lines(),
                     self.sink.name()
                 );
@@ -234,7 +234,7 @@ impl LogWriter {
                 if self.trouble.replace(error.kind()) != Some(error.kind()) {
                     let name = self.sink.name();
                     tracing::error!(
-                        "access log: cannot write to {name}: {error}; lines wait in memory, then are dropped"
+                        "access log: cannot write to {name}: {error}; lines are buffered in memory, then dropped"
                     );
                 }
             }
@@ -242,7 +242,7 @@ impl LogWriter {
                 if self.trouble.take().is_some() {
                     let lost = dropped - self.dropped_before;
                     tracing::warn!(
-                        "access log: {} takes lines again; {lost} were dropped meanwhile",
+                        "access log: {} is writable again; {lost} lines were dropped",
                         self.sink.name()
                     );
                 }

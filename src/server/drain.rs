@@ -59,7 +59,7 @@ fn wait(process: &GatewayProcess) {
     }
     match process.shared.recorder.metrics.requests_in_flight() {
         0 => info!("drained"),
-        left => warn!("{left} requests are cut off after {timeout:?}"),
+        left => warn!("drain timeout: {left} requests are cut off after {timeout:?}"),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn save_log(process: &GatewayProcess) {
     process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]
     if !process.shared.recorder.spans.flush(bounds::LAST_SPANS) {
-        warn!("otlp: the collector does not take the last spans, they are lost");
+        warn!("otlp: the collector is unavailable, the last spans are lost");
     }
     if !process.shared.recorder.log.flush(bounds::LAST_LINES) {
         warn!("the access log hangs, its last lines are lost");

@@ -114,15 +114,15 @@ impl SignalTargets {
     fn make_way(&self) {
         if self.successors == UpgradePolicy::Impossible {
             let why = super::NO_UPGRADE_SOCKET;
-            info!("SIGQUIT: draining, since no successor can take over; {why}");
+            info!("SIGQUIT: draining, because no upgrade is possible; {why}");
             return self.drain();
         }
-        info!("SIGQUIT: waiting for a successor, `sluicegate run --upgrade`");
+        info!("SIGQUIT: waiting for a new process, `sluicegate run --upgrade`");
         let succession = Arc::clone(&self.succession);
         tokio::spawn(async move {
             tokio::time::sleep(bounds::UPGRADE_PATIENCE).await;
             if succession.is_serving() {
-                warn!("no successor has taken over, this process goes on");
+                warn!("no new process has taken over, this process continues");
             }
         });
     }

@@ -165,7 +165,7 @@ async fn a_collector_that_takes_nothing_harms_no_request_and_gets_what_fits_when
     .await;
     eventually("it is told once", async || {
         let log = gateway.stderr();
-        (log.matches("takes no spans: it answers 503").count() == 1).then_some(())
+        (log.matches("is unavailable: it answers 503").count() == 1).then_some(())
     })
     .await;
 
@@ -175,7 +175,10 @@ async fn a_collector_that_takes_nothing_harms_no_request_and_gets_what_fits_when
     })
     .await;
     eventually("it is told that it is back", async || {
-        gateway.stderr().contains("takes spans again").then_some(())
+        gateway
+            .stderr()
+            .contains("is available again")
+            .then_some(())
     })
     .await;
     // There is room again once what waited has gone: whether a certain request met it is a matter of time, so some may be needed.
@@ -194,7 +197,7 @@ async fn a_collector_that_cannot_be_reached_is_named_in_the_log_and_holds_up_no_
     let mut gateway = Gateway::before(&origin, &rules("http://127.0.0.1:1", "")).await;
     assert_eq!(gateway.get("/x").await.status, 200);
     eventually("it is told", async || {
-        let why = "the collector at 127.0.0.1:1 takes no spans: it cannot be reached";
+        let why = "the collector at 127.0.0.1:1 is unavailable: it cannot be reached";
         gateway.stderr().contains(why).then_some(())
     })
     .await;
@@ -225,7 +228,7 @@ async fn what_may_succeed_is_brought_again_and_what_cannot_is_counted() {
         (counted(&gateway, "refused").await > 0.0).then_some(())
     })
     .await;
-    let why = "does not want all spans: it answers 400";
+    let why = "rejected spans: it answers 400";
     eventually("it is told", async || {
         gateway.stderr().contains(why).then_some(())
     })

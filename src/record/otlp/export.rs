@@ -203,18 +203,14 @@ impl SpanExporter {
         let to = rules.collector.authority.to_str().unwrap_or_default();
         match trouble {
             CollectorError::Away => warn!(
-                "otlp: the collector at {to} takes no spans: {why}; they wait in memory, then are dropped"
+                "otlp: the collector at {to} is unavailable: {why}; spans are buffered in memory, then dropped"
             ),
             CollectorError::Refusing => {
-                warn!(
-                    "otlp: the collector at {to} does not want all spans: {why}; they are dropped"
-                );
+                warn!("otlp: the collector at {to} rejected spans: {why}; they are dropped");
             }
             CollectorError::None => {
                 let lost = spans.dropped().saturating_sub(self.dropped_before);
-                info!(
-                    "otlp: the collector at {to} takes spans again; {lost} were dropped meanwhile"
-                );
+                info!("otlp: the collector at {to} is available again; {lost} spans were dropped");
             }
         }
         self.dropped_before = spans.dropped();

@@ -114,7 +114,7 @@ impl UpgradeServer {
                 let told = match self.start(&mut lines) {
                     Ok(successor) => format!("done {successor}"),
                     Err(reason) => {
-                        error!("upgrade: {reason}; this process goes on");
+                        error!("upgrade failed: {reason}; this process continues");
                         format!("failed {reason}")
                     }
                 };
@@ -142,7 +142,7 @@ impl UpgradeServer {
             }
             *stage = UpgradeStage::HandingOver;
         }
-        info!("upgrade: a successor takes the listeners over");
+        info!("upgrade: a new process is taking over the listeners");
         let offered = self.offer(lines);
         let mut stage = self.stage();
         if *stage == UpgradeStage::Stopping {
@@ -156,7 +156,7 @@ impl UpgradeServer {
         });
         match accepted {
             Ok(successor) => {
-                info!("upgrade: process {successor} serves now, this one drains");
+                info!("upgrade: process {successor} has taken over, this one drains");
                 *stage = UpgradeStage::HandedOver(successor);
                 drop(stage);
                 self.handed_over.notify_one();
@@ -165,7 +165,9 @@ impl UpgradeServer {
                 *stage = UpgradeStage::Serving;
                 drop(stage);
                 supervisor::main_process(std::process::id());
-                error!("upgrade: the successor did not take over, this process goes on: {cause}");
+                error!(
+                    "upgrade failed: the new process did not take over, this process continues: {cause}"
+                );
             }
         }
     }
@@ -244,7 +246,7 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc
         Ok(listener) => listener,
         Err(error) => {
             return warn!(
-                "upgrades are not possible, {} cannot be listened on: {error}",
+                "upgrade socket unavailable: cannot listen on {}: {error}",
                 path.display()
             );
         }

@@ -28,7 +28,7 @@ async fn a_bad_nonce_is_retried() {
         (secured.server().faults_left(), secured.server().orders()),
         (0, 1)
     );
-    assert_eq!(lines_with(&secured, "no certificate:"), 0);
+    assert_eq!(lines_with(&secured, "order failed:"), 0);
 }
 
 /// Goal: a refused order is told once, waits, and the certificate that there is goes on; an edit of `[acme]` tries again at once.
@@ -170,7 +170,7 @@ async fn nothing_is_ordered_that_cannot_be_kept() {
         (0, 0)
     );
     eventually("the log says so", async || {
-        (lines_with(&secured, "no certificate:") == 1).then_some(())
+        (lines_with(&secured, "order failed:") == 1).then_some(())
     })
     .await;
 }

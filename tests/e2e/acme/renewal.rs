@@ -88,6 +88,6 @@ async fn a_renewal_that_fails_leaves_the_old_certificate() {
         secured
             .gateway
             .stderr()
-            .contains("the old one is good until ")
+            .contains("the current certificate is valid until ")
     );
 }

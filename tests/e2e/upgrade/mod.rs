@@ -235,7 +235,7 @@ async fn a_gateway_that_cannot_be_replaced_goes_on() {
     eventually("the one that left is forgotten", async || {
         gateway
             .stderr()
-            .contains("did not take over, this process goes on")
+            .contains("did not take over, this process continues")
             .then_some(())
     })
     .await;
