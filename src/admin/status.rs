@@ -1,6 +1,6 @@
 //! Writes `/status`: the whole state of the gateway that an operator asks for first, as JSON.
 //!
-//! The shape is documented in `docs/operations.md`; fields are added, never renamed.
+//! The shape is documented in `docs/operations/admin-api.md`; fields are added, never renamed.
 
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;

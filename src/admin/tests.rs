@@ -1,4 +1,4 @@
-//! The admin endpoints answer as `docs/operations.md` says.
+//! The admin endpoints answer as `docs/operations/admin-api.md` says.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -377,7 +377,7 @@ fn the_scrape_holds_every_documented_metric() {
             "{sample} is not in\n{text}"
         );
     }
-    let guide = include_str!("../../docs/operations.md");
+    let guide = include_str!("../../docs/operations/metrics.md");
     for name in text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())

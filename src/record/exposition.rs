@@ -1,7 +1,7 @@
 //! Gives readings their names and help texts, and writes them in Prometheus' text format 0.0.4.
 //!
 //! Families are built at each scrape from what exists at that moment, rather than registered: a route, limit or server that
-//! is gone leaves no series behind. Every name is documented in `docs/operations.md`.
+//! is gone leaves no series behind. Every name is documented in `docs/operations/metrics.md`.
 
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,

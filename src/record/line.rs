@@ -2,7 +2,7 @@
 //!
 //! Fields that do not apply are left out, so that a line without `limit` was not refused and one without `origin` was not
 //! forwarded. Written by hand into a buffer that already exists: nothing is allocated, and nothing is formatted twice. The
-//! fields, their units and types are documented in `docs/operations.md`, which the tests below hold to.
+//! fields, their units and types are documented in `docs/operations/logs.md`, which the tests below hold to.
 //!
 //! # Limits
 //!

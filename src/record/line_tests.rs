@@ -1,4 +1,4 @@
-//! The access log's lines are what `docs/operations.md` says.
+//! The access log's lines are what `docs/operations/logs.md` says.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -244,7 +244,7 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         if let Bar::Ban(_) = bar {
             assert_eq!(object["ban_key"], "000000000000000e");
         }
-        let guide = include_str!("../../docs/operations.md");
+        let guide = include_str!("../../docs/operations/logs.md");
         for field in object.as_object().expect("an object").keys() {
             assert!(guide.contains(&format!("| `{field}` |")), "{field}");
         }
@@ -448,7 +448,7 @@ fn the_handshake_is_in_the_line_and_bounded() {
 /// Goal: every field is documented. Method: look each key of the fullest lines up in the operator's guide.
 #[test]
 fn every_field_is_in_the_operators_guide() {
-    let guide = include_str!("../../docs/operations.md");
+    let guide = include_str!("../../docs/operations/logs.md");
     let (route, verdict) = refused();
     let origin = OriginUse {
         name: "app",
@@ -537,7 +537,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     };
     let text = line(&outcome.outcome());
     let line: Value = serde_json::from_str(&text).expect("a line is JSON");
-    let guide = include_str!("../../docs/operations.md");
+    let guide = include_str!("../../docs/operations/logs.md");
     for field in line.as_object().expect("an object").keys() {
         assert_eq!(
             text.matches(&format!("\"{field}\":")).count(),

@@ -165,9 +165,9 @@ impl Redis {
         self.directory.path()
     }
 
-    /// Makes the user `gateway`, with the password `hunter2`, the rights that docs/operations.md names, and these.
+    /// Makes the user `gateway`, with the password `hunter2`, the rights that docs/operations/store.md names, and these.
     pub fn add_gateway_user(&self, more: &[&str]) {
-        let guide = include_str!("../../../docs/operations.md");
+        let guide = include_str!("../../../docs/operations/store.md");
         let rights = guide.split("~sluicegate* ").nth(1).unwrap();
         let rights = rights.split('`').next().unwrap().split_whitespace();
         let user = [
