@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Capacity(u32);
 
 impl Capacity {
-    /// What a limit gets unless the operator says otherwise: about 9 MB with one rate; [`Limit::bytes_for`](crate::Limit::bytes_for) tells
-    /// for any policy.
+    /// The default: about 9 MB with one rate; [`Limit::bytes_for`](crate::Limit::bytes_for) computes it for any
+    /// policy.
     pub const DEFAULT: Self = Self(262_144);
     /// The largest: 2^30 keys, 33 GB with one rate.
     pub const MAX: Self = Self(1 << 30);
@@ -37,10 +37,10 @@ impl Default for Capacity {
     }
 }
 
-/// Why there is no such capacity.
+/// The error of [`Capacity::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapacityError {
-    /// What was asked for, in keys.
+    /// The rejected number of keys.
     pub got: u64,
 }
 

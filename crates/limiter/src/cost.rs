@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-/// What a request takes from every rate of a limit; at least 1, so that no request passes uncounted.
+/// The units that a request takes from every rate of a limit; at least 1, so that no request passes uncounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(NonZeroU32);
 

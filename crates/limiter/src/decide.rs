@@ -19,21 +19,22 @@ use crate::reservation::Reservation;
 use crate::share::Payer;
 use crate::time::Timestamp;
 
-/// What a request asks of one limit.
+/// One limit that a request is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The limit.
     pub limit: &'a Limit,
-    /// Whose counter.
+    /// The key whose counter is charged.
     pub key: KeyHash,
-    /// How much.
+    /// The units to charge.
     pub cost: Cost,
-    /// Who pays for a slot if the key has none; `None` for a key that no client can invent. See [`Limit::with_payer_shares`].
+    /// Payer of the slot if the key has none; `None` for a key that no client can invent. See
+    /// [`Limit::with_payer_shares`].
     pub payer: Option<Payer>,
 }
 
 impl Ask<'_> {
-    /// What all of `asks` together take from this one's counter; two asks may name the same.
+    /// Sums what all of `asks` take from this one's counter; two asks may name the same counter.
     fn joint_cost(&self, asks: &[Self]) -> Cost {
         let same =
             |other: &&Self| other.key == self.key && other.limit.shares_counters_with(self.limit);
@@ -57,7 +58,7 @@ pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     }
 }
 
-/// As [`decide`], for a cost that is not known yet: what was charged can still be settled or released.
+/// Decides like [`decide`], for a cost that is not known yet: the charge can still be settled or released.
 ///
 /// There is a reservation exactly if the verdict admits.
 #[must_use]
@@ -88,7 +89,7 @@ fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     charge_all(asks, now, &mut Made::new())
 }
 
-/// What was charged, in the order of the asks.
+/// The charges that were made, in the order of the asks.
 type Made<'a> = ArrayVec<(&'a Ask<'a>, Receipt), MAX_ASKS>;
 
 /// Charges all asks or none; what was charged goes to `made`.
@@ -149,7 +150,7 @@ pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     }
 }
 
-/// What was seen of the first [`MAX_ASKS`] asks.
+/// The results of peeking at the first [`MAX_ASKS`] asks.
 type Glances = ArrayVec<Glance, MAX_ASKS>;
 
 fn look_at_all(asks: &[Ask<'_>], now: Timestamp, glances: &mut Glances) {

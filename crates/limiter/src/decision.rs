@@ -23,7 +23,7 @@ pub const MAX_ASKS: usize = 8;
 /// has one: 136 years, which every header can carry.
 pub const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// How one rate stands for one key.
+/// The status of one rate for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStatus {
     /// The rate.
@@ -37,12 +37,12 @@ pub struct RateStatus {
     pub reset: Duration,
 }
 
-/// How every rate of a limit stands, in the order of the limit's rates; a slice that owns what it shows.
+/// The status of every rate of a limit, in the order of the limit's rates; a slice that owns its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateStatuses(ArrayVec<RateStatus, MAX_RATES>);
 
 impl RateStatuses {
-    /// These, at most [`MAX_RATES`].
+    /// Collects the first [`MAX_RATES`] statuses.
     pub(crate) fn of(statuses: impl Iterator<Item = RateStatus>) -> Self {
         Self(statuses.take(MAX_RATES).collect())
     }
@@ -65,10 +65,10 @@ impl IntoIterator for RateStatuses {
     }
 }
 
-/// Where a key was counted.
+/// The counter that a key is counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPlacement {
-    /// In a slot of its own, or it would get one.
+    /// The key has a slot of its own, or it would get one.
     OwnSlot,
     /// Together with other new keys, since every slot it could use belongs to a key that still owes: the capacity is
     /// too small. A refusal by what new keys share is of this kind even where a slot is free by now.
@@ -77,12 +77,12 @@ pub enum KeyPlacement {
     OverShare,
 }
 
-/// What a decision is about.
+/// The operation that a decision answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// This charge was made.
+    /// The charge was made.
     Taken(Cost),
-    /// Nothing.
+    /// No cost was given.
     Nothing,
     /// A cost that was not taken.
     Wanted(Cost),
@@ -98,7 +98,7 @@ impl Refusing {
         Self(bits)
     }
 
-    /// This rate too.
+    /// Adds a rate to the set.
     #[inline(always)]
     pub(crate) fn add(&mut self, rate: usize) {
         self.0 |= 1 << rate;
@@ -109,7 +109,7 @@ impl Refusing {
     }
 }
 
-/// What a table found out about a key: all that a decision is made of, but the limit's own.
+/// The result of reading a key in a table: everything that a decision needs except the limit itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Finding {
     pub(crate) asked: Asked,
@@ -120,7 +120,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Whether some rate has no room.
+    /// Returns whether some rate has no room.
     pub(crate) fn refuses(&self) -> bool {
         self.refusing != Refusing::default()
     }
@@ -130,7 +130,7 @@ impl Finding {
 #[derive(Clone)]
 pub struct Decision(Evidence);
 
-/// What a decision is told from.
+/// The source of a decision.
 #[derive(Clone)]
 enum Evidence {
     Words(WordEvidence),
@@ -143,12 +143,12 @@ enum Evidence {
 struct WordEvidence {
     now: Timestamp,
     finding: Finding,
-    /// As many as the limit has rates.
+    /// One for each rate of the limit.
     meters: ArrayVec<Meter, MAX_RATES>,
 }
 
 impl Decision {
-    /// What was found about a key of a limit with `rates` rates, which have these meters.
+    /// Makes a decision from a finding about a key of a limit with `rates` rates, which have these meters.
     #[inline(always)]
     pub(crate) fn new(
         now: Timestamp,
@@ -168,12 +168,12 @@ impl Decision {
         }))
     }
 
-    /// What a log said.
+    /// Makes a decision from the answer of a log.
     pub(crate) const fn of_log(answer: Answer) -> Self {
         Self(Evidence::Log(answer))
     }
 
-    /// How every rate stands, in the order of the limit's rates; worked out at each call.
+    /// Computes the status of every rate, in the order of the limit's rates.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
         match &self.0 {
@@ -229,7 +229,7 @@ impl Decision {
         }
     }
 
-    /// How long the request is to be held back before it may go on: more than zero only where a leaky bucket queues it.
+    /// Returns the time for which the request must be held back: more than zero only where a leaky bucket queues it.
     #[must_use]
     pub fn delay(&self) -> Duration {
         match &self.0 {
@@ -238,7 +238,7 @@ impl Decision {
         }
     }
 
-    /// Where the key was counted.
+    /// Returns the counter that the key was counted by.
     #[must_use]
     pub fn placement(&self) -> KeyPlacement {
         match &self.0 {
@@ -247,7 +247,7 @@ impl Decision {
         }
     }
 
-    /// How long until every rate of this limit has room if nothing else arrives; `None` when they have it now.
+    /// Time until every rate of this limit has room if nothing else arrives; `None` when all have room now.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.refusal().map(|(_, wait)| wait)
@@ -304,7 +304,7 @@ impl WordEvidence {
 }
 
 impl PartialEq for Decision {
-    /// By what they say, not by the words that they say it from.
+    /// Compares what two decisions state, not the words that they were read from.
     fn eq(&self, other: &Self) -> bool {
         self.placement() == other.placement()
             && self.refusing_rate() == other.refusing_rate()
@@ -324,7 +324,7 @@ impl fmt::Debug for Decision {
     }
 }
 
-/// Whether a request passes.
+/// The result over all limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every rate of every ask has room; all were charged, or would be.
@@ -342,7 +342,7 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Verdict {
     decisions: Decisions,
-    /// Whether there were more asks than can be charged together.
+    /// Tells if there were more asks than can be charged together.
     surplus: Surplus,
 }
 
@@ -393,7 +393,7 @@ impl Verdict {
         self.surplus = Surplus::Some;
     }
 
-    /// Whether the request passes.
+    /// Returns whether the request passes.
     #[must_use]
     #[inline]
     pub fn outcome(&self) -> Outcome {
@@ -419,7 +419,7 @@ impl Verdict {
         }
     }
 
-    /// How long an admitted request is to be held back: the longest delay over all limits.
+    /// The longest delay over all limits: the time for which an admitted request must be held back.
     #[must_use]
     pub fn delay(&self) -> Duration {
         let delays = self.decisions().iter().map(Decision::delay);

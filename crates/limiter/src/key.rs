@@ -44,7 +44,7 @@ impl Seed {
 }
 
 impl fmt::Debug for Seed {
-    /// Without the bytes: they are a secret and logs are not.
+    /// Omits the bytes: they are a secret and logs are not.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str("Seed(..)")
     }
@@ -99,7 +99,7 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// What stands for a key in a table.
+/// The hash that stands for a key in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(u64);
 

@@ -47,12 +47,12 @@ pub(crate) struct Counters {
     table: AnyTable,
     /// The accounts of those who pay for new keys; without, nobody does.
     shares: OnceLock<Shares>,
-    /// Whether `successor` is set. Apart from it, so that a charge can look with the ordering that the hand-over needs
-    /// (`edit`).
+    /// Set after `successor` is set. A flag of its own, so that a charge can load it with the ordering that the
+    /// hand-over needs (`edit`).
     moved: AtomicBool,
     /// Holds the newer table, never the other way round: a chain of edits keeps no old table alive.
     successor: OnceLock<Limit>,
-    /// Whether the successor has all that these count.
+    /// Set when the successor has everything that these counters count.
     copied: AtomicBool,
     /// Held by an edit from its decision to its end; requests never take it.
     edits: Mutex<()>,
@@ -84,7 +84,7 @@ use with_table;
 /// A charge that may still be undone.
 #[derive(Clone, Debug)]
 pub(crate) enum Receipt {
-    /// In words.
+    /// In words of a table.
     Words {
         seat: Seat,
         left: [[Word; 2]; MAX_RATES],
@@ -119,14 +119,14 @@ impl AnyTable {
         }
     }
 
-    /// Whether what this table holds means the same after an edit of `before` to `policy`.
+    /// Returns whether the content of this table means the same after an edit of `before` to `policy`.
     fn serves(&self, before: &Policy, policy: &Policy) -> bool {
         policy.keeps_states_of(before)
             && with_table!(self, _table => true, logs => logs.suits(policy.rates()))
     }
 }
 
-/// How large a table is to be.
+/// The size of a table.
 #[derive(Clone, Copy)]
 enum Size {
     Keys(Capacity),
@@ -163,7 +163,7 @@ impl Limit {
         }
     }
 
-    /// What it demands.
+    /// The algorithm and the rates of this limit.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -190,7 +190,7 @@ impl Limit {
         table + shares.map_or(0, |_| Self::SHARES_BYTES as usize)
     }
 
-    /// What [`bytes`](Self::bytes) of a new limit would be, before any of it is allocated.
+    /// Computes [`bytes`](Self::bytes) of a new limit before any of it is allocated.
     #[must_use]
     pub fn bytes_for(policy: &Policy, capacity: Capacity) -> u64 {
         let buckets = match (policy.algorithm(), policy.rates().len()) {
@@ -212,13 +212,13 @@ impl Limit {
         with_table!(&self.counters.table, table => table.prefetch(key), logs => logs.prefetch(key));
     }
 
-    /// What `key` would be told if it asked for `cost` now. Writes nothing.
+    /// Returns the decision that `key` would get for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {
         self.peek_for(None, key, cost, now)
     }
 
-    /// As [`peek`](Self::peek), of a request that somebody pays for.
+    /// Peeks like [`peek`](Self::peek), for a request with a payer.
     pub(crate) fn peek_for(
         &self,
         payer: Option<Payer>,
@@ -251,7 +251,7 @@ impl Limit {
         })
     }
 
-    /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
+    /// Estimates the occupancy of the table. Reads up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
         with_table!(
@@ -261,13 +261,14 @@ impl Limit {
         )
     }
 
-    /// What happened to newcomers since the limit was made, edits included.
+    /// Statistics of new keys since the limit was made, edits included.
     #[must_use]
     pub fn stats(&self) -> TableStats {
         with_table!(&self.counters.table, table => table.stats(), logs => logs.stats())
     }
 
-    /// Whether both count in the same table. An edit that needs another table leaves two limits that do not.
+    /// Returns whether both limits count in the same table. An edit that needs another table leaves two limits that
+    /// do not.
     #[must_use]
     pub fn shares_counters_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
@@ -410,7 +411,7 @@ impl Limit {
         }
     }
 
-    /// Puts the windows of now into judges whose windows follow a calendar.
+    /// Puts the windows of `now` into judges whose windows follow a calendar.
     #[inline(never)]
     fn align(&self, judges: &mut [Judge], now: Timestamp) {
         for (judge, meter) in judges.iter_mut().zip(self.meters_at(now)) {
@@ -431,7 +432,7 @@ impl Limit {
     }
 }
 
-/// What a charge left.
+/// Builds the finding of a charge that was made.
 #[inline(always)]
 fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];
@@ -451,7 +452,7 @@ fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -
     }
 }
 
-/// What was found in a slot of the key's own.
+/// Builds the finding of a key that has a slot.
 #[inline(always)]
 fn in_slot<const K: usize>(asked: Asked, refusing: Refusing, words: &[Word; K]) -> Finding {
     Finding {
@@ -470,7 +471,7 @@ fn padded<const K: usize>(words: &[Word; K]) -> [Word; MAX_RATES] {
     all
 }
 
-/// How a cost that was not taken stands against `state`.
+/// Builds the finding of a cost that `state` refuses.
 #[inline(always)]
 fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
     let mut words = [Word::UNUSED; MAX_RATES];

@@ -81,7 +81,7 @@ impl fmt::Display for Rate {
 pub struct Rates(ArrayVec<Rate, MAX_RATES>);
 
 impl Rates {
-    /// These rates, in order of their periods.
+    /// Sorts these rates by their periods.
     ///
     /// # Errors
     /// None at all, more than [`MAX_RATES`], or two with the same period, of which one could only be pointless.
@@ -129,7 +129,7 @@ impl Rates {
         self.0[self.0.len() - 1]
     }
 
-    /// How many rates, 1 to [`MAX_RATES`].
+    /// Number of rates, 1 to [`MAX_RATES`].
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
@@ -146,17 +146,17 @@ impl<'a> IntoIterator for &'a Rates {
     }
 }
 
-/// Why there is no such rate.
+/// The error of [`Rate::new`] and [`Period::from_secs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateError {
     /// The count is outside 1 to [`MAX_COUNT`].
     Count {
-        /// What was asked for.
+        /// The rejected count.
         got: u32,
     },
     /// The period is outside 1 to [`MAX_PERIOD`] seconds.
     Period {
-        /// What was asked for, in seconds.
+        /// The rejected period, in seconds.
         got: u32,
     },
 }
@@ -174,7 +174,7 @@ impl fmt::Display for RateError {
 
 impl std::error::Error for RateError {}
 
-/// Why there is no such set of rates.
+/// The error of [`Rates::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RatesError {
     /// No rate at all.

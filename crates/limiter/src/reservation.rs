@@ -80,8 +80,7 @@ impl Reservation {
         }
     }
 
-    /// As [`settle`](Self::settle), with a word of its own for each ask, by its index: limits of one request may count by
-    /// different outcomes.
+    /// Settles each ask on its own, by its index: limits of one request may count by different outcomes.
     pub fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) -> Settlement {
         let mut settlement = Settlement::Unchanged;
         for (ask, part) in self.0.iter().enumerate() {

@@ -34,7 +34,8 @@ use crate::time::Timestamp;
 
 /// A payer's account is too high only if others are over their share in all of its cells.
 const ROWS: usize = 4;
-/// With 1/256 of a capacity as the share, all keys that a table holds weigh a tenth of it in a cell.
+/// Number of cells in a row. With 1/256 of a capacity as the share, all keys that a table holds weigh a tenth of it
+/// in a cell.
 #[cfg(not(loom))]
 const WIDTH: usize = 4096;
 #[cfg(loom)]
@@ -46,7 +47,7 @@ pub(crate) const RESERVED: usize = 1;
 /// Slots that any payer may take.
 const LEAST: u64 = 16;
 
-/// Who pays for the slots of new keys: a client's address, or whatever else it cannot invent.
+/// The payer of slots for new keys: a client's address, or anything else that a client cannot invent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payer(u64);
 
@@ -75,7 +76,7 @@ pub(crate) struct Account<'s> {
     pub(crate) now: Timestamp,
 }
 
-/// What a cell counts in the window of a number and the one before.
+/// The counts of a cell in the window `number` and in the one before.
 ///
 /// ```text
 /// 63        48 47            24 23             0
@@ -106,7 +107,7 @@ impl Cell {
         u64::from(self.number) << (2 * COUNT_BITS) | before << COUNT_BITS | within
     }
 
-    /// What it counts in the window `number`.
+    /// Returns the cell as it counts in the window `number`.
     fn in_window(self, number: u16) -> Self {
         let before = match number.wrapping_sub(self.number) {
             0 => return self,
@@ -161,7 +162,7 @@ impl Account<'_> {
         (self.now.as_secs() / u64::from(self.period.as_secs())) as u16
     }
 
-    /// Whether the payer has taken its share.
+    /// Returns whether the payer has taken its share.
     pub(crate) fn is_over(&self) -> bool {
         let number = self.number();
         let share = share(self.capacity);

@@ -50,7 +50,7 @@ const PATIENCE: u32 = u32::MAX;
 
 #[cfg(any(loom, test))]
 thread_local! {
-    /// That of a test. Loom runs all threads of a model on one thread of the system.
+    /// The limit of a test. Loom runs all threads of a model on one thread of the system.
     static OF_TEST: std::cell::Cell<u32> = const { std::cell::Cell::new(PATIENCE) };
 }
 
@@ -97,7 +97,7 @@ impl Patience {
         }
     }
 
-    /// Whether the word has been `seen` for too long; waits a moment if not.
+    /// Returns whether the word has been `seen` for too long; waits a moment if not.
     pub(crate) fn is_out(&mut self, seen: u64) -> bool {
         if seen != self.seen {
             *self = Self {

@@ -32,7 +32,7 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// What a charged word holds, seen from a moment.
+    /// Reads a charged word as of a moment.
     pub(super) fn of(word: Word, now: Timestamp) -> Option<Self> {
         if word == Word::UNUSED {
             return None;
@@ -57,7 +57,7 @@ impl Begun {
         Word::from_bits(CHARGED | start | u64::from(self.count.min(MOST)))
     }
 
-    /// With so many more.
+    /// Adds units.
     pub(super) fn plus(self, units: u32) -> Self {
         Self {
             count: self.count.saturating_add(units),
@@ -83,13 +83,13 @@ pub(super) fn millis(now: Timestamp) -> i64 {
 
 /// A judge whose words hold a [`Begun`].
 pub(super) trait CountsSince {
-    /// What of the word counts at the judge's moment, and since when.
+    /// Reads the part of the word that counts at the judge's moment, and its start.
     fn begun(&self, word: Word) -> Begun;
 
-    /// Whether the word may still weigh on a decision.
+    /// Returns whether the word may still affect a decision.
     fn owes(&self, word: Word) -> bool;
 
-    /// What has been used by now.
+    /// Units used by now.
     fn used_units(&self, word: Word) -> u64 {
         u64::from(self.begun(word).count)
     }

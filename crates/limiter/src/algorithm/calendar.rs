@@ -23,7 +23,7 @@ pub struct CalendarZone {
     transitions: Vec<(i64, i32)>,
 }
 
-/// What a calendar window spans.
+/// The span of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarUnit {
     /// From local midnight to local midnight.
@@ -34,10 +34,10 @@ pub enum CalendarUnit {
     Month,
 }
 
-/// Why there is no such zone.
+/// The error of making a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneError {
-    /// This offset is a day or more.
+    /// The offset is a day or more.
     Offset {
         /// Seconds ahead of UTC.
         got: i32,
@@ -49,7 +49,7 @@ pub enum ZoneError {
     },
     /// More transitions than 4096.
     TooMany {
-        /// How many.
+        /// The rejected number of transitions.
         got: usize,
     },
 }

@@ -56,7 +56,7 @@ const GENERATIONS: u64 = 511;
 const _: () = assert!(MAX_COUNT < 1 << TICK_BITS);
 const _: () = assert!(2 * MAX_FILL as i64 + BEYOND_MILLIS < ROUND / 2);
 
-/// How much may be owed.
+/// The bounds of a debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Units that may be owed.
@@ -76,7 +76,7 @@ impl Shape {
 }
 
 impl Shape {
-    /// What a store must know to judge a cost.
+    /// Computes the integers that a store needs to judge a cost.
     pub(crate) fn terms(self, rate: Rate, cost: Cost) -> RateTerms {
         // These depend on no moment.
         let judge = Judge::new(rate, self, Timestamp::default());
@@ -153,7 +153,7 @@ impl Judge {
         most.map_or(i64::MAX, |wait| i64::from(wait) * self.count())
     }
 
-    /// What so many units add, at most four times what may be owed at all, so that nothing overflows.
+    /// Converts units to ticks, at most four times the largest debt, so that nothing overflows.
     fn ticks(&self, units: u32) -> i64 {
         i64::from(units)
             .saturating_mul(self.unit())
@@ -165,7 +165,7 @@ impl Judge {
         2 * (self.most() / self.count()) + BEYOND_MILLIS
     }
 
-    /// What is owed, in ticks.
+    /// The debt at the judge's moment, in ticks.
     fn debt(&self, word: Word) -> i64 {
         if word == Word::UNUSED {
             return 0;
@@ -333,7 +333,7 @@ impl Judge {
         ((self.most() - debt).max(0) / self.unit()) as u32
     }
 
-    /// How long until so many ticks have drained: until the first whole millisecond that sees it.
+    /// Time until so many ticks have drained: until the first whole millisecond that sees it.
     fn until(&self, ticks: i64) -> Duration {
         if ticks <= 0 {
             return Duration::ZERO;
@@ -342,7 +342,7 @@ impl Judge {
         Duration::from_nanos(millis * NANOS_PER_MILLI - self.now.as_nanos() % NANOS_PER_MILLI)
     }
 
-    /// How long a request has to wait for all that was owed before its charge of `cost` left `word`.
+    /// Time that a request has to wait for all debt from before its charge of `cost` left `word`.
     pub(crate) fn delay(&self, word: Word, cost: Cost) -> Duration {
         match self.shape.most_wait {
             None => Duration::ZERO,

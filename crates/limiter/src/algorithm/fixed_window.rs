@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 const MILLIS_PER_SECOND: i64 = 1_000;
 
-/// Where windows begin.
+/// The alignment of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// At multiples of the period.
@@ -47,7 +47,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Where windows begin, as a store is told; a span is told with those beside it, by who knows the calendar.
+    /// The alignment as a store receives it. A calendar window is sent with its neighbors, by the caller that knows
+    /// the calendar.
     pub(crate) fn begins(self) -> WindowStart {
         match self {
             Self::Epoch => WindowStart::Epoch,
@@ -79,7 +80,7 @@ pub(crate) struct Judge {
     rate: Rate,
     shape: Shape,
     now: Timestamp,
-    /// Where a window that begins now begins, in milliseconds since the epoch.
+    /// Start of a window that begins now, in milliseconds since the epoch.
     start: i64,
     /// Milliseconds of a window.
     length: i64,
@@ -106,7 +107,7 @@ impl Judge {
         }
     }
 
-    /// Whether windows begin at the same moments, for windows of one period.
+    /// Returns whether windows of one period begin at the same moments.
     pub(crate) fn is_aligned_as(&self, other: &Self) -> bool {
         std::mem::discriminant(&self.shape) == std::mem::discriminant(&other.shape)
     }
@@ -126,7 +127,7 @@ impl Judge {
         }
     }
 
-    /// Whether the window of the latest charge begins more than a window ahead.
+    /// Returns whether the window of the latest charge begins more than a window ahead.
     #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
         Begun::of(word, self.now).is_some_and(|begun| begun.start > millis(self.now) + self.length)
@@ -150,9 +151,8 @@ impl Judge {
         self.begun(word).plus(cost.get()).word()
     }
 
-    /// As [`charge_unchecked`](Self::charge_unchecked) on a word that several keys share.
-    /// Where each would have a window of its own the shared
-    /// one begins again with every charge: it ends no earlier than any of theirs.
+    /// Charges a word that several keys share. Where each key would have a window of its own, the shared window
+    /// begins again with every charge: it ends no earlier than any of theirs.
     pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
         let begun = self.begun(word).plus(cost.get());
         let start = begun.start.max(self.start);
@@ -219,7 +219,7 @@ impl Judge {
         self.rate.count().saturating_sub(count)
     }
 
-    /// How long until this millisecond.
+    /// Time until this millisecond.
     fn until(&self, millis: i64) -> Duration {
         let nanos = i128::from(millis) * i128::from(NANOS_PER_MILLI);
         Duration::from_nanos((nanos - i128::from(self.now.as_nanos())).max(0) as u64)

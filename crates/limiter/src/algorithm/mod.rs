@@ -47,11 +47,11 @@ impl Word {
 /// A charge of one rate, as an undo needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge {
-    /// How much of it is to be taken back.
+    /// The part to take back.
     pub(crate) cost: Cost,
     /// The word as the charge left it.
     pub(crate) left: Word,
-    /// When it was made.
+    /// Time of the charge.
     pub(crate) made: Timestamp,
 }
 
@@ -98,7 +98,8 @@ impl Meter {
         }
     }
 
-    /// How long a request is to be held back whose charge of `cost` left `word`. Asked of every limit, and few queue anything.
+    /// Time for which a request must be held back whose charge of `cost` left `word`. Called for every limit, and few
+    /// of them queue anything.
     pub(crate) fn delay(&self, now: Timestamp, word: Word, cost: Cost) -> Duration {
         match *self {
             Self::Drain(rate, shape) => drain::Judge::new(rate, shape, now).delay(word, cost),
@@ -147,7 +148,7 @@ impl Judge {
         self.set(Word::UNUSED, Cost::new(self.remaining(Word::UNUSED)))
     }
 
-    /// Whether `cost` fits now.
+    /// Returns whether `cost` fits now.
     #[inline(always)]
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
         with_judge!(self, judge => judge.fits(word, cost))
@@ -166,7 +167,7 @@ impl Judge {
         with_judge!(self, judge => judge.charge_unchecked(word, cost))
     }
 
-    /// As [`charge_unchecked`](Self::charge_unchecked) on a word that several keys share: it counts at least what each of them used.
+    /// Charges a word that several keys share: it counts at least what each of them used.
     #[must_use]
     pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
         match self {
@@ -181,7 +182,8 @@ impl Judge {
         with_judge!(self, judge => judge.undo(word, charge))
     }
 
-    /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and stays.
+    /// Takes a charge back from a word that may have been charged beyond its ceiling: a count at its ceiling may
+    /// stand for more, and stays.
     #[must_use]
     pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
         with_judge!(self, judge => judge.undo_forced(word, charge))
@@ -220,7 +222,7 @@ impl Judge {
         }
     }
 
-    /// Whether the word may still weigh on a decision.
+    /// Returns whether the word may still affect a decision.
     pub(crate) fn owes(&self, word: Word) -> bool {
         with_judge!(self, judge => judge.owes(word))
     }
@@ -239,8 +241,8 @@ impl Judge {
         }
     }
 
-    /// When the latest charge was made, to the second; `None` if the word does not tell. A window knows when it began,
-    /// and a debt when it ends.
+    /// Time of the latest charge, to the second; `None` if the word does not hold it. The word of a window holds its
+    /// start, that of a debt its end.
     pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
         match self {
             Self::Sliding(judge) => judge.charged(word),
@@ -254,7 +256,7 @@ impl Judge {
         with_judge!(self, judge => judge.lighter(words))
     }
 
-    /// Of two words that do not admit `cost`, the one that admits it sooner.
+    /// Of two words that do not admit `cost`, returns the one that admits it sooner.
     #[must_use]
     pub(crate) fn sooner(&self, words: [Word; 2], cost: Cost) -> Word {
         let wait = |word| self.standing(word, Some(cost)).next_free;
@@ -265,7 +267,7 @@ impl Judge {
         }
     }
 
-    /// How the rate stands; `refused` is the cost that it did not admit.
+    /// Computes the status of the rate; `refused` is the cost that it did not admit.
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         with_judge!(self, judge => judge.standing(word, refused))
     }
@@ -275,7 +277,7 @@ impl Judge {
         with_judge!(self, judge => judge.remaining(word))
     }
 
-    /// What has been used by now, in as many whole units as decisions count.
+    /// Units used by now, rounded as decisions round them.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         with_judge!(self, judge => judge.used_units(word))
     }
@@ -311,7 +313,7 @@ impl Judge {
         }
     }
 
-    /// Whether a word of `other` means the same here.
+    /// Returns whether a word of `other` means the same here.
     pub(crate) fn keeps_words_of(&self, other: &Judge) -> bool {
         let alike = match (self, other) {
             (Self::Window(one), Self::Window(two)) => one.is_aligned_as(two),

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 use super::calendar::{CalendarUnit, CalendarZone};
 use super::{Meter, drain, fixed_window, gcra, leaky_bucket, sliding_window};
 
-/// How the rates of a limit are judged.
+/// The algorithm that judges the rates of a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// Two counts a rate; see `algorithm::sliding_window` for what it guarantees.
@@ -27,7 +27,7 @@ pub enum Algorithm {
     TokenBucket {
         /// Tokens of a full bucket; `None` is the rate's count.
         burst: Option<u32>,
-        /// How they come back.
+        /// The schedule of refills.
         refill: Refill,
     },
     /// Requests one emission interval apart, with a tolerance.
@@ -39,28 +39,28 @@ pub enum Algorithm {
     LeakyBucket {
         /// Requests that may wait.
         queue: u32,
-        /// How long one of them may wait; whole milliseconds count.
+        /// Longest wait of a request in the queue; whole milliseconds count.
         max_wait: Duration,
     },
 }
 
-/// Where the windows of [`Algorithm::FixedWindow`] begin.
+/// The alignment of the windows of [`Algorithm::FixedWindow`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// At multiples of the period since the Unix epoch.
     Epoch,
-    /// With a key's first request after its last window ended.
+    /// Begin with a key's first request after its last window ended.
     FirstRequest,
-    /// With the days, weeks or months of a place.
+    /// Begin with the days, weeks or months of a place.
     Calendar {
         /// The place.
         zone: Arc<CalendarZone>,
-        /// What a window spans.
+        /// The span of a window.
         unit: CalendarUnit,
     },
 }
 
-/// How tokens of [`Algorithm::TokenBucket`] come back.
+/// The refill schedule of [`Algorithm::TokenBucket`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refill {
     /// All the time, one every period / count.
@@ -77,7 +77,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// These rates, judged so.
+    /// Combines rates with an algorithm.
     ///
     /// # Errors
     /// Combinations that cannot be: a burst of zero or above [`MAX_COUNT`], or one that takes more than 62 days to come
@@ -111,7 +111,7 @@ impl Policy {
         Ok(Self { algorithm, rates })
     }
 
-    /// How the rates are judged.
+    /// The algorithm that judges the rates.
     #[must_use]
     pub fn algorithm(&self) -> &Algorithm {
         &self.algorithm
@@ -123,8 +123,8 @@ impl Policy {
         &self.rates
     }
 
-    /// What one of `nodes` may admit, so that together they admit no less than this policy does: counts, bursts and queues
-    /// divided by their number and rounded up, so at most a unit a node more.
+    /// Computes the part of this policy that each of `nodes` may admit, so that together they admit no less than the
+    /// policy does: counts, bursts and queues divided by their number and rounded up, so at most a unit a node more.
     #[must_use]
     pub fn share(&self, nodes: NonZeroU32) -> Self {
         let part = |units: u32| units.div_ceil(nodes.get());
@@ -196,7 +196,7 @@ impl Policy {
         }
     }
 
-    /// Whether states of a limit with this policy mean the same under `other`: counts and bursts may differ.
+    /// Returns whether states of a limit with this policy mean the same under `other`: counts and bursts may differ.
     pub(crate) fn keeps_states_of(&self, other: &Self) -> bool {
         if let (Algorithm::Exact, _) | (_, Algorithm::Exact) = (&self.algorithm, &other.algorithm) {
             // Moments mean the same whatever the rates, but two handles of a table must agree on how long a key owes.
@@ -213,7 +213,7 @@ impl Policy {
 }
 
 impl From<Rates> for Policy {
-    /// By the sliding window.
+    /// Uses the sliding window.
     fn from(rates: Rates) -> Self {
         Self {
             algorithm: Algorithm::SlidingWindow,
@@ -245,7 +245,7 @@ fn most_burst(rate: &Rate) -> u32 {
     u32::try_from(most).unwrap_or(u32::MAX)
 }
 
-/// Why there is no such policy.
+/// The error of [`Policy::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
     /// `exact` keeps at most 1024 admissions of a key.
@@ -255,21 +255,21 @@ pub enum PolicyError {
     },
     /// The burst, or the queue and one, is outside 1 to [`MAX_COUNT`].
     Burst {
-        /// What was asked for.
+        /// The rejected burst.
         got: u32,
     },
     /// A full burst takes more than 62 days to come back.
     Slow {
         /// The rate at which it does.
         rate: Rate,
-        /// What was asked for.
+        /// The rejected count.
         got: u32,
         /// The largest burst of this rate.
         most: u32,
     },
     /// Windows of a calendar, and a rate with another period.
     CalendarUnit {
-        /// What windows span.
+        /// The span of the windows.
         unit: CalendarUnit,
         /// The rate.
         rate: Rate,

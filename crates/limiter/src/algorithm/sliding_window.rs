@@ -64,7 +64,7 @@ const COUNT_BITS: u32 = 20;
 const COUNT_MASK: u64 = MAX_COUNT as u64;
 /// Stamps go round after this many seconds: 2^24 − 1, so that 0 is no stamp.
 const STAMPS: i64 = (1 << 24) - 1;
-/// How far ahead of now a stamp may lie, in seconds, before it is taken as one from the round before: one day.
+/// Seconds by which a stamp may lie ahead of now before it is read as one from the round before: one day.
 const MOST_AHEAD: i64 = 24 * 60 * 60;
 
 const _: () = assert!(MAX_COUNT == (1 << COUNT_BITS) - 1);
@@ -119,7 +119,7 @@ struct Window {
     current: u32,
     /// Nanoseconds from the window's start to now; negative when the window is ahead of now.
     into: i64,
-    /// Of now, or of the word where that is later: stamps never go back.
+    /// The stamp of now, or that of the word where it is later: stamps never go back.
     stamp: u32,
 }
 
@@ -289,15 +289,15 @@ impl Judge {
         window
     }
 
-    /// Whether the word may still weigh on a decision. By time only: a word whose charges were undone owes as long as
-    /// any other, so that a state never comes back under another key (invariant 2 of `table`).
+    /// Returns whether the word may still affect a decision. By time only: a word whose charges were undone owes as
+    /// long as any other, so that a state never comes back under another key (invariant 2 of `table`).
     pub(crate) fn owes(&self, word: Word) -> bool {
         word.snapshot().is_some_and(|snapshot| {
             self.second_of(snapshot.stamp) >= self.start - self.period_secs()
         })
     }
 
-    /// Whether the latest charge lies more than a window ahead.
+    /// Returns whether the latest charge lies more than a window ahead.
     #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
         word.snapshot().is_some_and(|snapshot| {
@@ -311,7 +311,7 @@ impl Judge {
         u64::try_from(second).ok().map(Timestamp::from_secs)
     }
 
-    /// What has been used, fractions included, times the period in milliseconds.
+    /// The amount used, fractions included, times the period in milliseconds.
     #[inline(always)]
     fn used(&self, window: &Window) -> u64 {
         let period = self.period_millis();
@@ -319,7 +319,7 @@ impl Judge {
             + u64::from(window.current) * period
     }
 
-    /// Whether `cost` fits now.
+    /// Returns whether `cost` fits now.
     #[inline(always)]
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
         self.has_room(&self.window(word), cost)
@@ -383,8 +383,8 @@ impl Judge {
         Word::pack(self.window(word).stamp, 0, used)
     }
 
-    /// As [`undo`](Self::undo) for a word that was charged by force: a count at its ceiling may stand for more, and
-    /// stays.
+    /// Takes a charge back from a word that may have been charged beyond its ceiling: a count at its ceiling may
+    /// stand for more, and stays.
     #[must_use]
     pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
         let before = word.snapshot()?;
@@ -407,7 +407,7 @@ impl Judge {
         }
     }
 
-    /// How the rate stands; `refused` is the cost that it did not admit.
+    /// Computes the status of the rate; `refused` is the cost that it did not admit.
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let window = self.window(word);
         let remaining = self.room(&window);
@@ -434,7 +434,7 @@ impl Judge {
         u64::from(self.count()).saturating_sub(self.units(window)) as u32
     }
 
-    /// What has been used, in whole units.
+    /// The amount used, in whole units.
     fn units(&self, window: &Window) -> u64 {
         match window.previous {
             // Most keys ask within one window; a division is what a decision's arithmetic costs.
@@ -443,7 +443,7 @@ impl Judge {
         }
     }
 
-    /// How long until `cost` fits.
+    /// Time until `cost` fits.
     ///
     /// In this window it fits from the `e` on where `previous · (P − e) < (room + 1) · P`, with `room = count − current −
     /// cost`. If the room is negative it fits in no part of this window; in the next one `current` is the previous count,
@@ -472,7 +472,7 @@ impl Judge {
         Self::until(at, window)
     }
 
-    /// How long until all of the count is free.
+    /// Time until all of the count is free.
     fn reset(&self, window: &Window) -> Duration {
         match (window.previous, window.current) {
             (0, 0) => Duration::ZERO,

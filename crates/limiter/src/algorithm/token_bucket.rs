@@ -62,7 +62,7 @@ impl Judge {
         i64::from(self.rate.period().as_secs()) * MILLIS_PER_SECOND
     }
 
-    /// What is left of `missing` tokens after the refills between `start` and now.
+    /// Subtracts the refills between `start` and now from `missing` tokens.
     fn refilled(&self, missing: u32, start: i64) -> u32 {
         let periods = ((self.start - start).max(0) / self.period()) as u64;
         let refilled = periods.saturating_mul(u64::from(self.rate.count()));

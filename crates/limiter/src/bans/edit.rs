@@ -35,7 +35,7 @@ impl Bans {
         })
     }
 
-    /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.
+    /// Edits like [`edited`](Self::edited), with a table from `make` where a new one is needed.
     pub(super) fn edited_with(
         &self,
         rules: BanRules,
@@ -90,7 +90,7 @@ impl Bans {
         }
     }
 
-    /// What becomes of a strike that found no slot.
+    /// Handles a strike that found no slot.
     #[cold]
     pub(super) fn not_kept(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
         match self.docket.successor() {
@@ -164,7 +164,7 @@ impl Bans {
     }
 }
 
-/// Whether a ban is in force, or only remembered.
+/// Tells a ban in force from one that is only remembered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChargeUnchecked {
     Now,

@@ -55,7 +55,7 @@ pub use occupied::{BannedKey, BannedKeys};
 pub use rules::{BanError, BanFactor, BanRules};
 use sentence::{KeyMark, Remembering, Sentence};
 
-/// Who is banned, and how bans last.
+/// The bans of all keys, and the rules for their lengths.
 #[derive(Clone)]
 pub struct Bans {
     rules: BanRules,
@@ -67,7 +67,7 @@ pub struct Bans {
 struct Docket {
     table: Table<1>,
     counts: Counts,
-    /// As in `limit`: whether `successor` is set, apart from it.
+    /// Set after `successor` is set, as in `limit`.
     moved: AtomicBool,
     successor: OnceLock<Bans>,
     /// Held by an edit and by an operator's pardon; requests never take it.
@@ -85,13 +85,13 @@ struct Counts {
 /// A ban in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveBan {
-    /// How long still, more than zero; it is over when this has passed.
+    /// Remaining time, more than zero; the ban is over when this has passed.
     pub left: Duration,
-    /// Which ban in a row, 1 to 127.
+    /// Position in the row of bans, 1 to 127.
     pub level: u8,
 }
 
-/// What a strike came to.
+/// The result of a strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a strike that was not kept bans nobody"]
 pub enum StrikeOutcome {
@@ -104,7 +104,7 @@ pub enum StrikeOutcome {
     NotKept,
 }
 
-/// What happened since the bans were made, edits included.
+/// Statistics since the bans were made, edits included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BanStats {
     /// Bans that began.
@@ -116,7 +116,7 @@ pub struct BanStats {
 }
 
 impl ActiveBan {
-    /// When it is over.
+    /// The end of the ban.
     #[must_use]
     pub fn until(&self, now: Timestamp) -> Timestamp {
         now.saturating_add(self.left)
@@ -161,7 +161,7 @@ impl Bans {
         }
     }
 
-    /// How bans last.
+    /// The rules for the lengths of bans.
     #[must_use]
     pub fn rules(&self) -> &BanRules {
         &self.rules
@@ -179,13 +179,13 @@ impl Bans {
         self.docket.table.bytes()
     }
 
-    /// What [`bytes`](Self::bytes) of new ones would be, before any of it is allocated.
+    /// Computes [`bytes`](Self::bytes) of new bans before any of it is allocated.
     #[must_use]
     pub fn bytes_for(capacity: Capacity) -> u64 {
         Table::<1>::bucket_bytes_for(capacity)
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> BanStats {
         let Docket { table, counts, .. } = &*self.docket;
@@ -223,7 +223,7 @@ impl Bans {
         Some(banned)
     }
 
-    /// How many bans in a row are remembered of `key`, the one in force included. Writes nothing.
+    /// Number of bans in a row that are remembered of `key`, the one in force included. Writes nothing.
     #[must_use]
     pub fn level(&self, key: KeyHash, now: Timestamp) -> u8 {
         let at = self.docket.table.address(key);

@@ -19,9 +19,9 @@ const MOST_TOP: usize = 1024;
 /// A key that is banned or remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BannedKey {
-    /// What the table knows of the key's hash: all but its lowest bit.
+    /// The bits of the key's hash that the table holds: all but the lowest.
     pub key: KeyHash,
-    /// How many bans in a row are remembered, at least 1.
+    /// Number of bans in a row that are remembered, at least 1.
     pub level: u8,
     /// The ban in force, if it is not over.
     pub banned: Option<ActiveBan>,
@@ -92,8 +92,8 @@ impl Bans {
         top
     }
 
-    /// How full the table is: `live` are keys that are banned or remembered, and nothing is counted in overflow. Looks at
-    /// up to 131,072 buckets: for a status page, not for a request.
+    /// Estimates the occupancy of the table: `live` are keys that are banned or remembered, and nothing is counted in
+    /// overflow. Reads up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
         let rules = &self.rules;

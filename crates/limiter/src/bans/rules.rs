@@ -10,7 +10,7 @@ pub(super) const MAX_LEVEL: u8 = 127;
 /// Factors are counted in hundredths.
 const WHOLE: u64 = 100;
 
-/// By how much a repeated ban is longer than the one before: 1 to 100, in hundredths.
+/// The ratio of a repeated ban to the one before: 1 to 100, in hundredths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BanFactor(u16);
 
@@ -40,7 +40,7 @@ impl BanFactor {
     }
 }
 
-/// How long bans last.
+/// The rules for the lengths of bans.
 ///
 /// The first ban of a key has level 1 and lasts `first`; a ban of the level above lasts `factor` times as long, at most
 /// `max`. For every `max` that passes without a new ban, counted from the end of the latest, one level is forgotten.
@@ -84,19 +84,19 @@ impl BanRules {
         Ok(rules)
     }
 
-    /// How long the first ban lasts.
+    /// Length of the first ban.
     #[must_use]
     pub fn first(&self) -> Duration {
         self.first
     }
 
-    /// By how much each is longer than the one before.
+    /// Ratio of each ban to the one before.
     #[must_use]
     pub fn factor(&self) -> BanFactor {
         self.factor
     }
 
-    /// How long the longest lasts, and how long a key must behave for a level to be forgotten.
+    /// Length of the longest ban, and time without a ban after which one level is forgotten.
     #[must_use]
     pub fn max(&self) -> Duration {
         self.max
@@ -108,7 +108,7 @@ impl BanRules {
         self.top
     }
 
-    /// How long a ban of `level` lasts; of level 0 there is none.
+    /// Length of a ban of `level`; zero for level 0.
     #[must_use]
     pub fn length(&self, level: u8) -> Duration {
         match level {
@@ -140,24 +140,24 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(millis(duration))
 }
 
-/// Why there are no such rules.
+/// The error of making rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BanError {
     /// The first ban is shorter than a second, or longer than 366 days.
     First {
-        /// What was asked for.
+        /// The rejected length.
         got: Duration,
     },
     /// The factor is below 1 or above 100.
     BanFactor {
-        /// What was asked for, in hundredths.
+        /// The rejected factor, in hundredths.
         got: u32,
     },
     /// The longest ban is shorter than the first, or longer than 366 days.
     Max {
-        /// What was asked for.
+        /// The rejected length.
         got: Duration,
-        /// How long the first is.
+        /// Length of the first ban.
         first: Duration,
     },
 }

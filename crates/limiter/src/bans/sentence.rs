@@ -38,7 +38,7 @@ const _: () = assert!(MARK_BITS + LEVEL_BITS + END_BITS == 64);
 const _: () = assert!(MAX_LEVEL < 1 << LEVEL_BITS);
 const _: () = assert!(u64::MAX / NANOS_PER_MILLI < LAST_END);
 
-/// What tells the words of keys in one slot apart: 12 bits.
+/// Tells the words of keys in one slot apart: 12 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyMark(u16);
 
@@ -52,15 +52,15 @@ impl KeyMark {
 /// A ban and what is remembered of those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sentence {
-    /// When the latest ban ends or ended, in milliseconds since 1970.
+    /// End of the latest ban, in milliseconds since 1970.
     end: u64,
-    /// How many bans in a row.
+    /// Number of bans in a row.
     level: u8,
     mark: KeyMark,
 }
 
 impl Sentence {
-    /// What `word` says of a key with this mark.
+    /// Reads `word` for a key with this mark.
     pub(super) fn of(word: Word, mark: KeyMark) -> Self {
         let sentence = Self::of_anybody(word);
         if sentence.mark == mark {
@@ -119,7 +119,7 @@ impl Sentence {
         (self.level > 0 && self.end > end).then_some(Self { end, ..self })
     }
 
-    /// How many bans in a row count at `now`: one less for each `max` since the end of the latest.
+    /// Number of bans in a row that count at `now`: one less for each `max` since the end of the latest.
     pub(super) fn level(self, rules: &BanRules, now: Timestamp) -> u8 {
         let calm = millis(now).saturating_sub(self.end);
         // The longest ban is at least a second.
@@ -167,7 +167,7 @@ impl Sentence {
     }
 }
 
-/// What must be remembered at a moment.
+/// The rules and the moment by which a word is still needed.
 pub(super) struct Remembering<'r> {
     pub(super) rules: &'r BanRules,
     pub(super) now: Timestamp,
@@ -179,7 +179,7 @@ impl Weigh for Remembering<'_> {
         Sentence::of_anybody(word).level(self.rules, self.now) > 0
     }
 
-    /// Nothing: newcomers without a slot share nothing, an overflow word holds signposts.
+    /// Zero: new keys without a slot share nothing, since an overflow word holds signposts.
     fn used_units(&self, _signposts: Word) -> u64 {
         0
     }

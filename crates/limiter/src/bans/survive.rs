@@ -61,8 +61,8 @@ impl Bans {
         Ok((bans, adopted))
     }
 
-    /// As [`edited`](Self::edited); another capacity gets another file, which is found under its name once all bans are
-    /// in it.
+    /// Edits like [`edited`](Self::edited); another capacity gets another file, which is found under its name once
+    /// all bans are in it.
     ///
     /// # Errors
     /// The bans are edited whatever becomes of the file. An error says that what begins from now on will not survive.

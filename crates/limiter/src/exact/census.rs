@@ -20,20 +20,20 @@ const SAMPLE: usize = 32_768;
 pub struct LogUsage {
     /// A hash that stands for the key: 63 bits of the one it was charged under.
     pub key: KeyHash,
-    /// What it would be told if it asked for one unit.
+    /// The answer for one unit.
     pub answer: Answer,
-    /// When it was last charged, to the millisecond.
+    /// Time of the latest charge, to the millisecond.
     pub charged: Timestamp,
 }
 
 impl LogTable {
-    /// What happened to newcomers since the table was made.
+    /// Statistics of new keys since the table was made.
     #[must_use]
     pub fn stats(&self) -> TableStats {
         self.counts.stats()
     }
 
-    /// How full the table is; of a large one a sample is looked at.
+    /// Estimates the occupancy of the table; of a large one a sample is read.
     #[must_use]
     pub fn occupancy(&self, rates: &Rates, now: Timestamp) -> Occupancy {
         let (period, moment) = (longest(rates), Moment::new(now));
@@ -70,7 +70,7 @@ impl LogTable {
         self.counts.refused(placement);
     }
 
-    /// How long ago the keys that owe were charged; of a large table a sample is looked at.
+    /// Ages of the latest charges of keys that still count; of a large table a sample is read.
     #[must_use]
     pub fn ages(&self, rates: &Rates, now: Timestamp) -> KeyAges {
         let (period, moment) = (longest(rates), Moment::new(now));

@@ -10,7 +10,7 @@ use super::judge::{Answer, Asked, Moment, longest};
 use super::log::{Log, Moments, Raced, View};
 use super::{LogTable, wait};
 
-/// What is to be done to a log.
+/// A change to a log.
 #[derive(Clone, Copy)]
 pub(super) enum Change<'c> {
     /// Take this cost if it fits.
@@ -31,12 +31,12 @@ pub(super) struct Inherited {
     pub(super) spill: Spill,
 }
 
-/// What came of a change.
+/// The result of a change.
 pub(super) enum Applied {
     /// Made.
     Made {
         answer: Answer,
-        /// What the change was entered as.
+        /// The moment under which the change was entered.
         at: u64,
     },
     /// Not made, and nothing written.
@@ -44,7 +44,7 @@ pub(super) enum Applied {
 }
 
 impl Change<'_> {
-    /// Whether the change is made to this log.
+    /// Returns whether the change can be made to this log.
     pub(super) fn fits(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> bool {
         match self {
             Self::Charge(cost) => view.fits(rates, *cost, moment),
@@ -52,12 +52,12 @@ impl Change<'_> {
         }
     }
 
-    /// What the log's user is told when the change is refused.
+    /// The answer when the change is refused.
     pub(super) fn refusal(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Answer {
         view.answer(rates, Asked::Wanted(self.cost()), moment)
     }
 
-    /// What the log's user is told when the change is made.
+    /// The answer when the change is made.
     pub(super) fn consent(
         &self,
         view: &View<'_>,
@@ -69,7 +69,7 @@ impl Change<'_> {
         view.answer(rates, Asked::Taken { cost, at }, moment)
     }
 
-    /// What an answer is about.
+    /// The cost that an answer is about.
     fn cost(&self) -> Cost {
         match self {
             Self::Charge(cost) | Self::ChargeUnchecked(cost) | Self::Set(cost) => *cost,
@@ -77,7 +77,7 @@ impl Change<'_> {
         }
     }
 
-    /// What a log becomes by the change: more than a few entries, so kept out of the frames of those that never need
+    /// Composes the log after the change: more than a few entries, so kept out of the frames of calls that never need
     /// it.
     #[cold]
     #[inline(never)]

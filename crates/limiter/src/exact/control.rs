@@ -81,7 +81,7 @@ impl Era {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Control(u64);
 
-/// What a log contains.
+/// The extent of a log's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Extent {
     pub(super) era: Era,
@@ -92,7 +92,7 @@ pub(super) struct Extent {
     pub(super) spill: Spill,
 }
 
-/// Whether a forced charge pushed out entries that still counted.
+/// Tells if an unchecked charge pushed out entries that still counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spill {
     /// The log has all that counts.

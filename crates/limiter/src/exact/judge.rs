@@ -43,7 +43,7 @@ impl Moment {
         self.now
     }
 
-    /// What a charge made now is entered as.
+    /// The moment under which a charge made now is entered.
     pub(super) fn rounded_up(self) -> u64 {
         self.now.as_nanos().div_ceil(NANOS_PER_MILLI)
     }
@@ -53,17 +53,17 @@ impl Moment {
         self.rounded_down.checked_sub(millis(period))
     }
 
-    /// Whether an entry counts no more in `period`.
+    /// Returns whether an entry counts no more in `period`.
     pub(super) fn is_expired(self, entry: u64, period: Period) -> bool {
         self.expired(period).is_some_and(|expired| entry <= expired)
     }
 
-    /// How long ago an entry was made.
+    /// Age of an entry.
     pub(super) fn age_of(self, entry: u64) -> Duration {
         Duration::from_nanos(self.now.as_nanos()).saturating_sub(Duration::from_millis(entry))
     }
 
-    /// When an entry will count no more in `period`, now at the earliest.
+    /// The moment from which an entry counts no more in `period`, now at the earliest.
     pub(super) fn expiry(self, entry: u64, period: Period) -> Timestamp {
         let millis = entry.saturating_add(millis(period)).saturating_add(1);
         Timestamp::from_nanos(millis.saturating_mul(NANOS_PER_MILLI)).max(self.now)
@@ -138,7 +138,7 @@ impl Answer {
         Self::of(rates.iter().map(standing)).with_placement(KeyPlacement::OverShare)
     }
 
-    /// How every rate stands, after the charge where one was made.
+    /// The status of every rate, after the charge where one was made.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
         RateStatuses::of(self.told.iter().map(RateSummary::standing))
@@ -171,7 +171,7 @@ impl Answer {
         self.told.iter().map(fullness).max().unwrap_or(0)
     }
 
-    /// Where the key was counted.
+    /// The counter that the key was counted by.
     #[must_use]
     pub fn placement(&self) -> KeyPlacement {
         self.placement
@@ -187,7 +187,7 @@ impl Answer {
 struct RateSummary {
     rate: Rate,
     remaining: u32,
-    /// In nanoseconds, as the next; at most [`NEVER`], which fits.
+    /// In nanoseconds, like `reset`; at most [`NEVER`], which fits.
     next_free: u64,
     reset: u64,
 }
@@ -213,7 +213,7 @@ impl RateSummary {
     }
 }
 
-/// What an answer is about.
+/// The operation that an answer is about.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     /// A cost that was not taken.
@@ -221,13 +221,13 @@ pub(super) enum Asked {
     /// A charge on top of the log.
     Taken {
         cost: Cost,
-        /// What it was entered as.
+        /// The moment under which it was entered.
         at: u64,
     },
 }
 
 impl View<'_> {
-    /// Whether every rate has room for `cost`.
+    /// Returns whether every rate has room for `cost`.
     #[inline]
     pub(super) fn fits(&self, rates: &Rates, cost: Cost, moment: Moment) -> bool {
         rates.iter().all(|rate| self.has_room(rate, cost, moment))
@@ -246,7 +246,7 @@ impl View<'_> {
         rate.count().min(self.size())
     }
 
-    /// Whether the log still weighs on any decision.
+    /// Returns whether the log may still affect any decision.
     pub(super) fn owes(&self, period: Period, moment: Moment) -> bool {
         self.latest()
             .is_some_and(|latest| !moment.is_expired(latest, period))
@@ -265,17 +265,17 @@ impl View<'_> {
         }
     }
 
-    /// What a charge made now is entered as: never earlier than the latest entry.
+    /// The moment under which a charge made now is entered: never earlier than the latest entry.
     pub(super) fn enters_as(&self, moment: Moment) -> u64 {
         self.latest().unwrap_or(0).max(moment.rounded_up())
     }
 
-    /// How every rate stands.
+    /// Computes the status of every rate.
     pub(super) fn answer(&self, rates: &Rates, asked: Asked, moment: Moment) -> Answer {
         Answer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
     }
 
-    /// How one rate stands, and whether it refuses.
+    /// Computes the status of one rate, and whether it refuses.
     fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (RateStatus, bool) {
         let (count, period) = (self.count(rate), rate.period());
         let frees = |entry: u64| moment.until(entry + millis(period));

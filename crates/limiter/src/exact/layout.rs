@@ -56,7 +56,7 @@ const _: () = assert!(
     "a bucket is whole pairs of cache lines, whatever its rings"
 );
 
-/// How long the logs of a table are.
+/// The length of a table's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Words of a ring, 1 to half of [`MAX_ENTRIES`].

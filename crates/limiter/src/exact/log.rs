@@ -37,7 +37,8 @@ use crate::table::tag::Tag;
 use super::change::Inherited;
 use super::control::{Control, Era, Extent, Spill};
 
-/// In a tag word: changes when a claim was broken off by force, so that a late write of the claimer finds another word.
+/// A unit of the generation in a tag word. It changes when a claim is broken off, so that a late write of the claimer
+/// finds another word.
 const GENERATION: u64 = 1;
 
 /// Moments of entries, the latest first.
@@ -53,7 +54,7 @@ const MOST_MOMENTS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Raced;
 
-/// Where a log is.
+/// The place of a log.
 #[derive(Clone, Copy)]
 pub(super) struct Log<'t> {
     /// Those of its bucket.
@@ -95,20 +96,20 @@ impl<'t> Log<'t> {
         Control::from_bits(self.control_word().load(Ordering::SeqCst))
     }
 
-    /// Whether nothing changed since `seen`, if what was read since was read with Acquire.
+    /// Returns whether nothing changed since `seen`, if everything read since then was read with Acquire.
     #[inline]
     pub(super) fn is(&self, seen: Control) -> bool {
         self.control() == seen
     }
 
-    /// Whether it is the log of `tag`. Looked at after the control word, it holds for that word: tags change only in
-    /// somebody's hands.
+    /// Returns whether it is the log of `tag`. Read after the control word, the result holds for that word: a tag
+    /// changes only while its log is held.
     #[inline]
     pub(super) fn belongs_to(&self, tag: Option<Tag>) -> bool {
         self.owner() == tag
     }
 
-    /// Whose log it is.
+    /// The key that the log belongs to.
     pub(super) fn owner(&self) -> Option<Tag> {
         // Acquire: pairs with the Release of the claim.
         owner_of(self.words[self.tag?].load(Ordering::Acquire))
@@ -233,7 +234,7 @@ impl View<'_> {
         self.extent.era.moment((word >> shift_of(place)) as u32)
     }
 
-    /// Where that entry is. Ages up to the size minus one.
+    /// Index of the entry of this age, up to the size minus one.
     fn place(&self, age: u32) -> u32 {
         let size = self.size();
         match self.extent.head.checked_sub(age + 1) {
@@ -247,7 +248,7 @@ impl View<'_> {
         (self.extent.len > 0).then(|| self.entry(0))
     }
 
-    /// How many entries are later than `moment`: by halving, since they are in order.
+    /// Number of entries later than `moment`: by halving, since they are in order.
     pub(super) fn later_than(&self, moment: u64) -> u32 {
         self.later_within(moment, 0..=self.extent.len)
     }

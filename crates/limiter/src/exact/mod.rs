@@ -106,7 +106,7 @@ pub struct LogTable {
     patience: Patience,
 }
 
-/// What came of a charge.
+/// The result of a charge.
 #[derive(Debug)]
 pub enum Charged {
     /// Made; the answer includes it.
@@ -163,14 +163,14 @@ impl LogTable {
         }
     }
 
-    /// Whether the logs are long enough for these rates.
+    /// Returns whether the logs are long enough for these rates.
     #[must_use]
     pub fn holds(&self, rates: &Rates) -> bool {
         shape_for(rates).entries() <= self.memory.entries()
     }
 
-    /// Whether the logs are long enough for these rates, and not twice as long as they need. If not, an edit needs a new
-    /// table.
+    /// Returns whether the logs are long enough for these rates, and not twice as long as they need. If not, an edit
+    /// needs a new table.
     #[must_use]
     pub fn suits(&self, rates: &Rates) -> bool {
         let (needed, entries) = (shape_for(rates).entries(), self.memory.entries());
@@ -196,18 +196,18 @@ impl LogTable {
         self.memory.bytes()
     }
 
-    /// Which keys were counted in overflow.
+    /// The filter of the keys that were counted in overflow.
     pub(crate) fn overflow_filter(&self, rates: &Rates) -> OverflowFilter<'_> {
         OverflowFilter::new(self.memory.filter(), longest(rates))
     }
 
-    /// What `key` would be told if it asked for `cost` now. Writes nothing.
+    /// Returns the answer that `key` would get for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Answer {
         self.peek_for(key, rates, cost, now, None)
     }
 
-    /// As [`peek`](Self::peek), of a request that this account pays for.
+    /// Peeks like [`peek`](Self::peek), for a request that this account pays for.
     pub(crate) fn peek_for(
         &self,
         key: KeyHash,
@@ -266,7 +266,7 @@ impl LogTable {
         self.charge_paid(key, rates, cost, now, None)
     }
 
-    /// As [`charge`](Self::charge); `account` pays for a slot.
+    /// Charges like [`charge`](Self::charge); `account` pays for a slot.
     pub(crate) fn charge_paid(
         &self,
         key: KeyHash,

@@ -15,12 +15,12 @@ use super::layout::{Memory, SLOTS};
 use super::log::{Log, Raced, Tenure};
 use super::{LogTable, wait};
 
-/// What a key that gets a slot brings along.
+/// The entries that a key inherits with a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heritage {
     /// All that the overflow log counts, if it may have been charged there.
     Overflow,
-    /// Nothing: all that it used is in the change.
+    /// Nothing: everything that the key used is in the change.
     Nothing,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Newcomer<'c> {
     pub(super) change: &'c Change<'c>,
     pub(super) heritage: Heritage,
     pub(super) moment: Moment,
-    /// Who pays for the slot, or for its part in an overflow log.
+    /// The account that pays for the slot, or for its part in an overflow log.
     pub(super) account: Option<Account<'c>>,
 }
 
-/// Why a slot was not claimed; the slot is in nobody's hands, or in another's.
+/// The reason why a slot was not claimed; the slot is released, or held by another claim.
 enum Failed {
     /// Somebody else took it: another one may do.
     Taken,
@@ -56,13 +56,13 @@ impl From<Raced> for Failed {
     }
 }
 
-/// Whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
+/// Returns whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
 fn is_roomy(vacancies: &[Vacancy]) -> bool {
     vacancies.len() > RESERVED
 }
 
 impl LogTable {
-    /// Where a key without a slot would be counted.
+    /// Predicts the counter of a key that has no slot.
     pub(super) fn prospect(
         &self,
         tag: Tag,
@@ -78,7 +78,7 @@ impl LogTable {
         }
     }
 
-    /// Whether a key without a slot gets none since its payer has taken its share.
+    /// Returns whether a key without a slot gets none because its payer has taken its share.
     pub(super) fn is_short(
         &self,
         tag: Tag,
@@ -91,7 +91,8 @@ impl LogTable {
         account.is_some_and(|account| account.is_over()) && !homes.iter().any(is_roomy)
     }
 
-    /// Whether the overflow log may count something of a key; behind the fence of a claim, no other answer is wrong.
+    /// Returns whether the overflow log may count something of a key; after the fence of a claim, no other answer is
+    /// wrong.
     pub(super) fn was_in_overflow(&self, tag: Tag, rates: &Rates, moment: Moment) -> bool {
         self.overflow_filter(rates).contains(tag, moment.now())
     }
@@ -218,7 +219,8 @@ impl LogTable {
         Ok(applied)
     }
 
-    /// Whether the key has no other slot, once no other claim for it is under way that would go before this one.
+    /// Returns whether the key has no other slot, once no other claim for it is under way that would go before this
+    /// one.
     fn outlasts_rivals(&self, mine: usize, newcomer: &Newcomer<'_>) -> bool {
         let mut patience = self.patience;
         loop {

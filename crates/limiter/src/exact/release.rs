@@ -11,13 +11,13 @@ use super::control::Spill;
 use super::log::Log;
 use super::{LogTable, wait};
 
-/// What is needed to give a charge back. Dropping it keeps the charge.
+/// The data needed to give a charge back. Dropping it keeps the charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     key: KeyHash,
-    /// What it was entered as, in milliseconds since the epoch.
+    /// The moment under which it was entered, in milliseconds since the epoch.
     at: u64,
-    /// What was not given back yet.
+    /// Units that were not given back yet.
     units: u32,
     placement: KeyPlacement,
 }
@@ -38,26 +38,26 @@ impl Receipt {
         self.units
     }
 
-    /// What it was entered as, in milliseconds since the epoch.
+    /// The moment under which it was entered, in milliseconds since the epoch.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Where the charge was made.
+    /// The counter that the charge was made in.
     #[must_use]
     pub fn placement(&self) -> KeyPlacement {
         self.placement
     }
 }
 
-/// What came of forgetting a key.
+/// The result of forgetting a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// Its log is empty.
     Forgotten,
-    /// It has no log of its own; what it may have used is counted with others, and stays.
+    /// The key has no log of its own; what it may have used is counted with other keys, and stays.
     Shared,
-    /// Nothing is known of it.
+    /// The table holds nothing of the key.
     Unknown,
 }
 
@@ -149,7 +149,7 @@ impl LogTable {
         }
     }
 
-    /// As [`reset`](Self::reset); how the key is counted then.
+    /// Forgets like [`reset`](Self::reset); returns the counter of the key afterwards.
     pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> KeyPlacement {
         match self.reset(key) {
             Reset::Forgotten => KeyPlacement::OwnSlot,

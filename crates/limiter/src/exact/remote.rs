@@ -46,7 +46,7 @@ impl LogTable {
 }
 
 impl Answer {
-    /// What a store's log says of an ask; `refusing` has a bit for each rate that refuses.
+    /// Builds the answer from a store's log; `refusing` has a bit for each rate that refuses.
     pub(crate) fn remote(
         rates: &Rates,
         state: &RemoteState,
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// How a rate stands; as `View::standing` in `judge`, from what the store picked out.
+/// Computes the status of a rate like `View::standing` in `judge`, from the entries that the store returned.
 fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> RateStatus {
     let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
     let RateState::Logged {

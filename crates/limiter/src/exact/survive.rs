@@ -160,7 +160,7 @@ impl LogTable {
         }
     }
 
-    /// As [`heal`](Shape::heal) for the table's own words.
+    /// Runs [`heal`](Shape::heal) on the table's own words.
     pub(crate) fn healed(&self) {
         let words = self.memory.words();
         let filter = self.memory.filter().len();

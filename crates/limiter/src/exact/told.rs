@@ -133,7 +133,8 @@ impl Receipt {
         Self::new(key, Moment::new(made).rounded_up(), cost, placement)
     }
 
-    /// How the charge would have left words that nobody used before, if it still counts for these rates.
+    /// Converts the charge to the words that it would have left where nobody charged before, if it still counts for
+    /// these rates.
     pub(crate) fn in_words<const N: usize>(
         &self,
         judges_at: impl Fn(Timestamp) -> [Judge; N],

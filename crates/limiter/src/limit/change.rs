@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, Receipt, with_table};
 
-/// Where a charge is that was made in another table: it is looked for by its key.
+/// The place of a charge that was made in another table: it is found by its key.
 const NOWHERE: Seat = Seat::Overflow([0; 2]);
 
 impl Limit {

@@ -69,7 +69,7 @@ impl Limit {
         })
     }
 
-    /// As [`edited`](Self::edited), with a table from `make` where a new one is needed.
+    /// Edits like [`edited`](Self::edited), with a table from `make` where a new one is needed.
     pub(super) fn edited_with(
         &self,
         policy: Policy,

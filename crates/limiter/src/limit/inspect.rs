@@ -21,7 +21,7 @@ impl Limit {
         shares.map(|_| share::share(self.capacity))
     }
 
-    /// What the share of a payer is where payers have [shares](Self::with_payer_shares), in keys.
+    /// Size of a payer's share where [shares](Self::with_payer_shares) are enabled, in keys.
     #[must_use]
     pub fn share_of(capacity: Capacity) -> u64 {
         share::share(capacity)
@@ -34,8 +34,8 @@ impl Limit {
         self.stats().overflow.filter(|spell| now < spell.until)
     }
 
-    /// Of 1000 new keys that were never counted together with others, how many begin with what such keys used all the same, although they
-    /// find a slot: the false positives of a Bloom filter. Reads the filter, 128 KiB and more.
+    /// Of 1000 new keys that were never counted in overflow, the number that begin with the overflow counts all the
+    /// same although they find a slot: the false positives of a Bloom filter. Reads the filter, 128 KiB and more.
     #[must_use]
     pub fn overflow_false_positives(&self, now: Timestamp) -> u64 {
         with_table!(
@@ -54,7 +54,8 @@ impl Limit {
         }
     }
 
-    /// As [`count_refusal`](Self::count_refusal), for a decision that is known to refuse a key that is counted so.
+    /// Counts like [`count_refusal`](Self::count_refusal), for a decision that is known to refuse a key with this
+    /// placement.
     pub fn count_refusal_as(&self, placement: KeyPlacement) {
         with_table!(
             &self.counters.table,
@@ -63,8 +64,8 @@ impl Limit {
         );
     }
 
-    /// How long ago the keys that owe something were last charged; `None` for algorithms whose states do not tell. Those
-    /// of `sliding-window` do, to the second, and those of `exact`. Reads as much of the table as
+    /// Ages of the latest charges of keys that still count; `None` for algorithms whose states do not hold them.
+    /// Those of `sliding-window` do, to the second, and those of `exact`. Reads as much of the table as
     /// [`occupancy`](Self::occupancy).
     #[must_use]
     pub fn ages(&self, now: Timestamp) -> Option<KeyAges> {

@@ -19,7 +19,7 @@ const MOST_TOP: usize = 1024;
 /// A key that owes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
-    /// What the table knows of the key's hash: all but its lowest bit.
+    /// The bits of the key's hash that the table holds: all but the lowest.
     pub key: KeyHash,
     decision: Decision,
     /// Thousandths of its fullest rate that are used.
@@ -28,7 +28,7 @@ pub struct KeyUsage {
 }
 
 impl KeyUsage {
-    /// How every rate stands, in the order of the limit's rates.
+    /// The status of every rate, in the order of the limit's rates.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
         self.decision.statuses()
@@ -40,7 +40,7 @@ impl KeyUsage {
         self.fullness
     }
 
-    /// When the key was last charged; `None` for algorithms whose states do not tell, as in [`Limit::ages`].
+    /// Time of the latest charge; `None` for algorithms whose states do not hold it, as in [`Limit::ages`].
     #[must_use]
     pub fn charged(&self) -> Option<Timestamp> {
         self.charged

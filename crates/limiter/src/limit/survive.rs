@@ -27,12 +27,12 @@ use crate::time::Timestamp;
 
 use super::{AnyTable, Counters, Limit, Size};
 
-/// What tells a limit's counters from all others, beside its policy and its capacity.
+/// Identifies a limit's counters, beside its policy and its capacity.
 #[derive(Clone, Copy, Debug)]
 pub struct TableId<'a> {
     /// The limit's name.
     pub name: &'a str,
-    /// What its keys are: the template that they are made from.
+    /// The template that its keys are made from.
     pub key: &'a str,
 }
 
@@ -146,8 +146,8 @@ impl Limit {
         Ok((limit, adopted))
     }
 
-    /// As [`edited`](Self::edited); where that takes another table, it gets a file, which is found under its name once
-    /// all counts are in it.
+    /// Edits like [`edited`](Self::edited); where that takes another table, it gets a file, which is found under its
+    /// name once all counts are in it.
     ///
     /// # Errors
     /// The limit is edited and counts whatever becomes of the file. An error says that what it counts from now on will

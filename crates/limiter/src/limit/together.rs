@@ -15,11 +15,11 @@ use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, Receipt, admitted, in_slot, padded, refused, with_table};
 
-/// What a look at a key found.
+/// The result of peeking at a key.
 pub(crate) enum Glance {
     /// Its words; and its charge, if the cost fits and it has a slot.
     Words(Finding, Option<Ready>),
-    /// What its log says.
+    /// The answer of its log.
     Log(Answer),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Ready {
 }
 
 impl Glance {
-    /// Of a key that has a slot.
+    /// Builds the result for a key that has a slot.
     #[inline(always)]
     fn of<const K: usize>(seen: &Seen<K>, cost: Cost) -> Self {
         let (refusing, ready) = match &seen.next {
@@ -46,7 +46,7 @@ impl Glance {
         Self::Words(finding, ready)
     }
 
-    /// Whether some rate has no room.
+    /// Returns whether some rate has no room.
     pub(crate) fn refuses(&self) -> bool {
         match self {
             Self::Words(finding, _) => finding.refuses(),
@@ -95,7 +95,7 @@ impl Limit {
         Glance::Words(refused(&state, &judges, cost), None)
     }
 
-    /// What a look at a key says.
+    /// Builds the decision from the result of peeking.
     #[inline(always)]
     pub(crate) fn say(&self, glance: &Glance, now: Timestamp) -> Decision {
         match glance {

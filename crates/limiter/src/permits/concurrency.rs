@@ -36,10 +36,10 @@ impl fmt::Display for Concurrency {
     }
 }
 
-/// Why there is no such concurrency.
+/// The error of [`Concurrency::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConcurrencyError {
-    /// What was asked for.
+    /// The rejected number.
     pub got: u32,
 }
 

@@ -31,15 +31,15 @@ const GENERATION: u32 = PERMIT_BITS + 1;
 
 const _: () = assert!((Concurrency::MAX.get() as u64) < PERMITS / 2);
 
-/// What to subtract from a word to give a permit back.
+/// The amount to subtract from a word to give a permit back.
 pub(super) const ONE: u64 = 1;
 
-/// What a slot's word says.
+/// The content of a slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     /// Permits that were taken in this slot.
     pub(super) permits: u64,
-    /// Whether what newcomers share counts for the key, too.
+    /// Tells if the permits that new keys share count for the key, too.
     pub(super) placement: KeyPlacement,
     generation: u64,
 }
@@ -99,7 +99,7 @@ impl Count {
     }
 }
 
-/// Whether who meets `shared` permits of newcomers is counted with them.
+/// Returns the placement of a key that meets `shared` permits of new keys.
 pub(super) const fn company(shared: u64) -> KeyPlacement {
     match shared {
         0 => KeyPlacement::OwnSlot,
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens to a slot, one after the other.
+    /// A change to a slot, one after the other.
     #[derive(Clone, Debug)]
     enum Operation {
         Claim { shared: u64 },

@@ -29,8 +29,8 @@ use super::{Concurrency, ConcurrencyExceeded, Counters, InFlight, Permit, Permit
 const MOST_BEFORE: usize = 8;
 
 impl Permits {
-    /// These permits after an edit: what is in flight still counts, and permits that were taken before are given back as
-    /// ever. Editing what was replaced edits its replacement.
+    /// Edits the permits: requests in flight still count, and permits that were taken before are given back as ever.
+    /// Editing permits that were replaced edits their replacement.
     ///
     /// A key that holds more than the new `max` keeps what it holds, and gets nothing until it holds less. Of another
     /// capacity a new table is made, beside the old ones for as long as a permit from before is out. While one from before
@@ -71,7 +71,7 @@ impl Permits {
     }
 }
 
-/// Whether anybody holds a permit of a table, or the table itself.
+/// Returns whether a permit of a table, or the table itself, is still held.
 fn is_alive(old: &Weak<Counters>) -> bool {
     old.strong_count() > 0
 }
@@ -94,7 +94,7 @@ impl Counters {
         self.before.iter().filter_map(Weak::upgrade)
     }
 
-    /// What counts for `key` in the tables before this one.
+    /// Counts the permits of `key` in the tables before this one.
     pub(super) fn earlier_in_flight(&self, key: KeyHash) -> InFlight {
         let each = self.earlier().map(|earlier| earlier.in_flight(key));
         each.fold(InFlight::NONE, InFlight::and)
@@ -151,7 +151,7 @@ impl Counters {
         Some(key)
     }
 
-    /// Whether `key` is among the holders of this table.
+    /// Returns whether `key` has a slot in this table.
     fn has_slot_of(&self, key: KeyHash) -> bool {
         let word = self.table.word_at(self.table.address(key));
         word.is_some_and(|word| super::Count::of(word).permits > 0)

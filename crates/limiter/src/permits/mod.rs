@@ -48,7 +48,7 @@ pub use permit::Permit;
 /// Most keys that [`Permits::top`] gives.
 const MOST_TOP: usize = 1024;
 
-/// How many requests of each key may be in flight, and those that are.
+/// The limit of requests in flight for each key, and those that are.
 #[derive(Clone)]
 pub struct Permits {
     max: Concurrency,
@@ -61,7 +61,8 @@ struct Counters {
     capacity: Capacity,
     /// Tables from before an edit of the capacity. They live as long as anybody holds a permit of theirs.
     before: Vec<Weak<Counters>>,
-    /// Whether `successor` is set. Apart from it, so that a taking can look with the ordering that it needs (`edit`).
+    /// Set after `successor` is set. A flag of its own, so that a taking can load it with the ordering that it needs
+    /// (`edit`).
     moved: AtomicBool,
     /// Keeps the newer table alive, never the other way round: whoever is late finds the newest, however many edits came between.
     successor: OnceLock<Arc<Counters>>,
@@ -69,30 +70,30 @@ struct Counters {
     edits: Mutex<()>,
 }
 
-/// How many permits count for a key.
+/// The permits that count for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
     /// Permits: what the key holds, and in overflow maybe what others hold.
     pub permits: u32,
-    /// Whether some of them are counted together with others'.
+    /// Tells if some of them are counted together with permits of other keys.
     pub placement: KeyPlacement,
 }
 
-/// Why there is no permit.
+/// The error of [`Permits::take`]: the key has as many permits as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConcurrencyExceeded {
-    /// What is in flight, at least [`max`](Self::max).
+    /// The requests in flight, at least [`max`](Self::max).
     pub in_flight: InFlight,
-    /// What may be.
+    /// The maximum.
     pub max: Concurrency,
 }
 
 /// A key with permits, as an operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitHolder {
-    /// What the table knows of the key's hash: all but its lowest bit.
+    /// The bits of the key's hash that the table holds: all but the lowest.
     pub key: KeyHash,
-    /// What is in flight.
+    /// The requests in flight.
     pub in_flight: InFlight,
 }
 
@@ -171,7 +172,7 @@ impl Permits {
         counters.table.bytes() + before
     }
 
-    /// What [`bytes`](Self::bytes) of a new one would be, before any of it is allocated.
+    /// Computes [`bytes`](Self::bytes) of a new one before any of it is allocated.
     #[must_use]
     pub fn bytes_for(capacity: Capacity) -> u64 {
         Table::<1>::bucket_bytes_for(capacity)
@@ -197,7 +198,7 @@ impl Permits {
         }
     }
 
-    /// As [`take`](Self::take) in the table after an edit.
+    /// Takes a permit like [`take`](Self::take), in the table after an edit.
     #[cold]
     fn take_newer(
         &self,
@@ -217,7 +218,7 @@ impl Permits {
         }
     }
 
-    /// Whether `key` would get a permit now. Writes nothing.
+    /// Checks if `key` would get a permit now. Writes nothing.
     ///
     /// # Errors
     /// As many as may be are in flight.
@@ -231,19 +232,19 @@ impl Permits {
         }
     }
 
-    /// What counts for `key` now. Writes nothing.
+    /// The permits that count for `key` now. Writes nothing.
     #[must_use]
     pub fn in_flight(&self, key: KeyHash) -> InFlight {
         self.newest(|counters| counters.in_flight(key).and(counters.earlier_in_flight(key)))
     }
 
-    /// How full the table is. Looks at up to 131,072 buckets: for a status page, not for a request.
+    /// Estimates the occupancy of the table. Reads up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.newest(|counters| counters.table.occupancy(&[Held]))
     }
 
-    /// What happened to newcomers since the beginning, edits included.
+    /// Statistics of new keys since the beginning, edits included.
     #[must_use]
     pub fn stats(&self) -> TableStats {
         self.newest(|counters| counters.table.stats())
@@ -274,7 +275,7 @@ impl Permits {
         })
     }
 
-    /// What `look` finds in the table that the latest edit made.
+    /// Runs `look` on the table that the latest edit made.
     fn newest<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
         let mut newest = &self.counters;
         while let Some(next) = newest.successor() {
@@ -333,7 +334,8 @@ impl Counters {
         }
     }
 
-    /// As [`take_here`](Self::take_here) for a key without a slot; `None` when it may have one by now.
+    /// Takes a permit like [`take_here`](Self::take_here) for a key without a slot; `None` when it may have one by
+    /// now.
     fn take_newcomer(&self, at: Address, most: u32) -> Option<Result<Seat, InFlight>> {
         if self.shared(at) >= u64::from(most) {
             return Some(self.refuse_newcomer(at));
@@ -379,13 +381,13 @@ impl Counters {
         Err(in_flight)
     }
 
-    /// What counts for `key` in this table.
+    /// Counts the permits of `key` in this table.
     fn in_flight(&self, key: KeyHash) -> InFlight {
         let at = self.table.address(key);
         self.told(self.table.word_at(at), at)
     }
 
-    /// What counts for a key whose slot has this word, or that has none.
+    /// Counts the permits of a key whose slot has this word, or that has none.
     fn told(&self, word: Option<Word>, at: Address) -> InFlight {
         match word.map(Count::of) {
             Some(count) => {
@@ -405,7 +407,7 @@ impl Counters {
         }
     }
 
-    /// What newcomers share that counts for the key of a slot.
+    /// Counts the permits of new keys that count for the key of a slot.
     fn shared_by(&self, count: Count, at: Address) -> u64 {
         match count.placement {
             KeyPlacement::Overflow => self.shared(at),
@@ -413,7 +415,7 @@ impl Counters {
         }
     }
 
-    /// What newcomers without a slot share, by the word that counts less.
+    /// Counts the permits that new keys without a slot share, by the word that counts less.
     fn shared(&self, at: Address) -> u64 {
         let rows = self.table.words_of(Table::seat_in_overflow(at));
         // Acquire: pairs with the release of a permit that makes room here.

@@ -34,7 +34,7 @@ impl Heap {
         &self.heap[self.first..self.first + self.count]
     }
 
-    /// As a mapping's.
+    /// The same as that of a mapping.
     pub(super) fn kind(&self) -> &'static str {
         "heap"
     }

@@ -83,7 +83,8 @@ enum Kind {
 }
 
 impl Mapping {
-    /// As [`anonymous`](Self::anonymous); a system without that much memory ends the process, as at any other allocation.
+    /// Maps memory like [`anonymous`](Self::anonymous); a system without that much memory ends the process, as at any
+    /// other allocation.
     pub(super) fn owned(count: usize) -> Self {
         Self::anonymous(count).unwrap_or_else(|_| match Layout::array::<AtomicU64>(count) {
             Ok(layout) => handle_alloc_error(layout),

@@ -43,7 +43,7 @@ pub const ALIGNMENT: usize = 128;
 /// Words for counters, in memory of this process or in a file.
 pub struct Region(Words);
 
-/// What the words lie in: one kind in one build, so that no decision has to tell kinds apart.
+/// The memory of the words: one kind in one build, so that no decision has to tell kinds apart.
 #[cfg(feature = "mmap")]
 type Words = Mapping;
 #[cfg(not(feature = "mmap"))]

@@ -21,7 +21,8 @@ use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
 
 impl Decision {
-    /// What a store has said of one ask: how it left the key, what came of the ask, at which moment of its clock.
+    /// Builds a decision from a store's answer to one ask: the state of the key after it, the outcome, and the moment
+    /// of the store's clock.
     #[must_use]
     pub fn remote(
         policy: &Policy,

@@ -9,12 +9,12 @@ use crate::algorithm::{Meter, Word};
 use crate::cost::Cost;
 use crate::rate::MAX_RATES;
 
-/// What a store holds of one rate of one key.
+/// The state of one rate of one key in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateState {
-    /// Nothing.
+    /// Nothing was counted.
     Unused,
-    /// Of [`RateTerms::Sliding`](crate::RateTerms::Sliding).
+    /// The state of [`RateTerms::Sliding`](crate::RateTerms::Sliding).
     Sliding {
         /// Unix second of the latest charge.
         second: u64,
@@ -23,15 +23,15 @@ pub enum RateState {
         /// Counted in that second's window.
         current: u32,
     },
-    /// Of [`RateTerms::Window`](crate::RateTerms::Window): what was counted in the latest charge's window; and of
+    /// The state of [`RateTerms::Window`](crate::RateTerms::Window): the count of the latest charge's window; and of
     /// [`RateTerms::Interval`](crate::RateTerms::Interval): the tokens missing in the latest charge's period.
     Begun {
-        /// When that began, in milliseconds since the epoch.
+        /// Start of that window or period, in milliseconds since the epoch.
         millis: u64,
-        /// How many.
+        /// The count, or the missing tokens.
         count: u32,
     },
-    /// Of [`RateTerms::Drain`](crate::RateTerms::Drain): when nothing is owed any more.
+    /// The state of [`RateTerms::Drain`](crate::RateTerms::Drain): the moment at which the debt is drained.
     Owing {
         /// In milliseconds since the epoch.
         millis: u64,
@@ -40,7 +40,7 @@ pub enum RateState {
         /// Goes on with each undo, 1 to 511.
         generation: u16,
     },
-    /// Of [`RateTerms::Log`](crate::RateTerms::Log).
+    /// The state of [`RateTerms::Log`](crate::RateTerms::Log).
     Logged {
         /// The latest entry, in milliseconds since the epoch; it may count no more.
         latest: u64,
@@ -55,34 +55,34 @@ pub enum RateState {
 /// One unit of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// How many later ones there are.
+    /// Number of later entries.
     pub age: u32,
-    /// When it was admitted, in milliseconds since the epoch.
+    /// Time of admission, in milliseconds since the epoch.
     pub millis: u64,
 }
 
-/// What a store holds of one key: a state for each rate, in the order of the policy's rates.
+/// The state of one key in a store: one for each rate, in the order of the policy's rates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteState(ArrayVec<RateState, MAX_RATES>);
 
-/// What came of an ask, as a store told it.
+/// The outcome of an ask in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteOutcome {
-    /// This was charged; the state is after it.
+    /// The cost was charged; the state is after it.
     Charged(Cost),
-    /// This was not charged: some rate refuses, here or in another limit of the request.
+    /// The cost was not charged: some rate refuses, here or in another limit of the request.
     NotCharged {
-        /// What was not charged.
+        /// The cost that was not charged.
         cost: Cost,
         /// A bit for each rate of this limit that refuses, the lowest for the first; none if this limit has room.
         refusing: u8,
     },
-    /// Nothing was asked.
+    /// No cost was given.
     Peeked,
 }
 
 impl RemoteState {
-    /// These, the first [`MAX_RATES`] of them.
+    /// Collects the first [`MAX_RATES`] states.
     #[must_use]
     pub fn new(states: impl IntoIterator<Item = RateState>) -> Self {
         Self(states.into_iter().take(MAX_RATES).collect())

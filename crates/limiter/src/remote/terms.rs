@@ -18,56 +18,56 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyTerms(ArrayVec<RateTerms, MAX_RATES>);
 
-/// How one rate is to be judged.
+/// The terms of one rate, by its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateTerms {
-    /// By two counts.
+    /// Two counts of a sliding window.
     Sliding {
         /// The rate.
         rate: Rate,
     },
-    /// By a count that starts again with each window.
+    /// A count that starts again with each window.
     Window {
         /// The rate.
         rate: Rate,
-        /// Where windows begin.
+        /// The alignment of the windows.
         begins: WindowStart,
     },
-    /// By tokens that come back at multiples of the period.
+    /// Tokens that come back at multiples of the period.
     Interval {
         /// The rate.
         rate: Rate,
         /// Tokens of a full bucket.
         burst: u32,
     },
-    /// By a debt that drains.
+    /// A debt that drains.
     Drain {
         /// The rate.
         rate: Rate,
-        /// What the asked cost adds.
+        /// The debt that the cost adds.
         cost: DrainTime,
         /// Most that may be owed before the asked cost is added; `None` if it never fits.
         room: Option<DrainTime>,
-        /// Where what is charged by force stops.
+        /// The ceiling of the debt for unchecked charges.
         ceiling: DrainTime,
         /// A moment further ahead of now than this is from a clock that stepped back, and counts for nothing.
         horizon: Duration,
     },
-    /// By a log of admissions, of which [`Policy::log_entries`] are kept.
+    /// A log of admissions, of which [`Policy::log_entries`] are kept.
     Log {
         /// The rate.
         rate: Rate,
     },
 }
 
-/// Where windows begin.
+/// The alignment of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowStart {
     /// At multiples of the period since the Unix epoch.
     Epoch,
-    /// With a key's first request after its last window ended.
+    /// At a key's first request after its last window ended.
     First,
-    /// With these windows of a calendar: the one before, the one that the moment lies in, the one after.
+    /// At these windows of a calendar: the one before, the one that the moment lies in, the one after.
     Calendar([CalendarWindow; 3]),
 }
 
@@ -98,7 +98,7 @@ impl Deref for PolicyTerms {
 }
 
 impl DrainTime {
-    /// So many ticks, of which `count` make a millisecond.
+    /// Converts ticks, of which `count` make a millisecond.
     pub(crate) fn of(ticks: i64, count: u32) -> Option<Self> {
         let ticks = u64::try_from(ticks).ok()?;
         let count = u64::from(count.max(1));

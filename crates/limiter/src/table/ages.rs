@@ -10,7 +10,7 @@ pub struct KeyAges {
     /// The first counts those charged less than a second ago, each further one those charged up to twice as long ago as the
     /// one before: 2 s, 4 s, and so on.
     pub keys: [u64; Self::SPANS],
-    /// How long ago the key that has been silent longest was charged.
+    /// Age of the key whose latest charge is the oldest.
     pub oldest: Duration,
 }
 
@@ -18,7 +18,7 @@ impl KeyAges {
     /// Spans of ages, the last of which ends after 97 days: nothing owes for longer than 62.
     pub const SPANS: usize = 24;
 
-    /// Where the span of this index ends.
+    /// The end of the span of this index.
     #[must_use]
     pub fn end_of(span: usize) -> Duration {
         Duration::from_secs(1 << span.min(Self::SPANS - 1))

@@ -16,7 +16,7 @@ use super::tag::Owner;
 /// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
 const SAMPLE: usize = 131_072;
 
-/// How full a limit's table is, at a moment; of a large table a sample was looked at and the rest extrapolated.
+/// The occupancy of a limit's table at a moment; of a large table a sample is read and the rest extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
     /// Slots whose key still owes something.
@@ -33,7 +33,7 @@ pub struct Occupancy {
     pub buckets: u64,
 }
 
-/// What happened to newcomers since the limit was made.
+/// Statistics of new keys since the limit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// Newcomers admitted while every slot they could use owed something.
@@ -105,7 +105,7 @@ impl Counts {
         self.slots_reused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What newcomers used counts together from the beginning of `spell` to its end.
+    /// Extends the overflow period: a charge in overflow counts from the beginning of `spell` to its end.
     pub(crate) fn shared(&self, spell: OverflowPeriod) {
         self.spell.extend(spell);
     }
@@ -133,7 +133,7 @@ impl<const K: usize> Table<K> {
         self.counts.refused(placement);
     }
 
-    /// How full the table is at the judges' moment.
+    /// Estimates the occupancy of the table at the judges' moment.
     pub(crate) fn occupancy<W: Weigh>(&self, judges: &[W; K]) -> Occupancy {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
@@ -165,7 +165,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// How long ago the keys that owe something were charged; `None` if their states do not tell.
+    /// Ages of the latest charges of keys that still count; `None` if their states do not hold them.
     pub(crate) fn ages(&self, judges: &[Judge; K]) -> Option<KeyAges> {
         let buckets = self.memory.buckets();
         // As in `occupancy`.

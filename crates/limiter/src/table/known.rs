@@ -10,11 +10,11 @@ use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Charged, Found, Made, Seat, SlotPlace, State, Table};
 
-/// What came of changing the words of a key that has a slot.
+/// The result of changing the words of a key that has a slot.
 pub(crate) enum Changed<const K: usize> {
-    /// These were written.
+    /// The words that were written.
     Written([Word; K]),
-    /// These were left: these rates refuse, and nothing of the change remains.
+    /// The words that stay, and the rates that refuse; nothing of the change remains.
     Left([Word; K], Refusing),
 }
 
@@ -95,8 +95,8 @@ impl<const K: usize> Table<K> {
         Some(Changed::Written(next))
     }
 
-    /// What `key` used, what it will have used with `cost`, if that fits, and in which slot; `None` if it has none, or none for sure.
-    /// Writes nothing.
+    /// Reads the words of `key`, the words after `cost`, if that fits, and the slot; `None` if the key has none, or
+    /// none for sure. Writes nothing.
     #[inline(always)]
     pub(crate) fn see(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Option<Seen<K>> {
         let tag = Tag::of(key);

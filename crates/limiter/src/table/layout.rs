@@ -79,7 +79,7 @@ impl<const K: usize> Memory<K> {
         buckets.max(1).saturating_mul(Bucket::<K>::WORDS)
     }
 
-    /// As many buckets as fit into a region beside a filter of so many words.
+    /// Lays out as many buckets as fit into a region beside a filter of so many words.
     pub(super) fn within(region: Region, filter_words: usize) -> Self {
         let buckets = region.len().saturating_sub(filter_words) / Bucket::<K>::WORDS;
         Self { region, buckets }
@@ -162,12 +162,12 @@ pub(super) struct Half {
     last: usize,
 }
 
-/// What a look at a half came to.
+/// The result of searching one half of a bucket.
 #[derive(Clone, Copy)]
 pub(super) struct Glance {
-    /// Where the key is.
+    /// The slot of the key.
     pub(super) slot: Option<usize>,
-    /// Whether something is changing hands there.
+    /// Tells if a slot in this half is changing hands.
     pub(super) hides: bool,
 }
 
@@ -268,18 +268,18 @@ impl<'t, const K: usize> Bucket<'t, K> {
         self.word(0)
     }
 
-    /// What newcomers without a slot used of rate `rate`.
+    /// The overflow word of rate `rate`: the count of new keys without a slot.
     pub(super) fn overflow(&self, rate: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_OVERFLOW + rate)
     }
 
-    /// Whose slot it is.
+    /// The tag word of a slot: the key that the slot belongs to.
     #[inline]
     pub(super) fn tag(&self, slot: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS)
     }
 
-    /// What that key used of rate `rate`.
+    /// The state word of rate `rate` of that key.
     #[inline]
     pub(super) fn state(&self, slot: usize, rate: usize) -> &'t AtomicU64 {
         self.word(Self::FIRST_SLOT + slot * Self::SLOT_WORDS + 1 + rate)

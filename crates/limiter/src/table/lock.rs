@@ -59,7 +59,8 @@ impl<'t> Lock<'t> {
         }
     }
 
-    /// Whether nobody has taken it away so far. What was done before a yes is seen by whoever takes it later.
+    /// Returns whether the lock was not taken away so far. Everything done before a `true` is visible to the thread
+    /// that takes it later.
     pub(super) fn is_mine(&self) -> bool {
         let (mine, both) = (self.ticket, Ordering::AcqRel);
         self.word
@@ -80,7 +81,7 @@ impl Drop for Lock<'_> {
     }
 }
 
-/// Whose slot it is, once it is not changing hands.
+/// Reads the owner of a slot, once the slot is not changing hands.
 pub(super) fn settled_owner(tag: &AtomicU64) -> Owner {
     let mut patience = Patience::default();
     loop {

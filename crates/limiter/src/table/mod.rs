@@ -77,28 +77,29 @@ pub(crate) struct Table<const K: usize> {
     counts: Counts,
 }
 
-/// What a key's state is, and where it was read.
+/// The state of a key, and the counter that it was read from.
 #[derive(Clone, Copy)]
 pub(crate) enum State<const K: usize> {
-    /// In a slot of its own; or in one that it would get, with nothing used.
+    /// The words of its own slot; or of one that it would get, with nothing used.
     Own([Word; K]),
-    /// In the overflow words of its buckets, of which the smaller counts; or what it would begin with in a slot.
+    /// The overflow words of its buckets, of which the smaller counts; or the words that it would begin with in a
+    /// slot.
     Shared([[Word; 2]; K], KeyPlacement),
     /// Nowhere: its payer has taken its share.
     OverShare,
 }
 
-/// Where a charge was made.
+/// The place of a charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seat {
-    /// In this slot.
+    /// A slot.
     Slot { bucket: usize, slot: usize },
-    /// In the overflow words of these buckets.
+    /// The overflow words of these buckets.
     Overflow([usize; 2]),
 }
 
 impl Seat {
-    /// How the key was counted there.
+    /// The placement of a key that is counted there.
     #[inline(always)]
     pub(crate) fn placement(self) -> KeyPlacement {
         match self {
@@ -108,7 +109,7 @@ impl Seat {
     }
 }
 
-/// How a charge left the words, one row a rate; the second of a row is the second overflow word.
+/// The words after a charge, one row a rate; the second of a row is the second overflow word.
 #[derive(Clone, Copy)]
 pub(crate) struct Made<const K: usize> {
     pub(crate) left: [[Word; 2]; K],
@@ -125,7 +126,7 @@ impl<const K: usize> Made<K> {
     }
 }
 
-/// What came of a charge.
+/// The result of a charge.
 pub(crate) enum Charged<const K: usize> {
     /// Made; the state includes it.
     Admitted(State<K>, Seat),
@@ -134,7 +135,7 @@ pub(crate) enum Charged<const K: usize> {
 }
 
 impl<const K: usize> State<K> {
-    /// Where the key is counted.
+    /// The counter of the key.
     #[inline(always)]
     pub(crate) fn placement(&self) -> KeyPlacement {
         match self {
@@ -158,7 +159,7 @@ impl<const K: usize> State<K> {
     }
 }
 
-/// What is to be done to a key's words.
+/// A change to a key's words.
 #[derive(Clone, Copy)]
 pub(crate) enum Change<'c, const K: usize> {
     /// Take this cost if it fits.
@@ -268,7 +269,7 @@ impl<const K: usize> Table<K> {
         Memory::<K>::bytes_for(capacity)
     }
 
-    /// Which keys were counted in overflow.
+    /// The filter of the keys that were counted in overflow.
     pub(crate) fn overflow_filter(&self, judges: &[Judge; K]) -> OverflowFilter<'_> {
         OverflowFilter::new(self.memory.filter(), judges[K - 1].period())
     }
@@ -277,7 +278,7 @@ impl<const K: usize> Table<K> {
         self.memory.bytes()
     }
 
-    /// What `key` used, if a request that this account pays for asks. Writes nothing.
+    /// Reads the state of `key`, for a request that this account pays for. Writes nothing.
     pub(crate) fn peek(
         &self,
         key: KeyHash,
@@ -315,8 +316,8 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// As [`charge`](Self::charge) for a key that has a slot, and where that is; `None` for one that has none, or none for
-    /// sure. This is what most decisions are: it is compiled into the caller.
+    /// Charges like [`charge`](Self::charge) a key that has a slot, and returns the slot; `None` for a key that has
+    /// none, or none for sure. Most decisions take this path, so it is compiled into the caller.
     #[inline(always)]
     pub(crate) fn charge_known(
         &self,
@@ -445,7 +446,7 @@ impl<const K: usize> Table<K> {
     }
 }
 
-/// What the longer part of a search came to, small enough for a register.
+/// The result of the longer part of a search, small enough for a register.
 enum Further {
     /// In this one of the key's two buckets, in this slot.
     At { home: u8, slot: u8 },
@@ -455,13 +456,13 @@ enum Further {
     Hidden,
 }
 
-/// What a search came to.
+/// The result of a search.
 enum Found<'t, const K: usize> {
     /// The key's slot.
     At(SlotPlace<'t, K>),
-    /// It has none.
+    /// The key has no slot.
     Nowhere,
-    /// It has none, unless one that is changing hands goes back to it.
+    /// The key has no slot, unless one that is changing hands goes back to it.
     Hidden,
 }
 

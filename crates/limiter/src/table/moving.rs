@@ -18,8 +18,8 @@ use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
 use super::{Change, Found, Seat, Table};
 
-/// Which of the old rates one with the period `wanted` goes on from: the one with its period, else the next longer, else
-/// the longest.
+/// Selects the old rate that one with the period `wanted` goes on from: the one with its period, else the next
+/// longer, else the longest.
 fn origin<const K: usize>(old: &[Judge; K], wanted: Period) -> usize {
     old.iter()
         .position(|judge| judge.period() >= wanted)
@@ -39,7 +39,7 @@ fn convert<const K: usize, const N: usize>(
 }
 
 impl<const K: usize> Table<K> {
-    /// How a charge left the words, told in words of other rates.
+    /// Converts the words after a charge to words of other rates.
     pub(crate) fn converted<const N: usize>(
         &self,
         old: &[Judge; K],
@@ -83,7 +83,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// As [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
+    /// Copies like [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
     pub(crate) fn copy_into_logs(
         &self,
         judges: &[Judge; K],
@@ -150,7 +150,7 @@ impl<const K: usize> Table<K> {
             .max()
     }
 
-    /// Whose slot it is and what it counts; `None` if it is nobody's.
+    /// Reads the owner of a slot and its words; `None` if the slot has no owner.
     pub(super) fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
         let place = self.place(home, slot);
         // Another round means that the slot went to another key: rare, and never twice within two windows.

@@ -21,17 +21,17 @@ pub(super) struct Vacancy<'t, const K: usize> {
     pub(super) words: [Word; K],
 }
 
-/// What a claim that failed has left behind.
+/// The trace of a claim that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// Nothing.
+    /// No word was written.
     Nothing,
     /// Fresh words, which count for the key that has the slot.
     Words,
 }
 
 impl<const K: usize> Table<K> {
-    /// What a key without a slot in `homes` has used.
+    /// Reads the state of a key without a slot in `homes`.
     pub(super) fn unseated(&self, tag: Tag, homes: [usize; 2], judges: &[Judge; K]) -> State<K> {
         let vacant = homes
             .iter()
@@ -45,13 +45,14 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Whether overflow words may count something of a key; behind its bucket's lock, no other answer is wrong.
+    /// Returns whether overflow words may count something of a key; while its bucket's lock is held, no other answer
+    /// is wrong.
     fn was_in_overflow(&self, tag: Tag, judges: &[Judge; K]) -> bool {
         let filter = self.overflow_filter(judges);
         filter.contains(tag, judges[0].now())
     }
 
-    /// As [`unseated`](Self::unseated), if a request that this account pays for asks.
+    /// Reads the state like [`unseated`](Self::unseated), for a request that this account pays for.
     pub(super) fn unseated_for(
         &self,
         tag: Tag,
@@ -67,7 +68,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
+    /// Returns whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
     fn is_roomy(vacancies: &[Vacancy<'_, K>]) -> bool {
         vacancies.len() > RESERVED
     }
@@ -195,7 +196,7 @@ impl<const K: usize> Table<K> {
         turn.is_mine()
     }
 
-    /// Whether `tag` has a slot, once nothing in its buckets is changing hands.
+    /// Returns whether `tag` has a slot, once nothing in its buckets is changing hands.
     ///
     /// One pass is enough: a slot passed by can become this key's only by a claim for it, which needs the lock that the
     /// caller holds, or by a claim that fails and puts back the owner it found, which was not this key.

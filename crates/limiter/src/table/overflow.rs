@@ -67,7 +67,7 @@ impl<const K: usize> Table<K> {
         Some(until)
     }
 
-    /// When the last of these words of overflow, as many for each rate, will count nothing.
+    /// The moment at which the last of these overflow words, as many for each rate, will count nothing.
     fn last_of(&self, judges: &[Judge; K], words: &[Word]) -> Option<Timestamp> {
         let each = words.len() / K;
         let owing = words.iter().enumerate().map(|(index, word)| {

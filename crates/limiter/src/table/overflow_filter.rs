@@ -96,7 +96,8 @@ impl<'t> OverflowFilter<'t> {
         Self { words, seconds }
     }
 
-    /// Whether a key was counted in overflow with charges that may still count; for some that were not, too.
+    /// Returns whether a key was counted in overflow with charges that may still count; for some keys that were not,
+    /// too.
     pub(crate) fn contains(&self, tag: Tag, now: Timestamp) -> bool {
         let stamp = self.generation(now) as u16;
         // SeqCst, here and below: what the copy to a successor misses is told to it (`limit::edit`).
@@ -149,7 +150,7 @@ impl<'t> OverflowFilter<'t> {
         }
     }
 
-    /// How many of 1000 keys are found that were never counted in overflow.
+    /// Estimates how many of 1000 keys are found that were never counted in overflow.
     pub(crate) fn false_positives(&self, now: Timestamp) -> u64 {
         if now.as_secs() < self.words[0].load(Ordering::Relaxed) {
             return 1000;
@@ -281,7 +282,7 @@ mod tests {
         Timestamp::from_secs(NOW.as_secs() + seconds)
     }
 
-    /// What is done to a filter at a moment.
+    /// A change to a filter at a moment.
     #[derive(Clone, Debug)]
     enum Step {
         Insert { key: u64, lasts: u64 },

@@ -27,7 +27,7 @@ use super::{Found, Seat, Table};
 
 /// Says what a word weighs.
 pub(crate) trait Weigh {
-    /// Whether its slot must stay with its key.
+    /// Returns whether its slot must stay with its key.
     fn owes(&self, word: Word) -> bool;
 
     /// The units that it counts.
@@ -44,23 +44,23 @@ impl Weigh for Judge {
     }
 }
 
-/// Which of its two buckets a key lives in.
+/// The bucket of a key's two that it lives in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     First,
     Second,
 }
 
-/// Where a key may live.
+/// The place where a key may live.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     tag: Tag,
     homes: [usize; 2],
 }
 
-/// What came of changing the word of a key that has a slot.
+/// The result of changing the word of a key that has a slot.
 pub(crate) enum Known {
-    /// This was written, here.
+    /// The word that was written, and its slot.
     Written(Word, Seat),
     /// The rule left this as it is.
     Left(Word),
@@ -68,9 +68,9 @@ pub(crate) enum Known {
     Nowhere,
 }
 
-/// What came of looking for a slot for a key that had none.
+/// The result of looking for a slot for a key that had none.
 pub(crate) enum Claimed {
-    /// It has one, with this word.
+    /// The key has a slot, with this word.
     Seated(Word, Seat),
     /// Another thread came between; whoever asked looks again. A word that was written is still there if one is named.
     Lost(Option<(Word, Seat)>),
@@ -82,14 +82,15 @@ pub(crate) enum Claimed {
 pub(crate) struct Turn<'t>(Lock<'t>);
 
 impl Turn<'_> {
-    /// Whether nobody has taken it away; what was done before a yes is seen by whoever has it later.
+    /// Returns whether the lock was not taken away; everything done before a `true` is visible to the thread that
+    /// takes it later.
     pub(crate) fn is_mine(&self) -> bool {
         self.0.is_mine()
     }
 }
 
 impl Table<1> {
-    /// Where `key` may live in this table.
+    /// Computes where `key` may live in this table.
     #[inline]
     pub(crate) fn address(&self, key: KeyHash) -> Address {
         let tag = Tag::of(key);
@@ -115,8 +116,8 @@ impl Table<1> {
         }
     }
 
-    /// As [`word_at`](Self::word_at), for a table whose overflow words are [signposts](Self::put_signpost): looks at the
-    /// second bucket only if the first one points there.
+    /// Reads like [`word_at`](Self::word_at), in a table whose overflow words are [signposts](Self::put_signpost):
+    /// searches the second bucket only if the first one points there.
     #[inline]
     pub(crate) fn word_by_signpost(&self, at: Address) -> Option<Word> {
         let bucket = self.memory.bucket(at.homes[0]);
@@ -229,7 +230,7 @@ impl Table<1> {
         Seat::Overflow(at.homes)
     }
 
-    /// Whether a key without a slot would get one.
+    /// Returns whether a key without a slot would get one.
     pub(crate) fn has_room(&self, at: Address, weigh: &impl Weigh) -> bool {
         let vacancies = self.vacancies_of_both(at.tag, at.homes, std::array::from_ref(weigh));
         vacancies.iter().any(|home| !home.is_empty())
@@ -246,8 +247,8 @@ impl Table<1> {
         word.fetch_or(at.signpost(), Ordering::Relaxed);
     }
 
-    /// Puts up exactly the signposts that the slots of a table ask for: after a loss of power they may be older than the
-    /// slots. For who is alone with the words; takes 16 bytes a bucket for a moment.
+    /// Puts up exactly the signposts that the slots of a table need: after a loss of power they may be older than the
+    /// slots. The caller must be alone with the words; takes 16 bytes a bucket for a moment.
     #[cfg(feature = "mmap")]
     pub(crate) fn mend_signposts(words: &[AtomicU64]) {
         let buckets: Vec<Bucket<'_, 1>> = Bucket::all(words).collect();

@@ -25,15 +25,15 @@ const MOST_LASTS: u64 = (1 << LASTS_BITS) - 1;
 /// A time through which some newcomers were counted together, without a moment at which all of that had expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverflowPeriod {
-    /// When the first of them was counted so, to the second. After a restart, the first since then.
+    /// Time of the first charge in overflow, to the second. After a restart, of the first since then.
     pub since: Timestamp,
-    /// When the last of what they used has expired if nobody adds to it, to the second and at the latest: what is given
-    /// back expires sooner.
+    /// Time at which the last of those charges has expired if none is added, to the second and at the latest: a
+    /// refunded charge expires sooner.
     pub until: Timestamp,
 }
 
 impl OverflowPeriod {
-    /// This spell, if the other comes after its end, gives way to it, else becomes longer by it.
+    /// Merges two periods: the other one replaces this one if it begins after its end, else extends it.
     #[must_use]
     fn followed_by(self, other: Self) -> Self {
         if self.until < other.since {

@@ -10,12 +10,12 @@ pub(crate) struct Tag(u64);
 /// fails or never ends.
 pub(super) const BUSY: u64 = 1;
 
-/// What a tag word says of its slot.
+/// The state of a slot by its tag word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// Nobody ever had it.
     Nobody,
-    /// It belongs to this key.
+    /// The slot belongs to this key.
     Key(Tag),
     /// A newcomer is claiming it; it may still go back to whom it belonged to.
     Changing,
@@ -41,14 +41,15 @@ impl Tag {
         KeyHash::from_bits(self.0)
     }
 
-    /// Where the key's two buckets lie among all points. What a table takes of a point are its highest bits, as many as its
-    /// buckets need, and a tag's are as good as random (`key`): each half of the tag names a bucket.
+    /// The points of the key's two buckets. A table uses the highest bits of a point, as many as its buckets need,
+    /// and a tag's are as good as random (`key`): each half of the tag names a bucket.
     #[inline]
     pub(crate) const fn points(self) -> [u64; 2] {
         [self.0, self.0.rotate_left(32)]
     }
 
-    /// What the key's search in a bucket begins with: bits that neither bucket depends on in tables of up to 2^23 buckets.
+    /// The bits that select where the key's search in a bucket begins: neither bucket depends on them in tables of up
+    /// to 2^23 buckets.
     #[inline]
     pub(crate) const fn lot(self) -> u64 {
         self.0.rotate_right(8)
@@ -64,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// Whether one of the tag words that were joined by "or" to `bits` is changing hands.
+    /// Returns whether one of the tag words that were joined by "or" to `bits` is changing hands.
     pub(super) const fn hides(bits: u64) -> bool {
         bits & BUSY != 0
     }

@@ -36,14 +36,14 @@ pub(super) const DRAFT: &str = ".draft-";
 /// Drafts of one name at the same time; each is an edit under way.
 const DRAFTS: usize = 16;
 
-/// What was found under a name.
+/// The result of opening a name.
 enum Found {
     Nothing,
     Usable(Region, OpenOutcome),
     Untrusted(UntrustedFile),
 }
 
-/// Why there is no file to go on from.
+/// The reason why there is no file to go on from.
 pub(super) enum Unusable {
     Missing,
     Untrusted(UntrustedFile),
@@ -141,7 +141,7 @@ fn rename(directory: &Directory, draft: &FileDraft) -> Result<(), StateError> {
     directory.sync()
 }
 
-/// Whether anybody has it mapped. Only worth asking in a turn.
+/// Returns whether any process has it mapped. The result holds only while the directory's lock is held.
 pub(super) fn is_in_use(file: &File) -> bool {
     // Closing the file, which the caller does soon, releases what was locked here.
     file.try_lock().is_err()
@@ -185,7 +185,7 @@ fn find(
     }
 }
 
-/// How many words an open file has, if it is what its name promises.
+/// Number of words of an open file, if the file matches its name.
 pub(super) fn recognise(
     file: &File,
     identity: &FileIdentity,

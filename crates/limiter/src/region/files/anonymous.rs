@@ -38,7 +38,7 @@ pub(crate) type Named = BTreeMap<String, Known>;
 /// A file that is known here.
 #[derive(Debug)]
 pub(crate) enum Known {
-    /// It was given, and no limit has asked for it yet.
+    /// The file was given, and no limit has asked for it yet.
     Given(File),
     /// A region lies in it, or did.
     Used(Weak<File>),
@@ -108,7 +108,8 @@ impl AnonymousFiles {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As `StateDir::region`. Nothing is healed: whoever gave a file may count in it, and nobody else can have it.
+    /// Opens a region like `StateDir::region`. Nothing is recovered: the process that gave a file may still count in
+    /// it, and no other can have it.
     pub(super) fn region(
         &self,
         files: &mut Named,
@@ -137,7 +138,7 @@ impl AnonymousFiles {
         Ok((region, OpenOutcome::Fresh))
     }
 
-    /// As `StateDir::draft`.
+    /// Makes a draft like `StateDir::draft`.
     pub(super) fn draft(
         &self,
         identity: &FileIdentity,
@@ -165,7 +166,7 @@ impl AnonymousFiles {
         Ok((region, unnamed))
     }
 
-    /// As `StateDir::publish`.
+    /// Publishes a draft like `StateDir::publish`.
     pub(super) fn publish(files: &mut Named, unnamed: Unnamed) {
         // Invariant 1: names of what is gone would pile up with every edit.
         files.retain(|_, known| !matches!(known, Known::Used(file) if file.strong_count() == 0));
@@ -173,7 +174,7 @@ impl AnonymousFiles {
     }
 }
 
-/// As `/proc/PID/maps` shows it.
+/// The path that `/proc/PID/maps` shows.
 fn shown(name: &str) -> PathBuf {
     PathBuf::from(format!("/memfd:{name}"))
 }
@@ -241,7 +242,7 @@ mod tests {
         turn.region(&identity(name), NOW, |_| ()).expect("room")
     }
 
-    /// What another process would get.
+    /// Returns the files as another process would get them.
     fn given(files: &AnonymousFiles) -> AnonymousFiles {
         let other = AnonymousFiles::new(files.seed());
         for (name, file) in files.in_use().expect("descriptors") {

@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 
 use super::record::{Record, UntrustedFile, digest};
 
-/// Of the time that passes, the part by which limiter time may be faster or slower to meet the wall clock: 1/16.
+/// The part of real time by which limiter time may be faster or slower to meet the wall clock: 1/16.
 const CATCH_UP: u64 = 16;
 /// Largest difference in nanoseconds that is caught up rather than leapt over or left: a day takes 16 days.
 const NEAR: u64 = 24 * 60 * 60 * 1_000_000_000;
@@ -69,7 +69,7 @@ impl BootId {
     }
 }
 
-/// What the wall clock says, and how far it is to be trusted.
+/// A reading of the wall clock, and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallClock {
     /// The system says that something outside keeps the clock right (Linux: `adjtimex` without `STA_UNSYNC`).
@@ -89,9 +89,9 @@ impl WallClock {
 /// The machine's clocks, read at one moment by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Which boot.
+    /// The current boot.
     pub boot: BootId,
-    /// How long ago it was.
+    /// Time since that boot.
     pub boottime: BootTime,
     /// The wall clock.
     pub wall: WallClock,
@@ -105,7 +105,7 @@ pub struct ClockMark {
     time: Timestamp,
 }
 
-/// How far limiter time is from the wall clock; differences of up to a day are caught up and not worth a word.
+/// The distance between limiter time and the wall clock; differences of up to a day are caught up and not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockDrift {
     /// Within a day.
@@ -116,7 +116,7 @@ pub enum ClockDrift {
     Behind(Duration),
 }
 
-/// What is still to be caught up, in nanoseconds.
+/// The correction that is still to be caught up, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owed {
     Ahead(u64),
@@ -176,7 +176,7 @@ impl Clock {
         Self::from(self.now(reading.boottime), reading)
     }
 
-    /// What to keep for the next process.
+    /// The mark to keep for the next process.
     #[must_use]
     pub fn mark(&self, reading: ClockReading) -> ClockMark {
         ClockMark {
@@ -186,7 +186,7 @@ impl Clock {
         }
     }
 
-    /// How far limiter time is from the wall clock.
+    /// The distance between limiter time and the wall clock.
     #[must_use]
     pub fn drift(&self, reading: ClockReading) -> ClockDrift {
         let (now, wall) = (self.now(reading.boottime), reading.wall.time());
@@ -238,7 +238,7 @@ impl ClockMark {
         }
     }
 
-    /// What [`from_bytes`](Self::from_bytes) reads.
+    /// Writes the bytes that [`from_bytes`](Self::from_bytes) reads.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         *self.sealed().bytes()

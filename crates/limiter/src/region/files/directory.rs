@@ -82,7 +82,7 @@ impl Directory {
         &self.path
     }
 
-    /// Where a file of this name is.
+    /// The path of the file with this name.
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use super::record::UntrustedFile;
 
-/// How a file was found when it was opened.
+/// The state in which a file was found when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenOutcome {
     /// There was none; a new one was made.
     Fresh,
-    /// It goes on from what earlier processes counted; none of them counts in it any more.
+    /// The file goes on from what earlier processes counted; none of them counts in it any more.
     Continued,
-    /// It is in use by another process, or elsewhere in this one: both count in it from now on.
+    /// The file is in use by another process, or elsewhere in this one: both count in it from now on.
     Joined,
-    /// What was there is not trusted: it was moved away and a new one made.
+    /// The old file is not trusted: it was moved away and a new one made.
     SetAside {
-        /// What is wrong with it.
+        /// The reason.
         reason: UntrustedFile,
-        /// Where it is now.
+        /// The new path of the old file.
         moved_to: PathBuf,
     },
 }
@@ -41,7 +41,7 @@ impl fmt::Display for OpenOutcome {
     }
 }
 
-/// Why state cannot be kept. All of it is the operator's or the system's to mend.
+/// The reason why state cannot be kept. All of it is the operator's or the system's to mend.
 #[derive(Debug)]
 pub enum StateError {
     /// The path of the directory is something else.
@@ -60,7 +60,7 @@ pub enum StateError {
     Owner {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner's user id.
         uid: u32,
     },
     /// Another process holds the directory's lock for longer than any change takes.
@@ -68,7 +68,7 @@ pub enum StateError {
         /// The lock.
         path: PathBuf,
     },
-    /// As many new files of one name as there may be are being filled.
+    /// Too many new files of one name are being filled at the same time.
     Drafts {
         /// The file.
         path: PathBuf,
@@ -77,16 +77,16 @@ pub enum StateError {
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// How long it was to be, in bytes.
+        /// The wanted length, in bytes.
         bytes: u64,
     },
     /// The system refused.
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }

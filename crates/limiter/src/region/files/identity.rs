@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 
 use super::record::{Record, UntrustedFile, digest};
 
-/// What a file of counters begins with; data follows.
+/// Length of the header of a file of counters; data follows.
 pub(super) const HEADER_BYTES: usize = 4096;
 /// Ends the names of files of counters.
 pub(super) const SUFFIX: &str = ".counters";
@@ -25,7 +25,7 @@ const MAX_SHOWN: usize = 64;
 
 const MAGIC: [u8; 8] = *b"sluiceCT";
 
-/// Which table lies in a region, and in which shape: a number that whoever lays tables out changes with the shape.
+/// The kind and the version of a table's layout: a number that changes with the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutId(pub u64);
 
@@ -54,11 +54,11 @@ impl Lengths {
     }
 }
 
-/// What the counters of a region mean.
+/// The meaning of the counters of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     layout: LayoutId,
-    /// Of a new file.
+    /// Length of a new file.
     words: usize,
     lengths: Lengths,
     digest: [u64; 2],
@@ -73,8 +73,8 @@ impl FileIdentity {
         Self::of_lengths(name, layout, Lengths::only(words), words, meaning)
     }
 
-    /// As [`new`](Self::new), for a table that goes on in a file of any of these lengths; a new one gets `words`, which is
-    /// one of them.
+    /// Makes an identity like [`new`](Self::new), for a table that goes on in a file of any of these lengths; a new
+    /// one gets `words`, which is one of them.
     pub(crate) fn of_lengths(
         name: &str,
         layout: LayoutId,
@@ -133,7 +133,7 @@ impl FileIdentity {
         )
     }
 
-    /// How many words a file of `bytes` bytes has whose header, of this identity, is `header`.
+    /// Number of words of a file of `bytes` bytes whose header, of this identity, is `header`.
     ///
     /// # Errors
     /// Why it is not of this identity.

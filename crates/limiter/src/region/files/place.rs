@@ -14,12 +14,12 @@ use super::error::{OpenOutcome, StateError};
 use super::identity::FileIdentity;
 use super::state_dir::StateDir;
 
-/// Where counters lie that another process goes on with.
+/// The storage of counters that another process goes on with.
 #[derive(Clone, Copy, Debug)]
 pub enum StateLocation<'a> {
-    /// In the files of a directory.
+    /// Files of a directory.
     Directory(&'a StateDir),
-    /// In memory that another process can be given.
+    /// Memory that another process can be given.
     Anonymous(&'a AnonymousFiles),
 }
 
@@ -90,7 +90,8 @@ impl PlaceTurn<'_> {
         }
     }
 
-    /// Puts a new region, once `fill` has made something of it, where another of its name is; what was made.
+    /// Puts a new region, once `fill` has filled it, in the place of another of its name; returns the result of
+    /// `fill`.
     pub(crate) fn replace<T>(
         &mut self,
         identity: &FileIdentity,

@@ -26,19 +26,19 @@ const WORD: usize = size_of::<u64>();
 /// Words before the first field.
 const PREFIX: usize = 3;
 
-/// Why a file is not trusted. It is set aside then, never read on.
+/// The reason why a file is not trusted. It is set aside then, and not read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UntrustedFile {
-    /// It ends before its header does: torn, or not one of ours.
+    /// The file ends before its header does: torn, or of another program.
     Short {
-        /// How long it is, in bytes.
+        /// Its length, in bytes.
         bytes: u64,
     },
-    /// It begins with other bytes than the files of its kind.
+    /// The file begins with other bytes than the files of its kind.
     Foreign,
-    /// It was written on a machine with another byte order.
+    /// The file was written on a machine with another byte order.
     OtherMachine,
-    /// It was written by a version that lays its files out differently.
+    /// The file was written by a version with another layout.
     OtherVersion {
         /// The version found.
         got: u64,
@@ -52,11 +52,11 @@ pub enum UntrustedFile {
     },
     /// Its keys were hashed under another seed, so none of them would be found.
     OtherSeed,
-    /// It counts something else: another limit, key, algorithm or shape.
+    /// The file counts something else: another limit, key, algorithm or shape.
     OtherMeaning,
-    /// It is longer or shorter than its counters.
+    /// The file is longer or shorter than its counters.
     OtherLength {
-        /// How long it is, in bytes.
+        /// Its length, in bytes.
         bytes: u64,
     },
     /// Something else has its name: a link, a directory, a pipe.

@@ -47,7 +47,7 @@ const SEED_BYTES: usize = 64;
 const SEED_MAGIC: [u8; 8] = *b"sluiceSD";
 /// Bytes of the clock's file: two marks.
 const CLOCK_BYTES: usize = 2 * MARK_BYTES;
-/// How long a file that no limit uses is kept: long enough to go back to last month's configuration.
+/// Time for which a file that no limit uses is kept: long enough to go back to last month's configuration.
 pub const UNUSED_FILE_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Most names that one sweep looks at; the next one goes on with what is left.
 const MOST_NAMES: usize = 10_000;
@@ -60,7 +60,7 @@ pub struct StateDir {
     seed_found: OpenOutcome,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedFiles {
     /// Files that were removed.
@@ -88,7 +88,7 @@ impl StateDir {
         })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.path()
@@ -100,7 +100,8 @@ impl StateDir {
         self.seed
     }
 
-    /// How the seed was found. With a new one, no counter of before is found again: their files are set aside.
+    /// The state in which the seed was found. With a new seed, no earlier counter is found again: the old files are
+    /// set aside.
     #[must_use]
     pub fn seed_found(&self) -> &OpenOutcome {
         &self.seed_found
@@ -172,7 +173,7 @@ impl StateDir {
         self.directory.turn()
     }
 
-    /// As [`region`](Self::region), in a turn.
+    /// Opens a region like [`region`](Self::region), while the directory's lock is held.
     pub(crate) fn region_in(
         &self,
         turn: &Turn,
@@ -196,7 +197,7 @@ impl StateDir {
         self.draft_in(&self.turn()?, identity, now)
     }
 
-    /// As [`draft`](Self::draft), in a turn.
+    /// Makes a draft like [`draft`](Self::draft), while the directory's lock is held.
     pub(crate) fn draft_in(
         &self,
         turn: &Turn,
@@ -217,7 +218,7 @@ impl StateDir {
         self.publish_in(&self.turn()?, draft)
     }
 
-    /// As [`publish`](Self::publish), in a turn.
+    /// Publishes like [`publish`](Self::publish), while the directory's lock is held.
     pub(crate) fn publish_in(&self, turn: &Turn, draft: &FileDraft) -> Result<(), StateError> {
         adopt::publish(&self.directory, turn, draft)
     }
