@@ -48,7 +48,6 @@ compile_error!("feature `mmap` locks and maps files as Unix does");
 #[cfg(all(feature = "mmap", loom))]
 compile_error!("loom's atomics cannot lie in a mapping: explore without feature `mmap`");
 
-mod ahead;
 mod algorithm;
 mod bans;
 mod capacity;
@@ -60,6 +59,7 @@ pub mod exact;
 mod key;
 mod limit;
 mod permits;
+mod prefetch;
 mod rate;
 mod region;
 mod remote;

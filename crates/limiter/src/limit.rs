@@ -23,15 +23,15 @@ use crate::time::Timestamp;
 mod change;
 mod edit;
 mod inspect;
-mod occupied;
+mod joint;
 #[cfg(feature = "mmap")]
-mod survive;
-mod together;
+mod persist;
+mod top_keys;
 
-pub use occupied::{ActiveKeys, KeyUsage};
+pub(crate) use joint::Glance;
 #[cfg(feature = "mmap")]
-pub use survive::TableId;
-pub(crate) use together::Glance;
+pub use persist::TableId;
+pub use top_keys::{ActiveKeys, KeyUsage};
 
 /// A named rule's rates with the counters of all its keys.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 //! with its first request.
 //!
 //! # The word
-//! The start of the latest charge's window, and what was counted in it (`begun`). The start of a slot's word grows
+//! The start of the latest charge's window, and what was counted in it (`begun_window`). The start of a slot's word grows
 //! whenever it changes hands, and an undo leaves it alone: no word comes back under another key.
 //!
 //! # Guarantee
@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use super::begun::{Begun, CountsSince, MOST, millis};
+use super::begun_window::{Begun, CountsSince, MOST, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, RateStatus};

@@ -4,16 +4,16 @@
 //! its algorithm, a [`Judge`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
 //! its caller, the others are calls: it is what most limits use.
 
-mod begun;
+mod begun_window;
 mod calendar;
 mod drain;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
-#[cfg(any(test, feature = "mmap"))]
-mod meaning;
 mod policy;
 pub(crate) mod sliding_window;
+#[cfg(any(test, feature = "mmap"))]
+mod state_id;
 mod token_bucket;
 
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::decision::RateStatus;
 use crate::rate::{Period, Rate};
 use crate::time::Timestamp;
 
-use begun::CountsSince;
+use begun_window::CountsSince;
 pub use calendar::{CalendarUnit, CalendarZone, ZoneError};
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 

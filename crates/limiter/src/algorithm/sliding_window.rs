@@ -488,6 +488,6 @@ impl Judge {
     }
 }
 
-mod moving;
+mod convert;
 #[cfg(test)]
 mod tests;

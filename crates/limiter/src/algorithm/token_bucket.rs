@@ -5,7 +5,7 @@
 //! that is judged here.
 //!
 //! # The word
-//! The start of the period in which the latest charge was made, and the tokens missing then (`begun`). After
+//! The start of the period in which the latest charge was made, and the tokens missing then (`begun_window`). After
 //! k periods `missing − min(missing, k · count)` are missing. A slot owes at least until the period of its latest charge
 //! ends, and its start grows whenever it changes hands: no word comes back under another key.
 //!
@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::begun::{Begun, CountsSince, millis};
+use super::begun_window::{Begun, CountsSince, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
 use crate::decision::{NEVER, RateStatus};

@@ -15,11 +15,11 @@ use crate::algorithm::Word;
 use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::Ordering;
-use crate::table::single::{Claimed, Known};
+use crate::table::single_word::{Claimed, Known};
 use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-use super::sentence::{Remembering, Sentence};
+use super::ban_state::{Remembering, Sentence};
 use super::{ActiveBan, BanRules, Bans, Docket, StrikeOutcome, mark};
 
 impl Bans {

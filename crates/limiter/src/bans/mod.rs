@@ -31,13 +31,13 @@
 //! of *signposts*, one bit of 64 for a key that was seated in its second bucket. A signpost is put up before the key is
 //! seated and never taken down while the table is in use: those who are misled look at both.
 
-mod administer;
+mod ban_state;
 mod edit;
-mod occupied;
-mod rules;
-mod sentence;
+mod operator;
 #[cfg(feature = "mmap")]
-mod survive;
+mod persist;
+mod rules;
+mod top_keys;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -47,13 +47,13 @@ use crate::algorithm::Word;
 use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::table::single::{Address, Claimed, Home, Known};
+use crate::table::single_word::{Address, Claimed, Home, Known};
 use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-pub use occupied::{BannedKey, BannedKeys};
+use ban_state::{KeyMark, Remembering, Sentence};
 pub use rules::{BanError, BanFactor, BanRules};
-use sentence::{KeyMark, Remembering, Sentence};
+pub use top_keys::{BannedKey, BannedKeys};
 
 /// The bans of all keys, and the rules for their lengths.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use crate::rate::{Period, Rates};
 use crate::table::tag::Tag;
 
 use super::control::{Control, Era, Spill};
-use super::judge::{Answer, Asked, Moment, longest};
+use super::evaluate::{Answer, Asked, Moment, longest};
 use super::log::{Log, Moments, Raced, View};
 use super::{LogTable, wait};
 

@@ -12,8 +12,8 @@
 //! means unused, and a bucket begins at a multiple of 128 bytes. How long the logs of a run are follows from its length and
 //! the number of its buckets ([`Shape::found`]), so a file need not say it.
 
-use crate::ahead::ahead;
 use crate::capacity::Capacity;
+use crate::prefetch::ahead;
 use crate::region::Region;
 use crate::sync::AtomicU64;
 use crate::table::layout::scale;

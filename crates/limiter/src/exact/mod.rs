@@ -32,7 +32,7 @@
 //! # Invariants
 //! 1. *A key has at most one slot.* Who wants a slot for it writes its tag there, and then looks for the tag in all
 //!    other slots of both buckets (a SeqCst fence between, on both sides): of two that do so at once one at least sees
-//!    the other, and the one with the higher slot gives way (`newcomer`).
+//!    the other, and the one with the higher slot gives way (`insert`).
 //! 2. *A slot changes hands through its log's control word.* It is taken as it was when the log was seen to owe
 //!    nothing; a charge of the old key compares the same word and fails.
 //! 3. *Overflow never under-counts.* Newcomers that find no slot share the log of their first bucket, that alone: one
@@ -52,23 +52,23 @@
 //! both had mapped: the log is mended and goes on. What he had not completed does not count; if he was giving back, it may
 //! count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). Patience is as long as with
 //! the locks of other tables where holders can die, in a file; in memory of this process they cannot, and [`PATIENCE`]
-//! outlasts whatever stops a thread. Who is alone with a file heals all its logs at once, without waiting (`survive`).
+//! outlasts whatever stops a thread. Who is alone with a file heals all its logs at once, without waiting (`persist`).
 
-mod census;
 mod change;
 mod control;
-mod judge;
+mod convert;
+mod evaluate;
+mod insert;
 mod layout;
 mod log;
-mod moving;
-mod newcomer;
+mod migrate;
+#[cfg(any(test, feature = "mmap"))]
+mod persist;
 mod release;
 mod remote;
-#[cfg(any(test, feature = "mmap"))]
-mod survive;
+mod stats;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod told;
 
 use crate::capacity::Capacity;
 use crate::cost::Cost;
@@ -78,22 +78,22 @@ use crate::rate::Rates;
 use crate::share::Account;
 use crate::sync::{Ordering, Patience};
 use crate::table::TableStats;
-use crate::table::census::Counts;
 use crate::table::overflow_filter::{OverflowFilter, words_for};
+use crate::table::stats::Counts;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
-pub use census::LogUsage;
 use change::{Applied, Change};
 use control::Control;
 pub use control::MAX_ENTRIES;
-pub use judge::Answer;
-use judge::{Asked, Moment, longest};
+pub(crate) use convert::Used;
+pub use evaluate::Answer;
+use evaluate::{Asked, Moment, longest};
+use insert::{Heritage, Newcomer};
 use layout::{Memory, Shape};
 use log::Log;
-use newcomer::{Heritage, Newcomer};
 pub use release::{Receipt, Reset};
-pub(crate) use told::Used;
+pub use stats::LogUsage;
 
 /// Turns of waiting for a log in the hands of another thread of this process, a tenth of a second or more, before the
 /// thread is taken for dead.

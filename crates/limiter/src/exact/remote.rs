@@ -17,8 +17,8 @@ use crate::time::Timestamp;
 
 use super::change::{Applied, Change, Inherited};
 use super::control::Spill;
-use super::judge::{Moment, millis};
-use super::newcomer::Heritage;
+use super::evaluate::{Moment, millis};
+use super::insert::Heritage;
 use super::{Answer, LogTable};
 
 impl LogTable {
@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// Computes the status of a rate like `View::standing` in `judge`, from the entries that the store returned.
+/// Computes the status of a rate like `View::standing` in `evaluate`, from the entries that the store returned.
 fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> RateStatus {
     let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
     let RateState::Logged {

@@ -41,7 +41,7 @@ impl Limit {
     /// Otherwise a new table is filled from the old one, which takes about half a second for a million keys and does
     /// not hold up requests; a rate with a new period goes on from the counts of the next longer old period, or the
     /// longest, and errs towards refusing for up to two of its periods, but knows nothing older than was counted. Logs are
-    /// judged anew by the moments that they keep; `exact::told` says what goes from them to other algorithms and back.
+    /// judged anew by the moments that they keep; `exact::convert` says what goes from them to other algorithms and back.
     /// Editing a limit that was replaced edits its replacement.
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {

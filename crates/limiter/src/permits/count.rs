@@ -10,7 +10,7 @@
 //! key, so none is subtracted that was not added.
 //!
 //! The generation goes on with every change of hands. A count may come back under another key, the whole word cannot
-//! (invariant 1 of `table::single`), unless a thread sleeps between two of its instructions while the slot changes hands
+//! (invariant 1 of `table::single_word`), unless a thread sleeps between two of its instructions while the slot changes hands
 //! 2^39 times.
 //!
 //! *In overflow* says that the key may hold permits among those that its buckets' newcomers share: it was seated while
@@ -20,7 +20,7 @@
 
 use crate::algorithm::Word;
 use crate::decision::KeyPlacement;
-use crate::table::single::Weigh;
+use crate::table::single_word::Weigh;
 
 use super::concurrency::Concurrency;
 

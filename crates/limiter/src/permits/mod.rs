@@ -38,7 +38,7 @@ use crate::capacity::Capacity;
 use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::single::{Address, Claimed, Known};
+use crate::table::single_word::{Address, Claimed, Known};
 use crate::table::{Occupancy, Seat, Table, TableStats};
 
 pub use concurrency::{Concurrency, ConcurrencyError};

@@ -3,11 +3,11 @@
 //! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the [`PolicyTerms`] of a
 //! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`] of a key, the fields of its words.
 //! From these a [`Decision`] is told here by the same code as from a local table, and a local table can
-//! [`adopt`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `crates/limiter/tests/vectors` has
+//! [`apply`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `crates/limiter/tests/vectors` has
 //! what has to come of it.
 
-mod adopt;
-mod spent;
+mod apply;
+mod charge;
 mod state;
 mod terms;
 

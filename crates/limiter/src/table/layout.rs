@@ -29,8 +29,8 @@
 //! tags of both buckets are compared before a key counts as unknown, so that the order in which slots were filled decides
 //! about time and nothing else. Alignment to 128 bytes, which every [`Region`] has, keeps halves apart.
 
-use crate::ahead::ahead;
 use crate::capacity::Capacity;
+use crate::prefetch::ahead;
 use crate::rate::MAX_RATES;
 use crate::region::Region;
 use crate::sync::{AtomicU64, Ordering};

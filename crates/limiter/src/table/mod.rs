@@ -1,8 +1,8 @@
 //! Holds the counters of one limit: a table of fixed size that many threads charge without a lock.
 //!
 //! A key has a slot, a tag and one state word a rate, in one of two buckets that its tag names. A known key is found,
-//! judged and charged by compare-and-swap (`known`); a refusal writes nothing. A newcomer takes over a slot that owes
-//! nothing (`newcomer`), so there is no sweeper; if every slot of both buckets owes, it is counted together with others
+//! judged and charged by compare-and-swap (`update`); a refusal writes nothing. A newcomer takes over a slot that owes
+//! nothing (`insert`), so there is no sweeper; if every slot of both buckets owes, it is counted together with others
 //! in the buckets' overflow words (`overflow`), or refused where its payer has taken its share (`share`).
 //!
 //! # Invariants
@@ -35,20 +35,20 @@
 //! SeqCst where a successor must see them or be told of them; `limit::edit` has that argument. On x86 this costs nothing
 //! on top.
 
-mod ages;
-pub(crate) mod census;
-#[cfg(any(test, feature = "mmap"))]
-mod heal;
-mod known;
+mod insert;
+mod key_ages;
 pub(crate) mod layout;
 mod lock;
-pub(crate) mod moving;
-mod newcomer;
+pub(crate) mod migrate;
 mod overflow;
 pub(crate) mod overflow_filter;
-pub(crate) mod single;
-mod spell;
+mod overflow_period;
+#[cfg(any(test, feature = "mmap"))]
+mod recover;
+pub(crate) mod single_word;
+pub(crate) mod stats;
 pub(crate) mod tag;
+mod update;
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
@@ -62,14 +62,14 @@ use crate::share::Account;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
-pub use ages::KeyAges;
-use census::Counts;
-pub use census::{Occupancy, TableStats};
-pub(crate) use known::{Changed, Seen};
+pub use key_ages::KeyAges;
 use layout::{Bucket, Memory};
 use overflow_filter::OverflowFilter;
-pub use spell::OverflowPeriod;
+pub use overflow_period::OverflowPeriod;
+use stats::Counts;
+pub use stats::{Occupancy, TableStats};
 use tag::Tag;
+pub(crate) use update::{Changed, Seen};
 
 /// The counters of a limit with K rates.
 pub(crate) struct Table<const K: usize> {

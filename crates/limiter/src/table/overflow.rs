@@ -14,10 +14,10 @@ use crate::decision::KeyPlacement;
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
-use super::known::revise;
 use super::layout::Memory;
-use super::spell::OverflowPeriod;
+use super::overflow_period::OverflowPeriod;
 use super::tag::Tag;
+use super::update::revise;
 use super::{Change, Charged, Made, Seat, State, Table};
 
 impl<const K: usize> Table<K> {

@@ -44,7 +44,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::layout::scale;
-use super::moving::overlapping;
+use super::migrate::overlapping;
 use super::tag::Tag;
 
 /// Tells the layout of words with such a filter behind them from others. Another arrangement takes another number than 1.

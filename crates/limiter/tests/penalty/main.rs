@@ -6,7 +6,7 @@ mod bans;
 mod common;
 mod permits;
 #[cfg(all(feature = "mmap", not(miri)))]
-mod survive;
+mod persist;
 
 use std::sync::Barrier;
 use std::time::Duration;

@@ -21,9 +21,9 @@ use crate::key::Seed;
 use crate::region::Region;
 use crate::time::Timestamp;
 
-use super::adopt::recognise;
 use super::error::{OpenOutcome, StateError};
 use super::identity::{FileIdentity, HEADER_BYTES};
+use super::open::recognise;
 
 /// Counters in memory that can be given to another process.
 #[derive(Debug)]

@@ -33,11 +33,11 @@ use std::time::Duration;
 use crate::key::Seed;
 use crate::time::Timestamp;
 
-use super::adopt::{self, ASIDE, DRAFT, FileDraft, Unusable};
 use super::clock::{Clock, ClockMark, ClockReading, MARK_BYTES};
 use super::directory::{Directory, Turn, read_start};
 use super::error::{OpenOutcome, StateError};
 use super::identity::{FileIdentity, SUFFIX};
+use super::open::{self, ASIDE, DRAFT, FileDraft, Unusable};
 use super::record::Record;
 use crate::region::Region;
 
@@ -117,7 +117,7 @@ impl StateDir {
             Ok(marks) => (latest(marks), OpenOutcome::Continued),
             Err(Unusable::Missing) => (None, OpenOutcome::Fresh),
             Err(Unusable::Untrusted(reason)) => {
-                let moved_to = adopt::set_aside(&self.directory, &turn, CLOCK)?;
+                let moved_to = open::set_aside(&self.directory, &turn, CLOCK)?;
                 (None, OpenOutcome::SetAside { reason, moved_to })
             }
         };
@@ -181,7 +181,7 @@ impl StateDir {
         now: Timestamp,
         heal: impl FnOnce(&Region),
     ) -> Result<(Region, OpenOutcome), StateError> {
-        adopt::open(&self.directory, turn, identity, &self.seed, now, heal)
+        open::open(&self.directory, turn, identity, &self.seed, now, heal)
     }
 
     /// A new region, for an edit that changes a table's shape: it gets its name by [`publish`](Self::publish), when all
@@ -204,7 +204,7 @@ impl StateDir {
         identity: &FileIdentity,
         now: Timestamp,
     ) -> Result<(Region, FileDraft), StateError> {
-        adopt::draft(&self.directory, turn, identity, &self.seed, now)
+        open::draft(&self.directory, turn, identity, &self.seed, now)
     }
 
     /// Gives a draft its name, when it counts all that the limit's old file does.
@@ -220,7 +220,7 @@ impl StateDir {
 
     /// Publishes like [`publish`](Self::publish), while the directory's lock is held.
     pub(crate) fn publish_in(&self, turn: &Turn, draft: &FileDraft) -> Result<(), StateError> {
-        adopt::publish(&self.directory, turn, draft)
+        open::publish(&self.directory, turn, draft)
     }
 
     /// Removes what no limit of the configuration uses and none has used for [`UNUSED_FILE_RETENTION`], as of `wall`; once a day
@@ -261,7 +261,7 @@ impl StateDir {
             let old = wall
                 .duration_since(modified)
                 .is_ok_and(|age| age > UNUSED_FILE_RETENTION);
-            if old && !adopt::is_in_use(&file) {
+            if old && !open::is_in_use(&file) {
                 self.directory.remove(&name)?;
                 swept.removed += 1;
             } else {
@@ -302,7 +302,7 @@ fn read_trusted<const MOST: usize>(
     directory: &Directory,
     name: &str,
 ) -> io::Result<Result<Vec<u8>, Unusable>> {
-    let file = match adopt::open_plain(directory, name)? {
+    let file = match open::open_plain(directory, name)? {
         Ok(file) => file,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -335,7 +335,7 @@ fn adopt_seed(
         Err(Unusable::Missing) => OpenOutcome::Fresh,
         Err(Unusable::Untrusted(reason)) => OpenOutcome::SetAside {
             reason,
-            moved_to: adopt::set_aside(directory, turn, SEED)?,
+            moved_to: open::set_aside(directory, turn, SEED)?,
         },
     };
     let bytes = u128::from_le_bytes(*fresh.bytes());
@@ -346,7 +346,7 @@ fn adopt_seed(
 
 /// Makes a small file whole, or not at all.
 fn write_new(directory: &Directory, name: &str, bytes: &[u8]) -> Result<(), StateError> {
-    let (file, draft) = adopt::make_draft(directory, name)?;
+    let (file, draft) = open::make_draft(directory, name)?;
     let written = file.write_all_at(bytes, 0).and_then(|()| file.sync_all());
     written.map_err(StateError::io("write", &directory.path_of(&draft)))?;
     directory.rename(&draft, name)?;
@@ -359,7 +359,7 @@ fn remove_drafts(directory: &Directory) -> Result<(), StateError> {
         let dead = name.contains(DRAFT)
             && directory
                 .open_file(&name)
-                .is_ok_and(|file| !adopt::is_in_use(&file));
+                .is_ok_and(|file| !open::is_in_use(&file));
         if dead {
             directory.remove(&name)?;
         }

@@ -1,6 +1,6 @@
 //! Looks into bans in use: who is banned, who is remembered, and how full the table is.
 //!
-//! Keys show only as hashes. Nothing is locked, as in `limit::occupied`: what races with the walk is seen before or after.
+//! Keys show only as hashes. Nothing is locked, as in `limit::top_keys`: what races with the walk is seen before or after.
 //! A walk reads the whole table: for an operator's question, not for a request.
 
 use std::cmp::Reverse;
@@ -10,7 +10,7 @@ use crate::key::KeyHash;
 use crate::table::Occupancy;
 use crate::time::Timestamp;
 
-use super::sentence::{Remembering, Sentence};
+use super::ban_state::{Remembering, Sentence};
 use super::{ActiveBan, Bans, mark};
 
 /// Most keys that [`Bans::top`] gives.

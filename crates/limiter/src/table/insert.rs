@@ -7,11 +7,11 @@ use crate::decision::KeyPlacement;
 use crate::share::{Account, RESERVED};
 use crate::sync::Ordering;
 
-use super::known::swap;
 use super::layout::{Bucket, MOST_SLOTS, Memory};
 use super::lock::{Lock, give_back, settled_owner};
-use super::single::Weigh;
+use super::single_word::Weigh;
 use super::tag::{Owner, Tag};
+use super::update::swap;
 use super::{Change, Charged, Made, SlotPlace, State, Table};
 
 /// A slot that owed nothing when it was looked at, with what it held.
@@ -263,7 +263,7 @@ impl<const K: usize> Vacancy<'_, K> {
     /// When that failed, and nothing counts for `tag` here; what it left behind.
     pub(super) fn claim(&self, turn: &Lock<'_>, tag: Tag, fresh: &[Word; K]) -> Result<(), Lost> {
         let (place, busy) = (&self.place, self.owner.busy());
-        // SeqCst, here and at the words: see `known::swap`. Relaxed on failure: nothing was read.
+        // SeqCst, here and at the words: see `update::swap`. Relaxed on failure: nothing was read.
         let taken = place.tag().compare_exchange(
             self.owner.bits(),
             busy,

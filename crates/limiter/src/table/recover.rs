@@ -89,7 +89,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Runs [`heal`](Self::heal) on the table's own words.
+    /// Runs [`recover`](Self::heal) on the table's own words.
     pub(crate) fn healed(&self) {
         Self::heal(self.memory.buckets_words());
     }

@@ -8,9 +8,9 @@ use crate::table::{KeyAges, Occupancy, TableStats};
 use crate::time::Timestamp;
 
 use super::LogTable;
-use super::judge::{Answer, Asked, Moment, NANOS_PER_MILLI, longest};
+use super::evaluate::{Answer, Asked, Moment, NANOS_PER_MILLI, longest};
 use super::layout::SLOTS;
-use super::moving::settled;
+use super::migrate::settled;
 
 /// Most buckets that one census looks at: some ten milliseconds.
 const SAMPLE: usize = 32_768;

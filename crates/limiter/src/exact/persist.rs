@@ -29,7 +29,7 @@ use super::{
     Memory,
     change::Inherited,
     control::Spill,
-    judge::{Moment, longest, millis},
+    evaluate::{Moment, longest, millis},
     shape_for,
 };
 #[cfg(feature = "mmap")]
@@ -39,8 +39,8 @@ use crate::{
     region::{Lengths, Region},
     sync::Patience,
     table::TableStats,
-    table::census::Counts,
     table::overflow_filter,
+    table::stats::Counts,
     time::Timestamp,
 };
 

@@ -180,7 +180,7 @@ fn child() {
 
 fn spawn(home: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this is one"))
-        .args(["--exact", "survive::child", "--nocapture"])
+        .args(["--exact", "persist::child", "--nocapture"])
         .env(HOME, home)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

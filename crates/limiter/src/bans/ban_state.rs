@@ -11,7 +11,7 @@
 //! The mark is of the key's hash. A claim that loses its slot after it wrote there must not ban whoever has the slot: a
 //! word of another mark says nothing of a key. So it does if the claim's process is killed between its two writes, unless
 //! the marks agree by chance, 1 of 4096. The mark also tells the words of different keys apart in a slot (invariant 1 of
-//! `table::single`).
+//! `table::single_word`).
 //!
 //! # Time
 //! An end is the moment of the strike, rounded down to a millisecond, and the length of the ban. One further ahead than
@@ -22,7 +22,7 @@
 use std::time::Duration;
 
 use crate::algorithm::Word;
-use crate::table::single::Weigh;
+use crate::table::single_word::Weigh;
 use crate::time::Timestamp;
 
 use super::ActiveBan;

@@ -7,11 +7,11 @@ use std::sync::MutexGuard;
 use crate::region::Region;
 use crate::time::Timestamp;
 
-use super::adopt::FileDraft;
 use super::anonymous::{AnonymousFiles, Named, Unnamed};
 use super::directory::Turn;
 use super::error::{OpenOutcome, StateError};
 use super::identity::FileIdentity;
+use super::open::FileDraft;
 use super::state_dir::StateDir;
 
 /// The storage of counters that another process goes on with.

@@ -22,10 +22,10 @@ use crate::time::Timestamp;
 
 use super::change::{Change, Inherited};
 use super::control::Spill;
-use super::judge::{Moment, NANOS_PER_MILLI, longest};
+use super::evaluate::{Moment, NANOS_PER_MILLI, longest};
+use super::insert::Heritage;
 use super::log::View;
-use super::moving::settled;
-use super::newcomer::Heritage;
+use super::migrate::settled;
 use super::{LogTable, Receipt};
 
 /// Units that each rate of a limit has used; behind the last they mean nothing.

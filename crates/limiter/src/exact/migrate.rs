@@ -8,15 +8,15 @@ use crate::cost::Cost;
 use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::table::moving::overlapping;
+use crate::table::migrate::overlapping;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
 use super::LogTable;
 use super::change::{Applied, Change};
-use super::judge::{Moment, longest};
+use super::evaluate::{Moment, longest};
+use super::insert::Heritage;
 use super::log::{Log, View};
-use super::newcomer::Heritage;
 
 impl LogTable {
     /// Adds everything that this table counts by its rates to `new`, which has others. Charges made meanwhile are the caller's

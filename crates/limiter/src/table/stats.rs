@@ -6,11 +6,11 @@ use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::Table;
-use super::ages::KeyAges;
+use super::key_ages::KeyAges;
 use super::layout::Bucket;
 use super::lock::settled_owner;
-use super::single::Weigh;
-use super::spell::{OverflowPeriod, Spell};
+use super::overflow_period::{OverflowPeriod, Spell};
+use super::single_word::Weigh;
 use super::tag::Owner;
 
 /// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
@@ -105,7 +105,7 @@ impl Counts {
         self.slots_reused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Extends the overflow period: a charge in overflow counts from the beginning of `spell` to its end.
+    /// Extends the overflow period: a charge in overflow counts from the beginning of `overflow_period` to its end.
     pub(crate) fn shared(&self, spell: OverflowPeriod) {
         self.spell.extend(spell);
     }

@@ -13,9 +13,9 @@ use crate::rate::{MAX_RATES, Period, Rates};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
-use super::known::revise;
 use super::lock::settled_owner;
 use super::tag::{Owner, Tag};
+use super::update::revise;
 use super::{Change, Found, Seat, Table};
 
 /// Selects the old rate that one with the period `wanted` goes on from: the one with its period, else the next

@@ -10,7 +10,7 @@ use crate::table::tag::Tag;
 
 use super::change::{Applied, Change};
 use super::control::Control;
-use super::judge::{Answer, Moment, longest};
+use super::evaluate::{Answer, Moment, longest};
 use super::layout::{Memory, SLOTS};
 use super::log::{Log, Raced, Tenure};
 use super::{LogTable, wait};

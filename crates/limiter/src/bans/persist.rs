@@ -1,4 +1,4 @@
-//! Opens bans that survive the process, and edits them so that they go on surviving: as `limit::survive` does for
+//! Opens bans that survive the process, and edits them so that they go on surviving: as `limit::persist` does for
 //! counters.
 //!
 //! The file is named after the limit, what its keys are, and the capacity. The rules are not part of it: no sentence
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 use super::{BanRules, Bans, Docket};
 
-/// Names the layout: one word a slot, signposts for overflow words, sentences as `sentence` packs them. Another packing
+/// Names the layout: one word a slot, signposts for overflow words, sentences as `ban_state` packs them. Another packing
 /// takes another number than 1 above the rest.
 const LAYOUT: u64 = 1 << 16 | Table::<1>::LAYOUT;
 

@@ -15,14 +15,14 @@ use crate::algorithm::{Judge, Word};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
-use super::census::Counts;
-use super::known::{revise, swap};
+use super::insert::Lost;
 #[cfg(feature = "mmap")]
 use super::layout::scale;
 use super::layout::{Bucket, Memory};
 use super::lock::Lock;
-use super::newcomer::Lost;
+use super::stats::Counts;
 use super::tag::{Owner, Tag};
+use super::update::{revise, swap};
 use super::{Found, Seat, Table};
 
 /// Says what a word weighs.
