@@ -5,109 +5,18 @@
 //! verdict over one ask lies in a few cache lines and is made without allocation; one over several takes a single block.
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
 use crate::algorithm::{Meter, Word};
-use crate::cost::Cost;
 use crate::exact::Answer;
-use crate::rate::{MAX_RATES, Rate};
+use crate::rate::MAX_RATES;
+use crate::status::{Asked, KeyPlacement, NEVER, RateStatus, RateStatuses, Refusing};
 use crate::time::Timestamp;
 
 /// Most limits that one request can face.
 pub const MAX_ASKS: usize = 8;
-
-/// The wait for a cost that no amount of waiting admits, since it exceeds the rate's count, or its burst or queue where it
-/// has one: 136 years, which every header can carry.
-pub const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
-
-/// The status of one rate for one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateStatus {
-    /// The rate.
-    pub rate: Rate,
-    /// Whole units of cost that would be admitted right now; after the charge, where one was made.
-    pub remaining: u32,
-    /// From now until `remaining` grows by one if nothing else arrives, zero when all is free. For a rate that refuses:
-    /// until the refused cost would fit, [`NEVER`] if it exceeds what the rate ever admits at once.
-    pub next_free: Duration,
-    /// From now until everything is free if nothing else arrives.
-    pub reset: Duration,
-}
-
-/// The status of every rate of a limit, in the order of the limit's rates; a slice that owns its elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RateStatuses(ArrayVec<RateStatus, MAX_RATES>);
-
-impl RateStatuses {
-    /// Collects the first [`MAX_RATES`] statuses.
-    pub(crate) fn of(statuses: impl Iterator<Item = RateStatus>) -> Self {
-        Self(statuses.take(MAX_RATES).collect())
-    }
-}
-
-impl Deref for RateStatuses {
-    type Target = [RateStatus];
-
-    fn deref(&self) -> &[RateStatus] {
-        &self.0
-    }
-}
-
-impl IntoIterator for RateStatuses {
-    type Item = RateStatus;
-    type IntoIter = arrayvec::IntoIter<RateStatus, MAX_RATES>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-/// The counter that a key is counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyPlacement {
-    /// The key has a slot of its own, or it would get one.
-    OwnSlot,
-    /// Together with other new keys, since every slot it could use belongs to a key that still owes: the capacity is
-    /// too small. A refusal by what new keys share is of this kind even where a slot is free by now.
-    Overflow,
-    /// Nowhere: it has no slot, and is refused one since the payer of the request has taken its share of a crowded table.
-    OverShare,
-}
-
-/// The operation that a decision answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// The charge was made.
-    Taken(Cost),
-    /// No cost was given.
-    Nothing,
-    /// A cost that was not taken.
-    Wanted(Cost),
-}
-
-/// The rates of a limit that refuse: a bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Refusing(u8);
-
-impl Refusing {
-    /// The rates whose bits are set.
-    pub(crate) const fn of_bits(bits: u8) -> Self {
-        Self(bits)
-    }
-
-    /// Adds a rate to the set.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, rate: usize) {
-        self.0 |= 1 << rate;
-    }
-
-    fn has(self, rate: usize) -> bool {
-        self.0 & 1 << rate != 0
-    }
-}
 
 /// The result of reading a key in a table: everything that a decision needs except the limit itself.
 #[derive(Clone, Copy)]

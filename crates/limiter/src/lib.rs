@@ -36,10 +36,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where to read on
-//! `decide` is all-or-nothing over limits, `limit` the handle and its edits, `algorithm` how one rate is judged,
-//! with its guarantee and its error, `table` where states live, with the invariants that make it safe without a lock;
-//! `permits` and `bans` what their words mean.
+//! # Layers
+//! A module uses modules of its own layer's left and of the layers above it in this list, never one below:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | plain values | `rate`, `cost`, `capacity`, `time`, `key`, `status` (the state of a rate), `terms`, `remote_state` |
+//! | algorithms | `algorithm`: pure functions over one word a rate, each with its guarantee and its error |
+//! | memory | `sync`, `prefetch`, `region` (heap, mapping or file), `share` (slots by payer) |
+//! | tables | `table` (words), then `exact` (logs): the invariants that make them safe without a lock |
+//! | decisions | `decision`, then `limit` (the handle and its edits), `ask`, `reservation`, `decide` (all or nothing) |
+//! | beside limits | `permits`, `bans`, `remote` (decisions by a store's answer) |
 #![cfg_attr(not(feature = "mmap"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mmap", deny(unsafe_code))]
 
@@ -49,6 +56,7 @@ compile_error!("feature `mmap` locks and maps files as Unix does");
 compile_error!("loom's atomics cannot lie in a mapping: explore without feature `mmap`");
 
 mod algorithm;
+mod ask;
 mod bans;
 mod capacity;
 mod cost;
@@ -63,24 +71,26 @@ mod prefetch;
 mod rate;
 mod region;
 mod remote;
+mod remote_state;
 mod reservation;
 mod share;
+mod status;
 mod sync;
 mod table;
+mod terms;
 mod time;
 
 pub use algorithm::{
     Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, PolicyError, Refill, ZoneError,
 };
+pub use ask::Ask;
 pub use bans::{
     ActiveBan, BanError, BanFactor, BanRules, BanStats, BannedKey, BannedKeys, Bans, StrikeOutcome,
 };
 pub use capacity::{Capacity, CapacityError};
 pub use cost::Cost;
-pub use decide::{Ask, charge_unchecked, decide, peek, reserve};
-pub use decision::{
-    Decision, KeyPlacement, MAX_ASKS, NEVER, Outcome, RateStatus, RateStatuses, Verdict,
-};
+pub use decide::{charge_unchecked, decide, peek, reserve};
+pub use decision::{Decision, MAX_ASKS, Outcome, Verdict};
 pub use key::{KeyHash, KeyHasher, Seed};
 #[cfg(feature = "mmap")]
 pub use limit::TableId;
@@ -96,15 +106,14 @@ pub use region::{
     FileIdentity, LayoutId, OpenOutcome, RemovedFiles, StateDir, StateError, StateLocation,
     UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
-pub use remote::{
-    CalendarWindow, DrainTime, LogEntry, PolicyTerms, RateState, RateTerms, RemoteOutcome,
-    RemoteState, WindowStart,
-};
+pub use remote_state::{LogEntry, RateState, RemoteOutcome, RemoteState};
 pub use reservation::{Reservation, Settle, Settlement};
 pub use share::Payer;
+pub use status::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 #[cfg(any(loom, test))]
 pub use sync::exhaust_backoff;
 pub use table::{KeyAges, Occupancy, OverflowPeriod, TableStats};
+pub use terms::{CalendarWindow, DrainTime, PolicyTerms, RateTerms, WindowStart};
 pub use time::Timestamp;
 
 /// The README's example, which is tested with the others.

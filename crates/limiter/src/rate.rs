@@ -12,6 +12,8 @@ use arrayvec::ArrayVec;
 pub const MAX_COUNT: u32 = (1 << 20) - 1;
 /// Longest period of a rate in seconds: 31 days, a calendar month.
 pub const MAX_PERIOD: u32 = 31 * 24 * 60 * 60;
+/// Most entries of a log, and so the largest count of a rate of an exact limit.
+pub const MAX_ENTRIES: usize = 1024;
 /// Most rates of one limit.
 pub const MAX_RATES: usize = 4;
 

@@ -10,8 +10,8 @@
 //! find: logs that go on from words do not know when the words were charged; a key that is counted in overflow there stays
 //! charged. All of it errs towards refusing.
 
+use crate::ask::Ask;
 use crate::cost::Cost;
-use crate::decide::Ask;
 use crate::key::KeyHash;
 use crate::limit::{Limit, Receipt};
 use crate::time::Timestamp;

@@ -36,9 +36,9 @@ use std::time::Duration;
 
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, RateStatus};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Rate};
-use crate::remote::{DrainTime, RateTerms};
+use crate::status::{NEVER, RateStatus};
+use crate::terms::{DrainTime, RateTerms};
 use crate::time::Timestamp;
 
 /// Longest time that a full debt may take to drain, in milliseconds: two of the longest periods.

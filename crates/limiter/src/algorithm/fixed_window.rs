@@ -22,9 +22,9 @@ use std::time::Duration;
 use super::begun_window::{Begun, CountsSince, MOST, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, RateStatus};
 use crate::rate::Rate;
-use crate::remote::{CalendarWindow, WindowStart};
+use crate::status::{NEVER, RateStatus};
+use crate::terms::{CalendarWindow, WindowStart};
 use crate::time::Timestamp;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;

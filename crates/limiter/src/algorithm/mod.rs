@@ -19,8 +19,8 @@ mod token_bucket;
 use std::time::Duration;
 
 use crate::cost::Cost;
-use crate::decision::RateStatus;
 use crate::rate::{Period, Rate};
+use crate::status::RateStatus;
 use crate::time::Timestamp;
 
 use begun_window::CountsSince;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::exact::MAX_ENTRIES;
+use crate::rate::MAX_ENTRIES;
 use crate::rate::{MAX_COUNT, MAX_RATES, Rate, Rates};
 use crate::time::Timestamp;
 

@@ -52,8 +52,8 @@ use std::time::Duration;
 
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, RateStatus};
 use crate::rate::{MAX_COUNT, Rate};
+use crate::status::{NEVER, RateStatus};
 use crate::time::Timestamp;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

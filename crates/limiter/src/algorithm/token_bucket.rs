@@ -21,8 +21,8 @@ use std::time::Duration;
 use super::begun_window::{Begun, CountsSince, millis};
 use super::{Charge, Word};
 use crate::cost::Cost;
-use crate::decision::{NEVER, RateStatus};
 use crate::rate::Rate;
+use crate::status::{NEVER, RateStatus};
 use crate::time::Timestamp;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;

@@ -1,8 +1,8 @@
 //! Changes one log: judged as it was seen, taken only if it is still so.
 
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::rate::{Period, Rates};
+use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 
 use super::control::{Control, Era, Spill};

@@ -21,10 +21,7 @@
 //!    between, unless exactly a multiple of 2^26 changes did and left the same head and length. A log admits at most
 //!    1,024 a second: without undos that takes nine hours between two instructions of one thread.
 
-use crate::rate::MAX_PERIOD;
-
-/// Most entries of a log, and so the largest count of a rate of this kind.
-pub const MAX_ENTRIES: usize = 1024;
+use crate::rate::{MAX_ENTRIES, MAX_PERIOD};
 
 const VERSION_BITS: u32 = 26;
 const HELD: u64 = 1 << VERSION_BITS;

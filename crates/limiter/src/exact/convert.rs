@@ -13,9 +13,10 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
+use crate::status::KeyPlacement;
+use crate::table::migrate::{origin, overlapping};
 use crate::table::overflow_filter::OverflowFilter;
 use crate::table::{self, Table};
 use crate::time::Timestamp;
@@ -30,6 +31,40 @@ use super::{LogTable, Receipt};
 
 /// Units that each rate of a limit has used; behind the last they mean nothing.
 pub(crate) type Used = [u64; MAX_RATES];
+
+impl<const K: usize> Table<K> {
+    /// Copies like [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
+    pub(crate) fn copy_into_logs(
+        &self,
+        judges: &[Judge; K],
+        new: &LogTable,
+        rates: &Rates,
+        now: Timestamp,
+    ) {
+        let used = |words: [Word; K]| {
+            let mut used = Used::default();
+            for (used, rate) in used.iter_mut().zip(rates) {
+                let origin = origin(judges, rate.period());
+                *used = judges[origin].used_units(words[origin]);
+            }
+            used
+        };
+        for home in 0..new.buckets() {
+            let mut most = Used::default();
+            for old_home in overlapping(home, new.buckets(), self.buckets()) {
+                let old = used(self.shared(old_home));
+                most = std::array::from_fn(|rate| most[rate].max(old[rate]));
+            }
+            new.absorb_shared(home, &most, rates, now);
+        }
+        new.absorb_filter(self.overflow_filter(judges), rates, now);
+        for slot in 0..self.slots() {
+            if let Some((key, words)) = self.occupant(slot, judges) {
+                new.absorb(key, &used(words), rates, now);
+            }
+        }
+    }
+}
 
 impl LogTable {
     pub(crate) fn buckets(&self) -> usize {

@@ -13,8 +13,8 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 
 use crate::cost::Cost;
-use crate::decision::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 use crate::rate::{MAX_RATES, Period, Rate, Rates};
+use crate::status::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 use crate::table::OverflowPeriod;
 use crate::time::Timestamp;
 

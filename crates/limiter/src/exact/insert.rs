@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 
-use crate::decision::KeyPlacement;
 use crate::rate::Rates;
 use crate::share::{Account, RESERVED};
+use crate::status::KeyPlacement;
 use crate::sync::{Ordering, fence};
 use crate::table::tag::Tag;
 

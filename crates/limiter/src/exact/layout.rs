@@ -19,8 +19,8 @@ use crate::sync::AtomicU64;
 use crate::table::layout::scale;
 use crate::table::tag::Tag;
 
-use super::control::MAX_ENTRIES;
 use super::log::Log;
+use crate::rate::MAX_ENTRIES;
 
 /// Slots of a bucket. Many, since two choices of wide buckets fill further; no more, so that a search stays within two
 /// lines of tags a bucket.

@@ -45,7 +45,7 @@ const GENERATION: u64 = 1;
 pub(super) type Moments = ArrayVec<u64, MOST_MOMENTS>;
 
 #[cfg(not(loom))]
-const MOST_MOMENTS: usize = super::control::MAX_ENTRIES;
+const MOST_MOMENTS: usize = crate::rate::MAX_ENTRIES;
 /// Loom's threads have small stacks.
 #[cfg(loom)]
 const MOST_MOMENTS: usize = 4;

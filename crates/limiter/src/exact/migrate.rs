@@ -5,9 +5,9 @@
 //! gives nothing back until a charge fits (`control::Spill`).
 
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
+use crate::status::KeyPlacement;
 use crate::table::migrate::overlapping;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;

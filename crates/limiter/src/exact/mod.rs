@@ -72,10 +72,10 @@ mod tests;
 
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
 use crate::share::Account;
+use crate::status::KeyPlacement;
 use crate::sync::{Ordering, Patience};
 use crate::table::TableStats;
 use crate::table::overflow_filter::{OverflowFilter, words_for};
@@ -83,10 +83,9 @@ use crate::table::stats::Counts;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
+pub use crate::rate::MAX_ENTRIES;
 use change::{Applied, Change};
 use control::Control;
-pub use control::MAX_ENTRIES;
-pub(crate) use convert::Used;
 pub use evaluate::Answer;
 use evaluate::{Asked, Moment, longest};
 use insert::{Heritage, Newcomer};

@@ -1,9 +1,9 @@
 //! Gives back what was charged, and forgets what a key used.
 
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
+use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 

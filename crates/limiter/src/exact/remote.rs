@@ -9,10 +9,10 @@
 use std::time::Duration;
 
 use crate::cost::Cost;
-use crate::decision::{self, KeyPlacement, NEVER, RateStatus};
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rate, Rates};
-use crate::remote::{LogEntry, RateState, RemoteState};
+use crate::remote_state::{LogEntry, RateState, RemoteState};
+use crate::status::{Asked, KeyPlacement, NEVER, RateStatus};
 use crate::time::Timestamp;
 
 use super::change::{Applied, Change, Inherited};
@@ -50,7 +50,7 @@ impl Answer {
     pub(crate) fn remote(
         rates: &Rates,
         state: &RemoteState,
-        asked: decision::Asked,
+        asked: Asked,
         refusing: u8,
         now: Timestamp,
     ) -> Self {
@@ -58,7 +58,7 @@ impl Answer {
         Self::of(rates.iter().enumerate().map(|(index, rate)| {
             let refuses = refusing & 1 << index != 0;
             let refused = match asked {
-                decision::Asked::Wanted(cost) if refuses => Some(cost),
+                Asked::Wanted(cost) if refuses => Some(cost),
                 _ => None,
             };
             let standing = stand(rate, &state.rate(index), refused, moment);

@@ -1,9 +1,9 @@
 //! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
 
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::rate::Rates;
+use crate::status::KeyPlacement;
 use crate::table::{KeyAges, Occupancy, TableStats};
 use crate::time::Timestamp;
 

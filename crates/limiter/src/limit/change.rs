@@ -2,11 +2,11 @@
 
 use crate::algorithm::{Algorithm, Judge, Word};
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::exact;
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
-use crate::remote::RemoteState;
+use crate::remote_state::RemoteState;
+use crate::status::KeyPlacement;
 use crate::table::{Change, Charged, Made, Seat, State};
 use crate::time::Timestamp;
 

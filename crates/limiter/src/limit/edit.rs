@@ -25,9 +25,9 @@ use std::sync::{Arc, PoisonError};
 use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::share::Shares;
+use crate::status::KeyPlacement;
 use crate::sync::{Ordering, in_one_order};
 use crate::table::{Change, Charged, TableStats};
 use crate::time::Timestamp;
@@ -165,7 +165,8 @@ impl Limit {
 mod tests {
     use super::*;
     use crate::algorithm::Algorithm;
-    use crate::decide::{Ask, decide};
+    use crate::ask::Ask;
+    use crate::decide::decide;
     use crate::decision::Outcome;
     use crate::rate::{Period, Rate, Rates};
 

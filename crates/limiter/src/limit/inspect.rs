@@ -6,8 +6,9 @@
 //! buckets.
 
 use crate::capacity::Capacity;
-use crate::decision::{Decision, KeyPlacement};
+use crate::decision::Decision;
 use crate::share;
+use crate::status::KeyPlacement;
 use crate::table::{KeyAges, OverflowPeriod};
 use crate::time::Timestamp;
 

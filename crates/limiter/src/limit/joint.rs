@@ -5,11 +5,12 @@
 
 use crate::algorithm::Word;
 use crate::cost::Cost;
-use crate::decision::{Asked, Decision, Finding, KeyPlacement, Refusing};
+use crate::decision::{Decision, Finding};
 use crate::exact::{self, Answer, LogTable};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 use crate::share::Payer;
+use crate::status::{Asked, KeyPlacement, Refusing};
 use crate::table::{Charged, Seat, Seen, Table};
 use crate::time::Timestamp;
 

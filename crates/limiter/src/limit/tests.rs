@@ -7,9 +7,10 @@ use proptest::prelude::*;
 
 use super::{AnyTable, Counters, Limit};
 use crate::algorithm::{Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill};
+use crate::ask::Ask;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decide::{Ask, decide, peek, reserve};
+use crate::decide::{decide, peek, reserve};
 use crate::exact::LogTable;
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};

@@ -6,9 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::decision::{Asked, Decision, RateStatuses, Refusing};
+use crate::decision::Decision;
 use crate::exact;
 use crate::key::KeyHash;
+use crate::status::{Asked, RateStatuses, Refusing};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, in_slot, with_table};

@@ -19,7 +19,7 @@
 //! [`Concurrency::MAX`]: super::Concurrency::MAX
 
 use crate::algorithm::Word;
-use crate::decision::KeyPlacement;
+use crate::status::KeyPlacement;
 use crate::table::single_word::Weigh;
 
 use super::concurrency::Concurrency;

@@ -35,8 +35,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::algorithm::Word;
 use crate::capacity::Capacity;
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
+use crate::status::KeyPlacement;
 use crate::sync::{AtomicBool, Ordering};
 use crate::table::single_word::{Address, Claimed, Known};
 use crate::table::{Occupancy, Seat, Table, TableStats};

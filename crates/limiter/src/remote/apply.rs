@@ -3,12 +3,12 @@
 //! A table that adopts is a view: what it counts is what the store said last, and a refusal by it is one that the store has
 //! given or would give. It is a memory, not the truth: what is lost of it is asked again.
 
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
 use crate::limit::Limit;
+use crate::status::KeyPlacement;
 use crate::time::Timestamp;
 
-use super::RemoteState;
+use crate::remote_state::RemoteState;
 
 impl Limit {
     /// Makes `key` have used what a store says, at this moment of the store's clock, whatever was counted here before.

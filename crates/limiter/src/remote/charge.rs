@@ -6,13 +6,13 @@
 
 use crate::algorithm::{Meter, Policy};
 use crate::cost::Cost;
-use crate::decision::RateStatus;
 use crate::key::KeyHash;
 use crate::limit::Limit;
 use crate::rate::Rate;
+use crate::status::RateStatus;
 use crate::time::Timestamp;
 
-use super::RemoteState;
+use crate::remote_state::RemoteState;
 
 impl Limit {
     /// Counts `cost` as used, whether it fits or not. [`charge_unchecked`](crate::charge_unchecked) does so for a charge that

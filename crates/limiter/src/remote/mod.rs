@@ -11,13 +11,12 @@ mod charge;
 mod state;
 mod terms;
 
-pub use state::{LogEntry, RateState, RemoteOutcome, RemoteState};
-pub use terms::{CalendarWindow, DrainTime, PolicyTerms, RateTerms, WindowStart};
-
 use crate::algorithm::{Meter, Policy};
-use crate::decision::{Asked, Decision, Finding, KeyPlacement, MAX_ASKS, Refusing, Verdict};
+use crate::decision::{Decision, Finding, MAX_ASKS, Verdict};
 use crate::exact::Answer;
 use crate::rate::MAX_RATES;
+use crate::remote_state::{RemoteOutcome, RemoteState};
+use crate::status::{Asked, KeyPlacement, Refusing};
 use crate::time::Timestamp;
 
 impl Decision {

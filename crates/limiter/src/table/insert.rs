@@ -3,8 +3,8 @@
 use arrayvec::ArrayVec;
 
 use crate::algorithm::{Judge, Word};
-use crate::decision::KeyPlacement;
 use crate::share::{Account, RESERVED};
+use crate::status::KeyPlacement;
 use crate::sync::Ordering;
 
 use super::layout::{Bucket, MOST_SLOTS, Memory};

@@ -7,9 +7,8 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
-use crate::exact::{LogTable, Used};
 use crate::key::KeyHash;
-use crate::rate::{MAX_RATES, Period, Rates};
+use crate::rate::{MAX_RATES, Period};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
@@ -20,7 +19,7 @@ use super::{Change, Found, Seat, Table};
 
 /// Selects the old rate that one with the period `wanted` goes on from: the one with its period, else the next
 /// longer, else the longest.
-fn origin<const K: usize>(old: &[Judge; K], wanted: Period) -> usize {
+pub(crate) fn origin<const K: usize>(old: &[Judge; K], wanted: Period) -> usize {
     old.iter()
         .position(|judge| judge.period() >= wanted)
         .unwrap_or(K - 1)
@@ -83,40 +82,8 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Copies like [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
-    pub(crate) fn copy_into_logs(
-        &self,
-        judges: &[Judge; K],
-        new: &LogTable,
-        rates: &Rates,
-        now: Timestamp,
-    ) {
-        let used = |words: [Word; K]| {
-            let mut used = Used::default();
-            for (used, rate) in used.iter_mut().zip(rates) {
-                let origin = origin(judges, rate.period());
-                *used = judges[origin].used_units(words[origin]);
-            }
-            used
-        };
-        for home in 0..new.buckets() {
-            let mut most = Used::default();
-            for old_home in overlapping(home, new.buckets(), self.memory.buckets()) {
-                let old = used(self.shared(old_home));
-                most = std::array::from_fn(|rate| most[rate].max(old[rate]));
-            }
-            new.absorb_shared(home, &most, rates, now);
-        }
-        new.absorb_filter(self.overflow_filter(judges), rates, now);
-        for slot in 0..self.slots() {
-            if let Some((key, words)) = self.occupant(slot, judges) {
-                new.absorb(key, &used(words), rates, now);
-            }
-        }
-    }
-
     /// The overflow words of a bucket.
-    pub(super) fn shared(&self, home: usize) -> [Word; K] {
+    pub(crate) fn shared(&self, home: usize) -> [Word; K] {
         let bucket = self.memory.bucket(home);
         // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
         std::array::from_fn(|rate| Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst)))

@@ -53,12 +53,12 @@ mod update;
 use crate::algorithm::{Charge, Judge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{KeyPlacement, Refusing};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
 use crate::region::Region;
 use crate::share::Account;
+use crate::status::{KeyPlacement, Refusing};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 

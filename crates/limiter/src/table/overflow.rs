@@ -10,7 +10,7 @@
 
 use crate::algorithm::{Judge, Word};
 use crate::cost::Cost;
-use crate::decision::KeyPlacement;
+use crate::status::KeyPlacement;
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 

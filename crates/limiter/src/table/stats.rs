@@ -1,8 +1,8 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
 use crate::algorithm::{Judge, Word};
-use crate::decision::KeyPlacement;
 use crate::key::KeyHash;
+use crate::status::KeyPlacement;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::Table;
@@ -191,6 +191,10 @@ impl<const K: usize> Table<K> {
 
     pub(crate) fn slots(&self) -> usize {
         self.memory.slots()
+    }
+
+    pub(crate) fn buckets(&self) -> usize {
+        self.memory.buckets()
     }
 
     /// The key of slot `index`, counted through all buckets, and its words, if it owes something.

@@ -2,8 +2,8 @@
 
 use crate::algorithm::{Charge, Judge, Word};
 use crate::cost::Cost;
-use crate::decision::{KeyPlacement, Refusing};
 use crate::key::KeyHash;
+use crate::status::{KeyPlacement, Refusing};
 use crate::sync::{AtomicU64, Ordering};
 
 use super::lock::settled_owner;
