@@ -13,7 +13,7 @@ use arrayvec::ArrayVec;
 
 use crate::ask::Ask;
 use crate::decision::{MAX_ASKS, Outcome, Verdict};
-use crate::limit::{Glance, Receipt};
+use crate::limit::{ChargeReceipt, PeekedKey};
 use crate::reservation::Reservation;
 use crate::time::Timestamp;
 
@@ -34,7 +34,7 @@ pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
 /// There is a reservation exactly if the verdict admits.
 #[must_use]
 pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation>) {
-    let mut made = Made::new();
+    let mut made = MadeCharges::new();
     let verdict = charge_all(asks, now, &mut made);
     let admitted = verdict.outcome() == Outcome::Admitted;
     (
@@ -46,7 +46,7 @@ pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation
 /// Charges all of `asks`, the first [`MAX_ASKS`] of them, whether they fit or not: what was admitted elsewhere is spent here
 /// too. What was charged can still be settled or released.
 pub fn charge_unchecked(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
-    let made: ArrayVec<(&Ask<'_>, Receipt), MAX_ASKS> = asks
+    let made: ArrayVec<(&Ask<'_>, ChargeReceipt), MAX_ASKS> = asks
         .iter()
         .take(MAX_ASKS)
         .map(|ask| (ask, ask.limit.charge_unchecked(ask.key, ask.cost, now)))
@@ -57,22 +57,22 @@ pub fn charge_unchecked(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
 /// Decides over any number of asks.
 #[inline(never)]
 fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    charge_all(asks, now, &mut Made::new())
+    charge_all(asks, now, &mut MadeCharges::new())
 }
 
 /// The charges that were made, in the order of the asks.
-type Made<'a> = ArrayVec<(&'a Ask<'a>, Receipt), MAX_ASKS>;
+type MadeCharges<'a> = ArrayVec<(&'a Ask<'a>, ChargeReceipt), MAX_ASKS>;
 
 /// Charges all asks or none; what was charged goes to `made`.
-fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut Made<'a>) -> Verdict {
-    let mut glances = Glances::new();
-    look_at_all(asks, now, &mut glances);
-    if asks.len() > MAX_ASKS || glances.iter().any(Glance::refuses) {
-        return say(asks, &glances, now);
+fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut MadeCharges<'a>) -> Verdict {
+    let mut peeked = PeekedKeys::new();
+    peek_all(asks, now, &mut peeked);
+    if asks.len() > MAX_ASKS || peeked.iter().any(PeekedKey::refuses) {
+        return verdict_of(asks, &peeked, now);
     }
     let mut decisions = Vec::with_capacity(asks.len());
-    for (ask, glance) in asks.iter().zip(&glances) {
-        if let Some((decision, receipt)) = ask.limit.charge_ready(glance, ask.key, ask.cost, now) {
+    for (ask, peeked) in asks.iter().zip(&peeked) {
+        if let Some((decision, receipt)) = ask.limit.charge_ready(peeked, ask.key, ask.cost, now) {
             made.push((ask, receipt));
             decisions.push(decision);
             continue;
@@ -114,36 +114,36 @@ pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
             Verdict::over_one(limit.peek_for(payer, key, cost, now))
         }
         asks => {
-            let mut glances = Glances::new();
-            look_at_all(asks, now, &mut glances);
-            say(asks, &glances, now)
+            let mut peeked = PeekedKeys::new();
+            peek_all(asks, now, &mut peeked);
+            verdict_of(asks, &peeked, now)
         }
     }
 }
 
 /// The results of peeking at the first [`MAX_ASKS`] asks.
-type Glances = ArrayVec<Glance, MAX_ASKS>;
+type PeekedKeys = ArrayVec<PeekedKey, MAX_ASKS>;
 
-fn look_at_all(asks: &[Ask<'_>], now: Timestamp, glances: &mut Glances) {
+fn peek_all(asks: &[Ask<'_>], now: Timestamp, peeked: &mut PeekedKeys) {
     let asked = asks.iter().take(MAX_ASKS);
     // All of them first: their misses overlap.
     asked.clone().for_each(|ask| ask.limit.prefetch(ask.key));
     for ask in asked {
         let joint = ask.joint_cost(asks);
-        glances.push(ask.limit.look(ask.payer, ask.key, joint, now));
+        peeked.push(ask.limit.peek_key(ask.payer, ask.key, joint, now));
         if joint != ask.cost
-            && let Some(glance) = glances.last_mut()
+            && let Some(peeked) = peeked.last_mut()
         {
-            glance.forget_charge();
+            peeked.forget_charge();
         }
     }
 }
 
 /// The verdict over what was seen.
-fn say(asks: &[Ask<'_>], glances: &[Glance], now: Timestamp) -> Verdict {
-    let mut decisions = Vec::with_capacity(glances.len());
-    for (ask, glance) in asks.iter().zip(glances) {
-        decisions.push(ask.limit.say(glance, now));
+fn verdict_of(asks: &[Ask<'_>], peeked: &[PeekedKey], now: Timestamp) -> Verdict {
+    let mut decisions = Vec::with_capacity(peeked.len());
+    for (ask, peeked) in asks.iter().zip(peeked) {
+        decisions.push(ask.limit.decision_of(peeked, now));
     }
     let mut verdict = Verdict::over(decisions);
     if asks.len() > MAX_ASKS {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
-use crate::algorithm::{Meter, Word};
-use crate::exact::Answer;
+use crate::algorithm::{CompiledRate, Word};
+use crate::exact::LogAnswer;
 use crate::rate::MAX_RATES;
-use crate::status::{Asked, KeyPlacement, NEVER, RateStatus, RateStatuses, Refusing};
+use crate::status::{AskOutcome, KeyPlacement, NEVER, RateStatus, RateStatuses, RefusingRates};
 use crate::time::Timestamp;
 
 /// Most limits that one request can face.
@@ -20,40 +20,40 @@ pub const MAX_ASKS: usize = 8;
 
 /// The result of reading a key in a table: everything that a decision needs except the limit itself.
 #[derive(Clone, Copy)]
-pub(crate) struct Finding {
-    pub(crate) asked: Asked,
+pub(crate) struct KeyFinding {
+    pub(crate) asked: AskOutcome,
     pub(crate) placement: KeyPlacement,
-    pub(crate) refusing: Refusing,
+    pub(crate) refusing: RefusingRates,
     /// The words that decided; behind the last rate they mean nothing.
     pub(crate) words: [Word; MAX_RATES],
 }
 
-impl Finding {
+impl KeyFinding {
     /// Returns whether some rate has no room.
     pub(crate) fn refuses(&self) -> bool {
-        self.refusing != Refusing::default()
+        self.refusing != RefusingRates::default()
     }
 }
 
 /// One limit's answer.
 #[derive(Clone)]
-pub struct Decision(Evidence);
+pub struct Decision(DecisionSource);
 
 /// The source of a decision.
 #[derive(Clone)]
-enum Evidence {
+enum DecisionSource {
     Words(WordEvidence),
     /// A log is too long to be taken along: its answer is worked out at once.
-    Log(Answer),
+    Log(LogAnswer),
 }
 
 /// The words of a key, as a moment read them.
 #[derive(Clone)]
 struct WordEvidence {
     now: Timestamp,
-    finding: Finding,
+    finding: KeyFinding,
     /// One for each rate of the limit.
-    meters: ArrayVec<Meter, MAX_RATES>,
+    compiled_rates: ArrayVec<CompiledRate, MAX_RATES>,
 }
 
 impl Decision {
@@ -61,35 +61,35 @@ impl Decision {
     #[inline(always)]
     pub(crate) fn new(
         now: Timestamp,
-        finding: Finding,
+        finding: KeyFinding,
         rates: usize,
-        meters: &[Meter; MAX_RATES],
+        compiled_rates: &[CompiledRate; MAX_RATES],
     ) -> Self {
         // Only those that say something are copied: this is a good part of what a decision writes.
         let mut own = ArrayVec::new();
-        for meter in &meters[..rates.min(MAX_RATES)] {
-            own.push(*meter);
+        for compiled in &compiled_rates[..rates.min(MAX_RATES)] {
+            own.push(*compiled);
         }
-        Self(Evidence::Words(WordEvidence {
+        Self(DecisionSource::Words(WordEvidence {
             now,
             finding,
-            meters: own,
+            compiled_rates: own,
         }))
     }
 
     /// Makes a decision from the answer of a log.
-    pub(crate) const fn of_log(answer: Answer) -> Self {
-        Self(Evidence::Log(answer))
+    pub(crate) const fn of_log(answer: LogAnswer) -> Self {
+        Self(DecisionSource::Log(answer))
     }
 
     /// Computes the status of every rate, in the order of the limit's rates.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
         match &self.0 {
-            Evidence::Words(words) => {
+            DecisionSource::Words(words) => {
                 RateStatuses::of(words.rates().map(|rate| words.standing(rate)))
             }
-            Evidence::Log(answer) => answer.statuses(),
+            DecisionSource::Log(answer) => answer.statuses(),
         }
     }
 
@@ -97,16 +97,16 @@ impl Decision {
     #[must_use]
     pub fn remaining(&self) -> u32 {
         match &self.0 {
-            Evidence::Words(words) => words.remaining(),
-            Evidence::Log(answer) => answer.remaining(),
+            DecisionSource::Words(words) => words.remaining(),
+            DecisionSource::Log(answer) => answer.remaining(),
         }
     }
 
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
     fn refusal(&self) -> Option<(usize, Duration)> {
         match &self.0 {
-            Evidence::Words(words) => words.refusal(),
-            Evidence::Log(answer) => answer.refusal(),
+            DecisionSource::Words(words) => words.refusal(),
+            DecisionSource::Log(answer) => answer.refusal(),
         }
     }
 
@@ -122,8 +122,8 @@ impl Decision {
     #[inline]
     pub fn is_refused(&self) -> bool {
         match &self.0 {
-            Evidence::Words(words) => words.finding.refuses(),
-            Evidence::Log(answer) => answer.refusing().is_some(),
+            DecisionSource::Words(words) => words.finding.refuses(),
+            DecisionSource::Log(answer) => answer.refusing().is_some(),
         }
     }
 
@@ -133,8 +133,8 @@ impl Decision {
     #[inline]
     pub fn refusing_rate(&self) -> Option<usize> {
         match &self.0 {
-            Evidence::Words(words) => words.refusing_rate(),
-            Evidence::Log(answer) => answer.refusing(),
+            DecisionSource::Words(words) => words.refusing_rate(),
+            DecisionSource::Log(answer) => answer.refusing(),
         }
     }
 
@@ -142,8 +142,8 @@ impl Decision {
     #[must_use]
     pub fn delay(&self) -> Duration {
         match &self.0 {
-            Evidence::Words(words) => words.delay(),
-            Evidence::Log(_) => Duration::ZERO,
+            DecisionSource::Words(words) => words.delay(),
+            DecisionSource::Log(_) => Duration::ZERO,
         }
     }
 
@@ -151,8 +151,8 @@ impl Decision {
     #[must_use]
     pub fn placement(&self) -> KeyPlacement {
         match &self.0 {
-            Evidence::Words(words) => words.finding.placement,
-            Evidence::Log(answer) => answer.placement(),
+            DecisionSource::Words(words) => words.finding.placement,
+            DecisionSource::Log(answer) => answer.placement(),
         }
     }
 
@@ -165,15 +165,15 @@ impl Decision {
 
 impl WordEvidence {
     fn rates(&self) -> std::ops::Range<usize> {
-        0..self.meters.len()
+        0..self.compiled_rates.len()
     }
 
     fn standing(&self, rate: usize) -> RateStatus {
         let refused = match self.finding.asked {
-            Asked::Wanted(cost) if self.finding.refusing.has(rate) => Some(cost),
+            AskOutcome::NotCharged(cost) if self.finding.refusing.has(rate) => Some(cost),
             _ => None,
         };
-        self.meters[rate]
+        self.compiled_rates[rate]
             .at(self.now)
             .standing(self.finding.words[rate], refused)
     }
@@ -196,17 +196,18 @@ impl WordEvidence {
 
     fn remaining(&self) -> u32 {
         let remaining = self.rates().map(|rate| {
-            let judge = self.meters[rate].at(self.now);
-            judge.remaining(self.finding.words[rate])
+            let rate_at = self.compiled_rates[rate].at(self.now);
+            rate_at.remaining(self.finding.words[rate])
         });
         remaining.min().unwrap_or(0)
     }
 
     fn delay(&self) -> Duration {
-        let Asked::Taken(cost) = self.finding.asked else {
+        let AskOutcome::Charged(cost) = self.finding.asked else {
             return Duration::ZERO;
         };
-        let delay = |rate: usize| self.meters[rate].delay(self.now, self.finding.words[rate], cost);
+        let delay =
+            |rate: usize| self.compiled_rates[rate].delay(self.now, self.finding.words[rate], cost);
         let delays = self.rates().map(delay);
         delays.max().unwrap_or_default()
     }
@@ -250,20 +251,20 @@ pub enum Outcome {
 /// The answer over all limits of a request.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    decisions: Decisions,
+    decisions: VerdictDecisions,
     /// Tells if there were more asks than can be charged together.
-    surplus: Surplus,
+    surplus: SurplusAsks,
 }
 
 /// The decisions of a verdict: most requests face one limit.
 #[derive(Clone, Debug)]
-enum Decisions {
+enum VerdictDecisions {
     One(Decision),
     Several(Vec<Decision>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Surplus {
+enum SurplusAsks {
     None,
     Some,
 }
@@ -273,24 +274,24 @@ impl Verdict {
     #[inline(always)]
     pub(crate) fn over_one(decision: Decision) -> Self {
         Self {
-            decisions: Decisions::One(decision),
-            surplus: Surplus::None,
+            decisions: VerdictDecisions::One(decision),
+            surplus: SurplusAsks::None,
         }
     }
 
     /// The verdict over these decisions.
     pub(crate) fn over(decisions: Vec<Decision>) -> Self {
         Self {
-            decisions: Decisions::Several(decisions),
-            surplus: Surplus::None,
+            decisions: VerdictDecisions::Several(decisions),
+            surplus: SurplusAsks::None,
         }
     }
 
     /// Replaces the decision about the ask at `index`.
     pub(crate) fn replace(&mut self, index: usize, other: Decision) {
         let place = match &mut self.decisions {
-            Decisions::One(decision) => Some(decision),
-            Decisions::Several(decisions) => decisions.get_mut(index),
+            VerdictDecisions::One(decision) => Some(decision),
+            VerdictDecisions::Several(decisions) => decisions.get_mut(index),
         };
         if let Some(decision) = place {
             *decision = other;
@@ -299,14 +300,14 @@ impl Verdict {
 
     /// Refuses for good: there are more asks than can be charged together.
     pub(crate) fn refuse_surplus(&mut self) {
-        self.surplus = Surplus::Some;
+        self.surplus = SurplusAsks::Some;
     }
 
     /// Returns whether the request passes.
     #[must_use]
     #[inline]
     pub fn outcome(&self) -> Outcome {
-        if let Decisions::One(decision) = &self.decisions {
+        if let VerdictDecisions::One(decision) = &self.decisions {
             return match decision.refusing_rate() {
                 None => Outcome::Admitted,
                 Some(rate) => Outcome::Refused { ask: 0, rate },
@@ -319,8 +320,8 @@ impl Verdict {
         });
         // Waits are worked out only where there are several to compare.
         match (self.surplus, refused.next(), refused.next()) {
-            (Surplus::None, None, _) => Outcome::Admitted,
-            (Surplus::None, Some(only), None) => only,
+            (SurplusAsks::None, None, _) => Outcome::Admitted,
+            (SurplusAsks::None, Some(only), None) => only,
             _ => match self.refusal() {
                 Some((ask, rate, _)) => Outcome::Refused { ask, rate },
                 None => Outcome::Admitted,
@@ -345,8 +346,8 @@ impl Verdict {
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
         match &self.decisions {
-            Decisions::One(decision) => std::slice::from_ref(decision),
-            Decisions::Several(decisions) => decisions,
+            VerdictDecisions::One(decision) => std::slice::from_ref(decision),
+            VerdictDecisions::Several(decisions) => decisions,
         }
     }
 
@@ -358,7 +359,7 @@ impl Verdict {
 
     /// The ask and its rate with the longest wait, of equal ones the first, and the wait.
     fn refusal(&self) -> Option<(usize, usize, Duration)> {
-        let surplus = (self.surplus == Surplus::Some).then_some((MAX_ASKS, 0, NEVER));
+        let surplus = (self.surplus == SurplusAsks::Some).then_some((MAX_ASKS, 0, NEVER));
         let asks = self.decisions().iter().enumerate();
         let refusals = asks.filter_map(|(ask, decision)| {
             let (rate, wait) = decision.refusal()?;

@@ -7,18 +7,18 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::algorithm::{Algorithm, Judge, Meter, Policy, Word, sliding_window};
+use crate::algorithm::{Algorithm, CompiledRate, Policy, RateAt, Word, sliding_window};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
-use crate::decision::{Decision, Finding, Verdict};
+use crate::decision::{Decision, KeyFinding, Verdict};
 use crate::exact::{self, LogTable};
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_RATES, Rates};
-use crate::share::{Account, Payer, Shares};
-use crate::status::{Asked, KeyPlacement, Refusing};
+use crate::share::{Payer, PayerAccount, PayerShares};
+use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
 use crate::sync::{AtomicBool, Ordering, in_one_order};
 use crate::table::overflow_filter::words_for;
-use crate::table::{Changed, Charged, Occupancy, Seat, State, Table, TableStats};
+use crate::table::{ChargeOutcome, KeyState, Occupancy, SlotRef, Table, TableStats, WordUpdate};
 use crate::time::Timestamp;
 
 mod change;
@@ -29,7 +29,7 @@ mod joint;
 mod persist;
 mod top_keys;
 
-pub(crate) use joint::Glance;
+pub(crate) use joint::PeekedKey;
 #[cfg(feature = "mmap")]
 pub use persist::TableId;
 pub use top_keys::{ActiveKeys, KeyUsage};
@@ -38,16 +38,16 @@ pub use top_keys::{ActiveKeys, KeyUsage};
 #[derive(Clone)]
 pub struct Limit {
     policy: Policy,
-    meters: [Meter; MAX_RATES],
+    compiled_rates: [CompiledRate; MAX_RATES],
     capacity: Capacity,
-    counters: Arc<Counters>,
+    counters: Arc<LimitCounters>,
 }
 
 /// The counters of a limit, and where they went when its structure was edited.
-pub(crate) struct Counters {
+pub(crate) struct LimitCounters {
     table: AnyTable,
     /// The accounts of those who pay for new keys; without, nobody does.
-    shares: OnceLock<Shares>,
+    shares: OnceLock<PayerShares>,
     /// Set after `successor` is set. A flag of its own, so that a charge can load it with the ordering that the
     /// hand-over needs (`edit`).
     moved: AtomicBool,
@@ -84,32 +84,36 @@ use with_table;
 
 /// A charge that may still be undone.
 #[derive(Clone, Debug)]
-pub(crate) enum Receipt {
+pub(crate) enum ChargeReceipt {
     /// In words of a table.
     Words {
-        seat: Seat,
+        slot_ref: SlotRef,
         left: [[Word; 2]; MAX_RATES],
         made: Timestamp,
     },
     /// In a log.
-    Log(exact::Receipt),
+    Log(exact::LogReceipt),
 }
 
 impl AnyTable {
     /// A table for this policy.
-    fn new(policy: &Policy, size: Size, before: TableStats) -> Self {
-        fn sized<const K: usize>(size: Size, before: TableStats) -> Table<K> {
+    fn new(policy: &Policy, size: TableSize, before: TableStats) -> Self {
+        fn sized<const K: usize>(size: TableSize, before: TableStats) -> Table<K> {
             match size {
-                Size::Keys(capacity) => Table::new(capacity, words_for(Some(capacity)), before),
-                Size::Buckets(buckets) => Table::with_buckets(buckets, words_for(None), before),
+                TableSize::Keys(capacity) => {
+                    Table::new(capacity, words_for(Some(capacity)), before)
+                }
+                TableSize::Buckets(buckets) => {
+                    Table::with_buckets(buckets, words_for(None), before)
+                }
             }
         }
         let rates = policy.rates();
         match (policy.algorithm(), rates.len()) {
             (Algorithm::Exact, _) => {
                 let logs = match size {
-                    Size::Keys(capacity) => LogTable::new(capacity, rates),
-                    Size::Buckets(buckets) => LogTable::with_buckets(buckets, rates),
+                    TableSize::Keys(capacity) => LogTable::new(capacity, rates),
+                    TableSize::Buckets(buckets) => LogTable::with_buckets(buckets, rates),
                 };
                 Self::Log(logs.with_stats(before))
             }
@@ -129,7 +133,7 @@ impl AnyTable {
 
 /// The size of a table.
 #[derive(Clone, Copy)]
-enum Size {
+enum TableSize {
     Keys(Capacity),
     Buckets(usize),
 }
@@ -140,12 +144,12 @@ impl Limit {
     #[must_use]
     pub fn new(policy: impl Into<Policy>, capacity: Capacity) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(&policy, Size::Keys(capacity), TableStats::default());
+        let table = AnyTable::new(&policy, TableSize::Keys(capacity), TableStats::default());
         Self {
-            meters: policy.meters(),
+            compiled_rates: policy.compiled_rates(),
             policy,
             capacity,
-            counters: Arc::new(Counters::new(table)),
+            counters: Arc::new(LimitCounters::new(table)),
         }
     }
 
@@ -154,13 +158,13 @@ impl Limit {
     #[must_use]
     pub fn with_buckets(policy: impl Into<Policy>, buckets: usize) -> Self {
         let policy = policy.into();
-        let table = AnyTable::new(&policy, Size::Buckets(buckets), TableStats::default());
+        let table = AnyTable::new(&policy, TableSize::Buckets(buckets), TableStats::default());
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         Self {
-            meters: policy.meters(),
+            compiled_rates: policy.compiled_rates(),
             policy,
             capacity,
-            counters: Arc::new(Counters::new(table)),
+            counters: Arc::new(LimitCounters::new(table)),
         }
     }
 
@@ -227,7 +231,7 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) -> Decision {
-        self.say(&self.look(payer, key, cost, now), now)
+        self.decision_of(&self.peek_key(payer, key, cost, now), now)
     }
 
     /// The same limit, in which new keys take their slots from the share of who pays for them: each payer that an
@@ -235,15 +239,15 @@ impl Limit {
     /// [`SHARES_BYTES`](Self::SHARES_BYTES), and holds for all handles of the counters and after their edits. Without, nobody pays.
     #[must_use]
     pub fn with_payer_shares(self, seed: &Seed) -> Self {
-        self.counters.shares.get_or_init(|| Shares::new(*seed));
+        self.counters.shares.get_or_init(|| PayerShares::new(*seed));
         self
     }
 
     /// Memory of the accounts of payers.
-    pub const SHARES_BYTES: u64 = Shares::BYTES;
+    pub const SHARES_BYTES: u64 = PayerShares::BYTES;
 
-    fn account(&self, payer: Option<Payer>, now: Timestamp) -> Option<Account<'_>> {
-        Some(Account {
+    fn account(&self, payer: Option<Payer>, now: Timestamp) -> Option<PayerAccount<'_>> {
+        Some(PayerAccount {
             shares: self.counters.shares.get()?,
             payer: payer?,
             capacity: self.capacity,
@@ -257,7 +261,7 @@ impl Limit {
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
         with_table!(
             &self.counters.table,
-            table => table.occupancy(&self.judges(now)),
+            table => table.occupancy(&self.rates_at(now)),
             logs => logs.occupancy(self.rates(), now),
         )
     }
@@ -285,7 +289,7 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
-        match self.meters[0].sliding() {
+        match self.compiled_rates[0].sliding() {
             // What most limits use is compiled for itself: that these judges are of one kind is known here.
             Some(first) => with_table!(
                 &self.counters.table,
@@ -300,24 +304,24 @@ impl Limit {
     fn charge_sliding<const K: usize>(
         &self,
         table: &Table<K>,
-        first: sliding_window::Meter,
+        first: sliding_window::SlidingRate,
         (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
     ) -> Verdict {
-        let judges = self.sliding_judges(first, now);
-        let finding = match table.charge_known(key, &judges, cost) {
-            Some((Changed::Written(words), seat)) => {
-                self.counters.forward(key, seat.placement(), cost, now);
-                admitted(&State::Own(words), &judges, cost)
+        let rates_at = self.sliding_rates_at(first, now);
+        let finding = match table.charge_known(key, &rates_at, cost) {
+            Some((WordUpdate::Written(words), slot_ref)) => {
+                self.counters.forward(key, slot_ref.placement(), cost, now);
+                admitted(&KeyState::Own(words), &rates_at, cost)
             }
-            Some((Changed::Left(words, refusing), _)) => {
-                in_slot(Asked::Wanted(cost), refusing, &words)
+            Some((WordUpdate::Left(words, refusing), _)) => {
+                in_slot(AskOutcome::NotCharged(cost), refusing, &words)
             }
             // Newcomers take the long way, so that the short one has to carry nothing for it.
             None => return self.charge_otherwise((payer, key), cost, now),
         };
-        Verdict::over_one(Decision::new(now, finding, K, &self.meters))
+        Verdict::over_one(Decision::new(now, finding, K, &self.compiled_rates))
     }
 
     #[inline(never)]
@@ -328,12 +332,12 @@ impl Limit {
         now: Timestamp,
     ) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            match table.charge(key, &judges, cost, self.account(payer, now)) {
-                Charged::Refused(state) => refused(&state, &judges, cost),
-                Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat.placement(), cost, now);
-                    admitted(&state, &judges, cost)
+            let rates_at = self.rates_at(now);
+            match table.charge(key, &rates_at, cost, self.account(payer, now)) {
+                ChargeOutcome::Refused(state) => refused(&state, &rates_at, cost),
+                ChargeOutcome::Admitted(state, slot_ref) => {
+                    self.counters.forward(key, slot_ref.placement(), cost, now);
+                    admitted(&state, &rates_at, cost)
                 }
             }
         }, logs => return self.charge_log(logs, (payer, key), cost, now));
@@ -350,8 +354,8 @@ impl Limit {
     ) -> Verdict {
         // Apart from `reserve_log`, whose pair would be one more copy of the decision.
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
-            exact::Charged::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
-            exact::Charged::Admitted(answer, _) => {
+            exact::LogCharge::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
+            exact::LogCharge::Admitted(answer, _) => {
                 self.counters.forward(key, answer.placement(), cost, now);
                 Verdict::over_one(Decision::of_log(answer))
             }
@@ -361,34 +365,34 @@ impl Limit {
     /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
     /// same periods.
     #[inline(always)]
-    fn judges<const K: usize>(&self, now: Timestamp) -> [Judge; K] {
-        let mut judges = std::array::from_fn(|rate| self.meters[rate].at(now));
-        if let Meter::Window(..) = self.meters[0] {
-            self.align(&mut judges, now);
+    fn rates_at<const K: usize>(&self, now: Timestamp) -> [RateAt; K] {
+        let mut rates_at = std::array::from_fn(|rate| self.compiled_rates[rate].at(now));
+        if let CompiledRate::Window(..) = self.compiled_rates[0] {
+            self.align(&mut rates_at, now);
         }
-        judges
+        rates_at
     }
 
     /// The rates at `now` of a limit whose first meter is this one. All meters of a limit are of one algorithm; so said, the compiler
     /// provides for no other under one rate and two. Under more it tells them apart all the same.
     #[inline(always)]
-    fn sliding_judges<const K: usize>(
+    fn sliding_rates_at<const K: usize>(
         &self,
-        first: sliding_window::Meter,
+        first: sliding_window::SlidingRate,
         now: Timestamp,
-    ) -> [Judge; K] {
+    ) -> [RateAt; K] {
         std::array::from_fn(|rate| {
-            let meter = match rate {
+            let compiled = match rate {
                 0 => first,
-                _ => self.meters[rate].sliding().unwrap_or(first),
+                _ => self.compiled_rates[rate].sliding().unwrap_or(first),
             };
-            Judge::Sliding(meter.at(now))
+            RateAt::Sliding(compiled.at(now))
         })
     }
 
     /// The judges of all rates; behind the last, the last again.
-    fn judges_of_four(&self, now: Timestamp) -> [Judge; MAX_RATES] {
-        self.judges(now)
+    fn four_rates_at(&self, now: Timestamp) -> [RateAt; MAX_RATES] {
+        self.rates_at(now)
     }
 
     /// Makes a charge here and in all that came after, which was made in the counters before these.
@@ -404,30 +408,31 @@ impl Limit {
     }
 
     #[inline(always)]
-    fn decision(&self, finding: Finding, now: Timestamp) -> Decision {
+    fn decision(&self, finding: KeyFinding, now: Timestamp) -> Decision {
         let rates = self.policy.rates().len();
-        match self.meters[0] {
-            Meter::Window(..) => Decision::new(now, finding, rates, &self.meters_at(now)),
-            _ => Decision::new(now, finding, rates, &self.meters),
+        match self.compiled_rates[0] {
+            CompiledRate::Window(..) => Decision::new(now, finding, rates, &self.meters_at(now)),
+            _ => Decision::new(now, finding, rates, &self.compiled_rates),
         }
     }
 
     /// Puts the windows of `now` into judges whose windows follow a calendar.
     #[inline(never)]
-    fn align(&self, judges: &mut [Judge], now: Timestamp) {
-        for (judge, meter) in judges.iter_mut().zip(self.meters_at(now)) {
-            *judge = meter.at(now);
+    fn align(&self, rates_at: &mut [RateAt], now: Timestamp) {
+        for (rate_at, compiled) in rates_at.iter_mut().zip(self.meters_at(now)) {
+            *rate_at = compiled.at(now);
         }
     }
 
     /// The meters with the windows of now.
     #[inline(never)]
-    fn meters_at(&self, now: Timestamp) -> [Meter; MAX_RATES] {
+    fn meters_at(&self, now: Timestamp) -> [CompiledRate; MAX_RATES] {
         match self.policy.calendar() {
-            None => self.meters,
+            None => self.compiled_rates,
             Some((zone, unit)) => {
                 let shape = zone.window(unit, now);
-                self.meters.map(|meter| meter.in_window(shape))
+                self.compiled_rates
+                    .map(|compiled| compiled.in_window(shape))
             }
         }
     }
@@ -435,28 +440,32 @@ impl Limit {
 
 /// Builds the finding of a charge that was made.
 #[inline(always)]
-fn admitted<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
+fn admitted<const K: usize>(state: &KeyState<K>, rates_at: &[RateAt; K], cost: Cost) -> KeyFinding {
     let mut words = [Word::UNUSED; MAX_RATES];
-    for (rate, judge) in judges.iter().enumerate() {
+    for (rate, rate_at) in rates_at.iter().enumerate() {
         words[rate] = match state {
-            State::Own(words) => words[rate],
-            State::Shared(rows, _) => judge.lighter(rows[rate]),
+            KeyState::Own(words) => words[rate],
+            KeyState::Shared(rows, _) => rate_at.lighter(rows[rate]),
             // Whoever is counted nowhere was not admitted.
-            State::OverShare => judge.used_up(),
+            KeyState::OverShare => rate_at.used_up(),
         };
     }
-    Finding {
-        asked: Asked::Taken(cost),
+    KeyFinding {
+        asked: AskOutcome::Charged(cost),
         placement: state.placement(),
-        refusing: Refusing::default(),
+        refusing: RefusingRates::default(),
         words,
     }
 }
 
 /// Builds the finding of a key that has a slot.
 #[inline(always)]
-fn in_slot<const K: usize>(asked: Asked, refusing: Refusing, words: &[Word; K]) -> Finding {
-    Finding {
+fn in_slot<const K: usize>(
+    asked: AskOutcome,
+    refusing: RefusingRates,
+    words: &[Word; K],
+) -> KeyFinding {
+    KeyFinding {
         asked,
         placement: KeyPlacement::OwnSlot,
         refusing,
@@ -474,42 +483,45 @@ fn padded<const K: usize>(words: &[Word; K]) -> [Word; MAX_RATES] {
 
 /// Builds the finding of a cost that `state` refuses.
 #[inline(always)]
-fn refused<const K: usize>(state: &State<K>, judges: &[Judge; K], cost: Cost) -> Finding {
+fn refused<const K: usize>(state: &KeyState<K>, rates_at: &[RateAt; K], cost: Cost) -> KeyFinding {
     let mut words = [Word::UNUSED; MAX_RATES];
-    let mut refusing = Refusing::default();
+    let mut refusing = RefusingRates::default();
     let mut placement = state.placement();
-    for (rate, judge) in judges.iter().enumerate() {
+    for (rate, rate_at) in rates_at.iter().enumerate() {
         let (word, sooner) = match state {
-            State::Own(words) => (words[rate], words[rate]),
-            State::Shared(rows, _) => (judge.lighter(rows[rate]), judge.sooner(rows[rate], cost)),
+            KeyState::Own(words) => (words[rate], words[rate]),
+            KeyState::Shared(rows, _) => (
+                rate_at.lighter(rows[rate]),
+                rate_at.sooner(rows[rate], cost),
+            ),
             // When others make room is not known; told is when the rate would have some.
-            State::OverShare => {
-                words[rate] = judge.used_up();
+            KeyState::OverShare => {
+                words[rate] = rate_at.used_up();
                 refusing.add(rate);
                 continue;
             }
         };
         words[rate] = word;
-        if !judge.fits(word, cost) {
+        if !rate_at.fits(word, cost) {
             words[rate] = sooner;
             refusing.add(rate);
-            if let State::Shared(..) = state
-                && judge.fits(Word::UNUSED, cost)
+            if let KeyState::Shared(..) = state
+                && rate_at.fits(Word::UNUSED, cost)
             {
                 // An empty slot would admit the cost: the refusal is due to what new keys share.
                 placement = KeyPlacement::Overflow;
             }
         }
     }
-    Finding {
-        asked: Asked::Wanted(cost),
+    KeyFinding {
+        asked: AskOutcome::NotCharged(cost),
         placement,
         refusing,
         words,
     }
 }
 
-impl Counters {
+impl LimitCounters {
     fn new(table: AnyTable) -> Self {
         Self {
             table,
@@ -521,7 +533,7 @@ impl Counters {
         }
     }
 
-    fn with_shares(self, shares: Option<Shares>) -> Self {
+    fn with_shares(self, shares: Option<PayerShares>) -> Self {
         let shares = shares.map_or_else(OnceLock::new, OnceLock::from);
         Self { shares, ..self }
     }
@@ -539,7 +551,7 @@ impl Counters {
     }
 
     /// The counters that took over from these and have all that these counted.
-    fn heir(&self) -> Option<&Limit> {
+    fn complete_successor(&self) -> Option<&Limit> {
         // Acquire: pairs with the end of the copy.
         if self.copied.load(Ordering::Acquire) {
             self.successor.get()

@@ -13,21 +13,21 @@
 use crate::ask::Ask;
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::limit::{Limit, Receipt};
+use crate::limit::{ChargeReceipt, Limit};
 use crate::time::Timestamp;
 
 /// Charges of one request that may still be settled or released.
 #[must_use = "dropped, it leaves the whole cost charged"]
 #[derive(Debug)]
-pub struct Reservation(Box<[Part]>);
+pub struct Reservation(Box<[ReservedCharge]>);
 
 /// The charge of one ask.
 #[derive(Debug)]
-struct Part {
+struct ReservedCharge {
     limit: Limit,
     key: KeyHash,
     cost: Cost,
-    receipt: Receipt,
+    receipt: ChargeReceipt,
 }
 
 /// The final charge of one ask, once the outcome of the request is known.
@@ -51,8 +51,8 @@ pub enum Settlement {
 }
 
 impl Reservation {
-    pub(crate) fn new<'a>(made: impl Iterator<Item = (&'a Ask<'a>, Receipt)>) -> Self {
-        let part = |(ask, receipt): (&Ask<'_>, Receipt)| Part {
+    pub(crate) fn new<'a>(made: impl Iterator<Item = (&'a Ask<'a>, ChargeReceipt)>) -> Self {
+        let part = |(ask, receipt): (&Ask<'_>, ChargeReceipt)| ReservedCharge {
             limit: ask.limit.clone(),
             key: ask.key,
             cost: ask.cost,

@@ -60,15 +60,15 @@ impl Payer {
 }
 
 /// The accounts of all payers.
-pub(crate) struct Shares {
+pub(crate) struct PayerShares {
     seed: Seed,
     cells: Region,
 }
 
 /// The account of one payer at a moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Account<'s> {
-    pub(crate) shares: &'s Shares,
+pub(crate) struct PayerAccount<'s> {
+    pub(crate) shares: &'s PayerShares,
     pub(crate) payer: Payer,
     pub(crate) capacity: Capacity,
     /// For how long a slot is paid for at least.
@@ -83,7 +83,7 @@ pub(crate) struct Account<'s> {
 /// | number 16  |   before 24    |   in it 24    |
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
+struct ShareCell {
     number: u16,
     before: u32,
     within: u32,
@@ -92,7 +92,7 @@ struct Cell {
 const COUNT_BITS: u32 = 24;
 const MOST: u32 = (1 << COUNT_BITS) - 1;
 
-impl Cell {
+impl ShareCell {
     fn of(bits: u64) -> Self {
         let count = |bits: u64| bits as u32 & MOST;
         Self {
@@ -131,7 +131,7 @@ impl Cell {
     }
 }
 
-impl Shares {
+impl PayerShares {
     /// Memory of the accounts, in bytes.
     pub(crate) const BYTES: u64 = (ROWS * WIDTH * size_of::<u64>()) as u64;
 
@@ -156,7 +156,7 @@ impl Shares {
     }
 }
 
-impl Account<'_> {
+impl PayerAccount<'_> {
     fn number(&self) -> u16 {
         // The numbers of windows repeat after 18 hours and more; a cell that nobody has used since is believed once, in that window.
         (self.now.as_secs() / u64::from(self.period.as_secs())) as u16
@@ -168,7 +168,7 @@ impl Account<'_> {
         let share = share(self.capacity);
         // Relaxed, here and below: each cell is a fact by itself and publishes nothing.
         let sum = |cell: &AtomicU64| {
-            Cell::of(cell.load(Ordering::Relaxed))
+            ShareCell::of(cell.load(Ordering::Relaxed))
                 .in_window(number)
                 .sum()
         };
@@ -180,7 +180,7 @@ impl Account<'_> {
     pub(crate) fn enter(&self) {
         let number = self.number();
         for cell in self.shares.cells_of(self.payer) {
-            let next = |bits| Some(Cell::of(bits).in_window(number).one_more().bits());
+            let next = |bits| Some(ShareCell::of(bits).in_window(number).one_more().bits());
             // Lock-free: another round means that another thread changed the cell. It always has a next word.
             let _always = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         }
@@ -192,7 +192,7 @@ pub(crate) fn share(capacity: Capacity) -> u64 {
     (capacity.keys() / PART).max(LEAST)
 }
 
-impl fmt::Debug for Shares {
+impl fmt::Debug for PayerShares {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str("Shares(..)")
     }
@@ -202,8 +202,8 @@ impl fmt::Debug for Shares {
 mod tests {
     use super::*;
 
-    fn account(shares: &Shares, payer: u64, seconds: u64) -> Account<'_> {
-        Account {
+    fn account(shares: &PayerShares, payer: u64, seconds: u64) -> PayerAccount<'_> {
+        PayerAccount {
             shares,
             payer: Payer::from_bits(payer),
             capacity: Capacity::new(256 * 20).expect("a capacity"),
@@ -212,8 +212,8 @@ mod tests {
         }
     }
 
-    fn shares() -> Shares {
-        Shares::new(Seed::from_bytes([5; 16]))
+    fn shares() -> PayerShares {
+        PayerShares::new(Seed::from_bytes([5; 16]))
     }
 
     /// Goal: a share is what it says, for the window and the next, and each payer has its own. Method: one takes all of it; others
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn many_payers_with_one_key_each_are_within_their_shares() {
         let shares = shares();
-        let at = |payer| Account {
+        let at = |payer| PayerAccount {
             capacity: Capacity::new(262_144).expect("a capacity"),
             ..account(&shares, payer, 100)
         };
@@ -250,12 +250,12 @@ mod tests {
     fn cells_keep_what_fits_and_no_more() {
         for (number, before, within) in [(0, 0, 0), (u16::MAX, MOST, MOST), (7, 1, MOST), (9, 3, 4)]
         {
-            let cell = Cell {
+            let cell = ShareCell {
                 number,
                 before,
                 within,
             };
-            assert_eq!(Cell::of(cell.bits()), cell);
+            assert_eq!(ShareCell::of(cell.bits()), cell);
             assert!(cell.one_more().within <= MOST);
             let next = cell.in_window(number.wrapping_add(1));
             assert_eq!((next.before, next.within), (within, 0));

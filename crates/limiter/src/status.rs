@@ -70,20 +70,20 @@ pub enum KeyPlacement {
 
 /// The operation that a decision answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskOutcome {
     /// The charge was made.
-    Taken(Cost),
+    Charged(Cost),
     /// No cost was given.
-    Nothing,
+    Peeked,
     /// A cost that was not taken.
-    Wanted(Cost),
+    NotCharged(Cost),
 }
 
 /// The rates of a limit that refuse: a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Refusing(pub(crate) u8);
+pub(crate) struct RefusingRates(pub(crate) u8);
 
-impl Refusing {
+impl RefusingRates {
     /// The rates whose bits are set.
     pub(crate) const fn of_bits(bits: u8) -> Self {
         Self(bits)

@@ -42,16 +42,16 @@ pub(crate) fn pause(turn: &mut u32) {
 /// critical section takes, or as many turns of other threads on a busy core. Whoever is slower than that was killed,
 /// stopped, or starved; to be wrong about it costs little.
 #[cfg(not(loom))]
-const PATIENCE: u32 = 1_000;
+const BACKOFF_LIMIT: u32 = 1_000;
 
 /// No end of it, so that loom explores the ordinary course of things, unless a test says otherwise.
 #[cfg(loom)]
-const PATIENCE: u32 = u32::MAX;
+const BACKOFF_LIMIT: u32 = u32::MAX;
 
 #[cfg(any(loom, test))]
 thread_local! {
     /// The limit of a test. Loom runs all threads of a model on one thread of the system.
-    static OF_TEST: std::cell::Cell<u32> = const { std::cell::Cell::new(PATIENCE) };
+    static OF_TEST: std::cell::Cell<u32> = const { std::cell::Cell::new(BACKOFF_LIMIT) };
 }
 
 /// Lets this test's threads have no patience at all: what follows from it is explored, or at least not waited for.
@@ -62,34 +62,34 @@ pub fn exhaust_backoff() {
 }
 
 #[cfg(not(any(loom, test)))]
-const fn patience() -> u32 {
-    PATIENCE
+const fn backoff() -> u32 {
+    BACKOFF_LIMIT
 }
 
 #[cfg(any(loom, test))]
-fn patience() -> u32 {
+fn backoff() -> u32 {
     OF_TEST.get()
 }
 
 /// Waits for a word to change, for so long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct BoundedBackoff {
     seen: u64,
     turns: u32,
     /// Turns that one and the same word is waited for.
     most: u32,
 }
 
-impl Default for Patience {
+impl Default for BoundedBackoff {
     /// Patience with those who may have been killed.
     fn default() -> Self {
-        Self::lasting(patience())
+        Self::with_limit(backoff())
     }
 }
 
-impl Patience {
+impl BoundedBackoff {
     /// Patience for so many turns.
-    pub(crate) fn lasting(most: u32) -> Self {
+    pub(crate) fn with_limit(most: u32) -> Self {
         Self {
             seen: 0,
             turns: 0,
@@ -98,11 +98,11 @@ impl Patience {
     }
 
     /// Returns whether the word has been `seen` for too long; waits a moment if not.
-    pub(crate) fn is_out(&mut self, seen: u64) -> bool {
+    pub(crate) fn is_exhausted(&mut self, seen: u64) -> bool {
         if seen != self.seen {
             *self = Self {
                 seen,
-                ..Self::lasting(self.most)
+                ..Self::with_limit(self.most)
             };
         }
         let out = self.turns >= self.most;

@@ -25,13 +25,13 @@ pub(super) const MOST: u32 = (1 << COUNT_BITS) - 1;
 
 /// A count since a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Begun {
+pub(super) struct BegunWindow {
     /// In milliseconds since the epoch; a calendar's window may begin before it.
     pub(super) start: i64,
     pub(super) count: u32,
 }
 
-impl Begun {
+impl BegunWindow {
     /// Reads a charged word as of a moment.
     pub(super) fn of(word: Word, now: Timestamp) -> Option<Self> {
         if word == Word::UNUSED {
@@ -71,7 +71,7 @@ impl Word {
     pub(crate) fn begun(millis: u64, count: u32) -> Self {
         // Only the remainder matters.
         let start = (millis % ROUND as u64) as i64;
-        Begun { start, count }.word()
+        BegunWindow { start, count }.word()
     }
 }
 
@@ -81,10 +81,10 @@ pub(super) fn millis(now: Timestamp) -> i64 {
     (now.as_nanos() / NANOS_PER_MILLI) as i64
 }
 
-/// A judge whose words hold a [`Begun`].
+/// A judge whose words hold a [`BegunWindow`].
 pub(super) trait CountsSince {
     /// Reads the part of the word that counts at the judge's moment, and its start.
-    fn begun(&self, word: Word) -> Begun;
+    fn begun(&self, word: Word) -> BegunWindow;
 
     /// Returns whether the word may still affect a decision.
     fn owes(&self, word: Word) -> bool;
@@ -122,7 +122,7 @@ pub(super) trait CountsSince {
                 let (one, two) = (self.begun(word), self.begun(other));
                 let start = one.start.max(two.start);
                 let count = join(one.count, two.count);
-                Begun { start, count }.word()
+                BegunWindow { start, count }.word()
             }
         }
     }
@@ -149,25 +149,25 @@ mod tests {
             now + DAY_MILLIS,
         ] {
             for count in [0, 1, MOST] {
-                let held = Begun { start, count };
-                assert_eq!(Begun::of(held.word(), at(now)), Some(held));
+                let held = BegunWindow { start, count };
+                assert_eq!(BegunWindow::of(held.word(), at(now)), Some(held));
             }
         }
-        let ahead = Begun {
+        let ahead = BegunWindow {
             start: now + DAY_MILLIS + 1,
             count: 1,
         };
-        let seen = Begun::of(ahead.word(), at(now)).map(|begun| begun.start);
+        let seen = BegunWindow::of(ahead.word(), at(now)).map(|begun| begun.start);
         assert_eq!(seen, Some(ahead.start - ROUND), "further ahead is past");
-        assert_eq!(Begun::of(Word::UNUSED, at(now)), None);
-        let full = Begun {
+        assert_eq!(BegunWindow::of(Word::UNUSED, at(now)), None);
+        let full = BegunWindow {
             start: now,
             count: MOST,
         }
         .plus(u32::MAX)
         .word();
         assert_eq!(
-            Begun::of(full, at(now)).map(|begun| begun.count),
+            BegunWindow::of(full, at(now)).map(|begun| begun.count),
             Some(MOST)
         );
     }

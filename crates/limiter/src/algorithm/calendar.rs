@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::time::Timestamp;
 
-use super::fixed_window::Shape;
+use super::fixed_window::WindowGrid;
 
 const DAY: i64 = 24 * 60 * 60;
 /// Most transitions of a zone: four a year for a thousand years.
@@ -156,7 +156,7 @@ impl CalendarZone {
     }
 
     /// The window of `unit` that a moment lies in.
-    pub(crate) fn window(&self, unit: CalendarUnit, now: Timestamp) -> Shape {
+    pub(crate) fn window(&self, unit: CalendarUnit, now: Timestamp) -> WindowGrid {
         // Below 2^35.
         let now = now.as_secs() as i64;
         let mut ordinal = unit.ordinal((now + self.offset(now)).div_euclid(DAY));
@@ -169,7 +169,7 @@ impl CalendarZone {
         }
         let start = self.first(unit.first_day(ordinal) * DAY);
         let end = self.first(unit.first_day(ordinal + 1) * DAY);
-        Shape::Span {
+        WindowGrid::Span {
             start,
             // 33 days at most.
             length: (end - start).clamp(1, 33 * DAY) as u32,
@@ -236,7 +236,7 @@ mod tests {
 
     fn span(zone: &CalendarZone, unit: CalendarUnit, second: i64) -> (i64, i64) {
         match zone.window(unit, Timestamp::from_secs(second as u64)) {
-            Shape::Span { start, length } => (start, i64::from(length)),
+            WindowGrid::Span { start, length } => (start, i64::from(length)),
             other => unreachable!("a calendar has spans, not {other:?}"),
         }
     }

@@ -34,7 +34,7 @@
 
 use std::time::Duration;
 
-use super::{Charge, Word};
+use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Rate};
 use crate::status::{NEVER, RateStatus};
@@ -58,14 +58,14 @@ const _: () = assert!(2 * MAX_FILL as i64 + BEYOND_MILLIS < ROUND / 2);
 
 /// The bounds of a debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct DrainBounds {
     /// Units that may be owed.
     pub(crate) burst: u32,
     /// Milliseconds that a request may be held back until what was owed before it has drained; `None` holds nobody back.
     pub(crate) most_wait: Option<u32>,
 }
 
-impl Shape {
+impl DrainBounds {
     /// No bound but the burst, and whoever is admitted goes at once.
     pub(crate) const fn of_burst(burst: u32) -> Self {
         Self {
@@ -75,11 +75,11 @@ impl Shape {
     }
 }
 
-impl Shape {
+impl DrainBounds {
     /// Computes the integers that a store needs to judge a cost.
     pub(crate) fn terms(self, rate: Rate, cost: Cost) -> RateTerms {
         // These depend on no moment.
-        let judge = Judge::new(rate, self, Timestamp::default());
+        let rate_at = DrainAt::new(rate, self, Timestamp::default());
         let debt = |ticks| DrainTime::of(ticks, rate.count());
         let nothing = DrainTime {
             millis: 0,
@@ -87,10 +87,10 @@ impl Shape {
         };
         RateTerms::Drain {
             rate,
-            cost: debt(judge.ticks(cost.get())).unwrap_or(nothing),
-            room: debt(judge.allowed(cost)),
-            ceiling: debt(2 * judge.most()).unwrap_or(nothing),
-            horizon: Duration::from_millis(judge.horizon() as u64),
+            cost: debt(rate_at.ticks(cost.get())).unwrap_or(nothing),
+            room: debt(rate_at.allowed(cost)),
+            ceiling: debt(2 * rate_at.most()).unwrap_or(nothing),
+            horizon: Duration::from_millis(rate_at.horizon() as u64),
         }
     }
 }
@@ -108,15 +108,15 @@ impl Word {
 
 /// A rate at a moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge {
+pub(crate) struct DrainAt {
     rate: Rate,
-    shape: Shape,
+    shape: DrainBounds,
     now: Timestamp,
 }
 
-impl Judge {
+impl DrainAt {
     #[inline]
-    pub(crate) fn new(rate: Rate, shape: Shape, now: Timestamp) -> Self {
+    pub(crate) fn new(rate: Rate, shape: DrainBounds, now: Timestamp) -> Self {
         Self { rate, shape, now }
     }
 
@@ -228,13 +228,13 @@ impl Judge {
         self.owing(debt, Self::next_generation(word))
     }
 
-    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let (debt, cost) = (self.debt(word), self.ticks(charge.cost.get()));
         let left = if Self::generation(word) == Self::generation(charge.left) {
             cost.min(self.debt(charge.left))
         } else {
             let passed = self.millis()
-                - Judge {
+                - DrainAt {
                     now: charge.made,
                     ..*self
                 }
@@ -246,7 +246,7 @@ impl Judge {
         (left > 0).then(|| self.owing(debt - left, Self::next_generation(word)))
     }
 
-    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
         // At the ceiling it may stand for more.
         (self.debt(word) < 2 * self.most())
             .then(|| self.undo(word, charge))

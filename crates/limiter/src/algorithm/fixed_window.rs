@@ -19,8 +19,8 @@
 
 use std::time::Duration;
 
-use super::begun_window::{Begun, CountsSince, MOST, millis};
-use super::{Charge, Word};
+use super::begun_window::{BegunWindow, CountsSince, MOST, millis};
+use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::status::{NEVER, RateStatus};
@@ -32,7 +32,7 @@ const MILLIS_PER_SECOND: i64 = 1_000;
 
 /// The alignment of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum WindowGrid {
     /// At multiples of the period.
     Epoch,
     /// At a key's first request.
@@ -46,7 +46,7 @@ pub(crate) enum Shape {
     },
 }
 
-impl Shape {
+impl WindowGrid {
     /// The alignment as a store receives it. A calendar window is sent with its neighbors, by the caller that knows
     /// the calendar.
     pub(crate) fn begins(self) -> WindowStart {
@@ -76,9 +76,9 @@ impl Shape {
 
 /// A rate at a moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge {
+pub(crate) struct FixedWindowAt {
     rate: Rate,
-    shape: Shape,
+    shape: WindowGrid,
     now: Timestamp,
     /// Start of a window that begins now, in milliseconds since the epoch.
     start: i64,
@@ -86,14 +86,14 @@ pub(crate) struct Judge {
     length: i64,
 }
 
-impl Judge {
-    pub(crate) fn new(rate: Rate, shape: Shape, now: Timestamp) -> Self {
+impl FixedWindowAt {
+    pub(crate) fn new(rate: Rate, shape: WindowGrid, now: Timestamp) -> Self {
         let millis = millis(now);
         let period = i64::from(rate.period().as_secs()) * MILLIS_PER_SECOND;
         let (start, length) = match shape {
-            Shape::Epoch => (millis - millis % period, period),
-            Shape::First => (millis, period),
-            Shape::Span { start, length } => (
+            WindowGrid::Epoch => (millis - millis % period, period),
+            WindowGrid::First => (millis, period),
+            WindowGrid::Span { start, length } => (
                 start * MILLIS_PER_SECOND,
                 i64::from(length) * MILLIS_PER_SECOND,
             ),
@@ -122,15 +122,16 @@ impl Judge {
 
     fn counts(&self, start: i64) -> bool {
         match self.shape {
-            Shape::First => millis(self.now) < start + self.length,
-            Shape::Epoch | Shape::Span { .. } => start >= self.start,
+            WindowGrid::First => millis(self.now) < start + self.length,
+            WindowGrid::Epoch | WindowGrid::Span { .. } => start >= self.start,
         }
     }
 
     /// Returns whether the window of the latest charge begins more than a window ahead.
     #[cfg(feature = "mmap")]
     pub(crate) fn is_ahead(&self, word: Word) -> bool {
-        Begun::of(word, self.now).is_some_and(|begun| begun.start > millis(self.now) + self.length)
+        BegunWindow::of(word, self.now)
+            .is_some_and(|begun| begun.start > millis(self.now) + self.length)
     }
 
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
@@ -153,47 +154,51 @@ impl Judge {
 
     /// Charges a word that several keys share. Where each key would have a window of its own, the shared window
     /// begins again with every charge: it ends no earlier than any of theirs.
-    pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_shared(&self, word: Word, cost: Cost) -> Word {
         let begun = self.begun(word).plus(cost.get());
         let start = begun.start.max(self.start);
-        Begun { start, ..begun }.word()
+        BegunWindow { start, ..begun }.word()
     }
 
     pub(crate) fn set(&self, word: Word, used: u32) -> Word {
         let start = self.begun(word).start;
-        Begun { start, count: used }.word()
+        BegunWindow { start, count: used }.word()
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let (before, begun) = (Begun::of(word, self.now), Begun::of(told, self.now));
+        let (before, begun) = (
+            BegunWindow::of(word, self.now),
+            BegunWindow::of(told, self.now),
+        );
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun))
                 if begun.start >= before.start
-                    || self.shape == Shape::First && self.counts(begun.start) =>
+                    || self.shape == WindowGrid::First && self.counts(begun.start) =>
             {
                 told
             }
-            (Some(before), _) => Begun { count: 0, ..before }.word(),
+            (Some(before), _) => BegunWindow { count: 0, ..before }.word(),
         }
     }
 
-    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
-        let begun = Begun::of(word, self.now)?;
-        let made = Begun::of(charge.left, self.now)?;
+    pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
+        let begun = BegunWindow::of(word, self.now)?;
+        let made = BegunWindow::of(charge.left, self.now)?;
         let count = begun.count.saturating_sub(charge.cost.get());
-        (begun.start == made.start && begun.count > 0).then(|| Begun { count, ..begun }.word())
+        (begun.start == made.start && begun.count > 0)
+            .then(|| BegunWindow { count, ..begun }.word())
     }
 
-    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
-        let begun = Begun::of(word, self.now)?;
+    pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
+        let begun = BegunWindow::of(word, self.now)?;
         (begun.count < MOST)
             .then(|| self.undo(word, charge))
             .flatten()
     }
 
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
-        let Begun { start, count } = self.begun(word);
+        let BegunWindow { start, count } = self.begun(word);
         let end = match count {
             0 => Duration::ZERO,
             _ => self.until(start + self.length),
@@ -226,11 +231,11 @@ impl Judge {
     }
 }
 
-impl CountsSince for Judge {
-    fn begun(&self, word: Word) -> Begun {
-        match Begun::of(word, self.now) {
+impl CountsSince for FixedWindowAt {
+    fn begun(&self, word: Word) -> BegunWindow {
+        match BegunWindow::of(word, self.now) {
             Some(begun) if self.counts(begun.start) => begun,
-            _ => Begun {
+            _ => BegunWindow {
                 start: self.start,
                 count: 0,
             },
@@ -238,6 +243,6 @@ impl CountsSince for Judge {
     }
 
     fn owes(&self, word: Word) -> bool {
-        Begun::of(word, self.now).is_some_and(|begun| self.counts(begun.start))
+        BegunWindow::of(word, self.now).is_some_and(|begun| self.counts(begun.start))
     }
 }

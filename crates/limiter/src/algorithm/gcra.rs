@@ -10,9 +10,9 @@
 //! The greedy token bucket is the same algorithm seen from the other side: its tokens are burst − debt / T. So both admit
 //! the same requests, wait for wait, and share the code in `drain`. Only the interval refill is another algorithm.
 
-use super::drain::Shape;
+use super::drain::DrainBounds;
 
 /// GCRA with this burst.
-pub(crate) const fn shape(burst: u32) -> Shape {
-    Shape::of_burst(burst)
+pub(crate) const fn shape(burst: u32) -> DrainBounds {
+    DrainBounds::of_burst(burst)
 }

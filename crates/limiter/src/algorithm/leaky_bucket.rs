@@ -14,11 +14,11 @@
 //! A reservation that is released lets the requests after the next one leave earlier; those that were told a delay keep
 //! it, so two may leave together in place of the one that did not.
 
-use super::drain::Shape;
+use super::drain::DrainBounds;
 
 /// A queue of so many, in which nobody waits longer than `most_wait` milliseconds.
-pub(crate) const fn shape(queue: u32, most_wait: u32) -> Shape {
-    Shape {
+pub(crate) const fn shape(queue: u32, most_wait: u32) -> DrainBounds {
+    DrainBounds {
         burst: queue.saturating_add(1),
         most_wait: Some(most_wait),
     }

@@ -1,7 +1,7 @@
 //! Says how a rate is judged, apart from where its state is stored: pure functions over one packed word a rate.
 //!
-//! One file an algorithm, which states its guarantee and derives it; here they get one face. A [`Meter`] is a rate with
-//! its algorithm, a [`Judge`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
+//! One file an algorithm, which states its guarantee and derives it; here they get one face. A [`CompiledRate`] is a rate with
+//! its algorithm, a [`RateAt`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
 //! its caller, the others are calls: it is what most limits use.
 
 mod begun_window;
@@ -46,7 +46,7 @@ impl Word {
 
 /// A charge of one rate, as an undo needs to know it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Charge {
+pub(crate) struct RateCharge {
     /// The part to take back.
     pub(crate) cost: Cost,
     /// The word as the charge left it.
@@ -57,43 +57,45 @@ pub(crate) struct Charge {
 
 /// A rate with its algorithm.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Meter {
-    Sliding(sliding_window::Meter),
-    Window(Rate, fixed_window::Shape),
+pub(crate) enum CompiledRate {
+    Sliding(sliding_window::SlidingRate),
+    Window(Rate, fixed_window::WindowGrid),
     Interval(Rate, u32),
-    Drain(Rate, drain::Shape),
+    Drain(Rate, drain::DrainBounds),
 }
 
 /// A rate at a moment: what all judgements of one decision about this rate share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Judge {
-    Sliding(sliding_window::Judge),
-    Window(fixed_window::Judge),
-    Interval(token_bucket::Judge),
-    Drain(drain::Judge),
+pub(crate) enum RateAt {
+    Sliding(sliding_window::SlidingAt),
+    Window(fixed_window::FixedWindowAt),
+    Interval(token_bucket::TokenBucketAt),
+    Drain(drain::DrainAt),
 }
 
-impl Meter {
+impl CompiledRate {
     /// The rate at a moment.
     #[inline(always)]
-    pub(crate) fn at(self, now: Timestamp) -> Judge {
+    pub(crate) fn at(self, now: Timestamp) -> RateAt {
         match self {
-            Self::Sliding(meter) => Judge::Sliding(meter.at(now)),
-            Self::Window(rate, shape) => Judge::Window(fixed_window::Judge::new(rate, shape, now)),
-            Self::Interval(rate, burst) => {
-                Judge::Interval(token_bucket::Judge::new(rate, burst, now))
+            Self::Sliding(compiled) => RateAt::Sliding(compiled.at(now)),
+            Self::Window(rate, shape) => {
+                RateAt::Window(fixed_window::FixedWindowAt::new(rate, shape, now))
             }
-            Self::Drain(rate, shape) => Judge::Drain(drain::Judge::new(rate, shape, now)),
+            Self::Interval(rate, burst) => {
+                RateAt::Interval(token_bucket::TokenBucketAt::new(rate, burst, now))
+            }
+            Self::Drain(rate, shape) => RateAt::Drain(drain::DrainAt::new(rate, shape, now)),
         }
     }
 }
 
-impl Meter {
+impl CompiledRate {
     /// The meter of the sliding window, if that is its algorithm.
     #[inline(always)]
-    pub(crate) fn sliding(&self) -> Option<sliding_window::Meter> {
+    pub(crate) fn sliding(&self) -> Option<sliding_window::SlidingRate> {
         match self {
-            Self::Sliding(meter) => Some(*meter),
+            Self::Sliding(compiled) => Some(*compiled),
             Self::Window(..) | Self::Interval(..) | Self::Drain(..) => None,
         }
     }
@@ -102,13 +104,13 @@ impl Meter {
     /// of them queue anything.
     pub(crate) fn delay(&self, now: Timestamp, word: Word, cost: Cost) -> Duration {
         match *self {
-            Self::Drain(rate, shape) => drain::Judge::new(rate, shape, now).delay(word, cost),
+            Self::Drain(rate, shape) => drain::DrainAt::new(rate, shape, now).delay(word, cost),
             Self::Sliding(_) | Self::Window(..) | Self::Interval(..) => Duration::ZERO,
         }
     }
 
     /// The same rate in this window, if it follows windows that are given.
-    pub(crate) fn in_window(self, shape: fixed_window::Shape) -> Self {
+    pub(crate) fn in_window(self, shape: fixed_window::WindowGrid) -> Self {
         match self {
             Self::Window(rate, _) => Self::Window(rate, shape),
             other => other,
@@ -116,27 +118,27 @@ impl Meter {
     }
 }
 
-/// Runs `$body` with `$judge` bound to the judge inside.
-macro_rules! with_judge {
-    ($any:expr, $judge:ident => $body:expr) => {
+/// Runs `$body` with `$rate_at` bound to the judge inside.
+macro_rules! with_rate_at {
+    ($any:expr, $rate_at:ident => $body:expr) => {
         match $any {
-            Judge::Sliding($judge) => $body,
-            Judge::Window($judge) => $body,
-            Judge::Interval($judge) => $body,
-            Judge::Drain($judge) => $body,
+            RateAt::Sliding($rate_at) => $body,
+            RateAt::Window($rate_at) => $body,
+            RateAt::Interval($rate_at) => $body,
+            RateAt::Drain($rate_at) => $body,
         }
     };
 }
 
-impl Judge {
+impl RateAt {
     /// The moment.
     #[inline(always)]
     pub(crate) fn now(&self) -> Timestamp {
-        with_judge!(self, judge => judge.now())
+        with_rate_at!(self, rate_at => rate_at.now())
     }
 
     fn rate(&self) -> Rate {
-        with_judge!(self, judge => judge.rate())
+        with_rate_at!(self, rate_at => rate_at.rate())
     }
 
     pub(crate) fn period(&self) -> Period {
@@ -151,49 +153,49 @@ impl Judge {
     /// Returns whether `cost` fits now.
     #[inline(always)]
     pub(crate) fn fits(&self, word: Word, cost: Cost) -> bool {
-        with_judge!(self, judge => judge.fits(word, cost))
+        with_rate_at!(self, rate_at => rate_at.fits(word, cost))
     }
 
     /// The word after a charge of `cost`, if it fits.
     #[must_use]
     #[inline(always)]
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
-        with_judge!(self, judge => judge.charge(word, cost))
+        with_rate_at!(self, rate_at => rate_at.charge(word, cost))
     }
 
     /// The word after a charge of `cost` whether it fits or not; counts stop at a ceiling.
     #[must_use]
     pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
-        with_judge!(self, judge => judge.charge_unchecked(word, cost))
+        with_rate_at!(self, rate_at => rate_at.charge_unchecked(word, cost))
     }
 
     /// Charges a word that several keys share: it counts at least what each of them used.
     #[must_use]
-    pub(crate) fn force_shared(&self, word: Word, cost: Cost) -> Word {
+    pub(crate) fn charge_shared(&self, word: Word, cost: Cost) -> Word {
         match self {
-            Self::Window(judge) => judge.force_shared(word, cost),
+            Self::Window(rate_at) => rate_at.charge_shared(word, cost),
             _ => self.charge_unchecked(word, cost),
         }
     }
 
     /// The word without a charge; `None` when nothing of it counts any more.
     #[must_use]
-    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
-        with_judge!(self, judge => judge.undo(word, charge))
+    pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
+        with_rate_at!(self, rate_at => rate_at.undo(word, charge))
     }
 
     /// Takes a charge back from a word that may have been charged beyond its ceiling: a count at its ceiling may
     /// stand for more, and stays.
     #[must_use]
-    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
-        with_judge!(self, judge => judge.undo_forced(word, charge))
+    pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
+        with_rate_at!(self, rate_at => rate_at.undo_unchecked(word, charge))
     }
 
     /// The word of a key that has used `used` now and nothing else; it goes on owing as long as its windows last.
     #[must_use]
     pub(crate) fn set(&self, word: Word, used: Option<Cost>) -> Word {
         let used = used.map_or(0, Cost::get);
-        with_judge!(self, judge => judge.set(word, used))
+        with_rate_at!(self, rate_at => rate_at.set(word, used))
     }
 
     /// The word of a key that has used what `told` says and nothing else, in a slot that holds `word`.
@@ -205,10 +207,10 @@ impl Judge {
     #[must_use]
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
         match self {
-            Self::Sliding(judge) => judge.adopt(word, told),
-            Self::Window(judge) => judge.adopt(word, told),
-            Self::Interval(judge) => judge.adopt(word, told),
-            Self::Drain(judge) => judge.follow(told, word),
+            Self::Sliding(rate_at) => rate_at.adopt(word, told),
+            Self::Window(rate_at) => rate_at.adopt(word, told),
+            Self::Interval(rate_at) => rate_at.adopt(word, told),
+            Self::Drain(rate_at) => rate_at.follow(told, word),
         }
     }
 
@@ -217,14 +219,14 @@ impl Judge {
     #[must_use]
     pub(crate) fn follow(&self, fresh: Word, before: Word) -> Word {
         match self {
-            Self::Drain(judge) => judge.follow(fresh, before),
+            Self::Drain(rate_at) => rate_at.follow(fresh, before),
             _ => fresh,
         }
     }
 
     /// Returns whether the word may still affect a decision.
     pub(crate) fn owes(&self, word: Word) -> bool {
-        with_judge!(self, judge => judge.owes(word))
+        with_rate_at!(self, rate_at => rate_at.owes(word))
     }
 
     /// The word as found in a file: unused if it lies further ahead than a window, which no charge leaves there, and a debt no larger than
@@ -233,10 +235,10 @@ impl Judge {
     #[must_use]
     pub(crate) fn believed(&self, word: Word) -> Word {
         match self {
-            Self::Sliding(judge) if judge.is_ahead(word) => Word::UNUSED,
-            Self::Window(judge) if judge.is_ahead(word) => Word::UNUSED,
-            Self::Interval(judge) => judge.believed(word),
-            Self::Drain(judge) => judge.believed(word),
+            Self::Sliding(rate_at) if rate_at.is_ahead(word) => Word::UNUSED,
+            Self::Window(rate_at) if rate_at.is_ahead(word) => Word::UNUSED,
+            Self::Interval(rate_at) => rate_at.believed(word),
+            Self::Drain(rate_at) => rate_at.believed(word),
             Self::Sliding(_) | Self::Window(_) => word,
         }
     }
@@ -245,7 +247,7 @@ impl Judge {
     /// start, that of a debt its end.
     pub(crate) fn charged(&self, word: Word) -> Option<Timestamp> {
         match self {
-            Self::Sliding(judge) => judge.charged(word),
+            Self::Sliding(rate_at) => rate_at.charged(word),
             Self::Window(_) | Self::Interval(_) | Self::Drain(_) => None,
         }
     }
@@ -253,7 +255,7 @@ impl Judge {
     /// The one of two words that has used less by now.
     #[must_use]
     pub(crate) fn lighter(&self, words: [Word; 2]) -> Word {
-        with_judge!(self, judge => judge.lighter(words))
+        with_rate_at!(self, rate_at => rate_at.lighter(words))
     }
 
     /// Of two words that do not admit `cost`, returns the one that admits it sooner.
@@ -269,29 +271,29 @@ impl Judge {
 
     /// Computes the status of the rate; `refused` is the cost that it did not admit.
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
-        with_judge!(self, judge => judge.standing(word, refused))
+        with_rate_at!(self, rate_at => rate_at.standing(word, refused))
     }
 
     /// Whole units that fit now: what [`standing`](Self::standing) says of them, without the rest.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
-        with_judge!(self, judge => judge.remaining(word))
+        with_rate_at!(self, rate_at => rate_at.remaining(word))
     }
 
     /// Units used by now, rounded as decisions round them.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
-        with_judge!(self, judge => judge.used_units(word))
+        with_rate_at!(self, rate_at => rate_at.used_units(word))
     }
 
     /// `word` and `other` together, both words of this rate.
     #[must_use]
     pub(crate) fn sum(&self, word: Word, other: Word) -> Word {
-        with_judge!(self, judge => judge.sum(word, other))
+        with_rate_at!(self, rate_at => rate_at.sum(word, other))
     }
 
     /// A word that counts at least what `word` and what `other` count, both words of this rate.
     #[must_use]
     pub(crate) fn larger(&self, word: Word, other: Word) -> Word {
-        with_judge!(self, judge => judge.larger(word, other))
+        with_rate_at!(self, rate_at => rate_at.larger(word, other))
     }
 
     /// A word of the rate `from`, at the same moment, as one of this rate.
@@ -300,9 +302,9 @@ impl Judge {
     /// made now, or in the window of the latest charge: more than the truth for at most two of this rate's periods, or the
     /// time that its burst takes, never less.
     #[must_use]
-    pub(crate) fn convert(&self, word: Word, from: &Judge) -> Word {
+    pub(crate) fn convert(&self, word: Word, from: &RateAt) -> Word {
         match (self, from) {
-            (Self::Sliding(judge), Self::Sliding(from)) => judge.convert(word, from),
+            (Self::Sliding(rate_at), Self::Sliding(from)) => rate_at.convert(word, from),
             _ if self.keeps_words_of(from) => word,
             _ => {
                 let used = u32::try_from(from.used_units(word)).unwrap_or(u32::MAX);
@@ -314,7 +316,7 @@ impl Judge {
     }
 
     /// Returns whether a word of `other` means the same here.
-    pub(crate) fn keeps_words_of(&self, other: &Judge) -> bool {
+    pub(crate) fn keeps_words_of(&self, other: &RateAt) -> bool {
         let alike = match (self, other) {
             (Self::Window(one), Self::Window(two)) => one.is_aligned_as(two),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),

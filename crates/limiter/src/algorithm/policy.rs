@@ -11,7 +11,7 @@ use crate::rate::{MAX_COUNT, MAX_RATES, Rate, Rates};
 use crate::time::Timestamp;
 
 use super::calendar::{CalendarUnit, CalendarZone};
-use super::{Meter, drain, fixed_window, gcra, leaky_bucket, sliding_window};
+use super::{CompiledRate, drain, fixed_window, gcra, leaky_bucket, sliding_window};
 
 /// The algorithm that judges the rates of a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,40 +150,40 @@ impl Policy {
     }
 
     /// The meters of the rates; behind the last, the last again.
-    pub(crate) fn meters(&self) -> [Meter; MAX_RATES] {
+    pub(crate) fn compiled_rates(&self) -> [CompiledRate; MAX_RATES] {
         let rates = self.rates.as_slice();
-        std::array::from_fn(|rate| self.meter(rates[rate.min(rates.len() - 1)]))
+        std::array::from_fn(|rate| self.compiled(rates[rate.min(rates.len() - 1)]))
     }
 
-    fn meter(&self, rate: Rate) -> Meter {
+    fn compiled(&self, rate: Rate) -> CompiledRate {
         let burst_of = |burst: &Option<u32>| burst.unwrap_or(rate.count());
         match &self.algorithm {
             // Logs are judged by themselves (`exact`), and never by a meter.
             Algorithm::SlidingWindow | Algorithm::Exact => {
-                Meter::Sliding(sliding_window::Meter::new(rate))
+                CompiledRate::Sliding(sliding_window::SlidingRate::new(rate))
             }
             Algorithm::FixedWindow(Alignment::Epoch) => {
-                Meter::Window(rate, fixed_window::Shape::Epoch)
+                CompiledRate::Window(rate, fixed_window::WindowGrid::Epoch)
             }
             Algorithm::FixedWindow(Alignment::FirstRequest) => {
-                Meter::Window(rate, fixed_window::Shape::First)
+                CompiledRate::Window(rate, fixed_window::WindowGrid::First)
             }
             // Of what moment does not matter: who judges puts its own in its place.
             Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => {
-                Meter::Window(rate, zone.window(*unit, Timestamp::default()))
+                CompiledRate::Window(rate, zone.window(*unit, Timestamp::default()))
             }
             Algorithm::TokenBucket {
                 burst,
                 refill: Refill::Interval,
-            } => Meter::Interval(rate, burst_of(burst)),
+            } => CompiledRate::Interval(rate, burst_of(burst)),
             Algorithm::TokenBucket {
                 burst,
                 refill: Refill::Greedy,
-            } => Meter::Drain(rate, drain::Shape::of_burst(burst_of(burst))),
-            Algorithm::Gcra { burst } => Meter::Drain(rate, gcra::shape(burst_of(burst))),
+            } => CompiledRate::Drain(rate, drain::DrainBounds::of_burst(burst_of(burst))),
+            Algorithm::Gcra { burst } => CompiledRate::Drain(rate, gcra::shape(burst_of(burst))),
             Algorithm::LeakyBucket { queue, max_wait } => {
                 let most_wait = u32::try_from(max_wait.as_millis()).unwrap_or(u32::MAX);
-                Meter::Drain(rate, leaky_bucket::shape(*queue, most_wait))
+                CompiledRate::Drain(rate, leaky_bucket::shape(*queue, most_wait))
             }
         }
     }
@@ -205,10 +205,14 @@ impl Policy {
         }
         self.calendar() == other.calendar()
             && self.rates.len() == other.rates.len()
-            && self.meters().iter().zip(other.meters()).all(|(one, two)| {
-                let now = Timestamp::default();
-                one.at(now).keeps_words_of(&two.at(now))
-            })
+            && self
+                .compiled_rates()
+                .iter()
+                .zip(other.compiled_rates())
+                .all(|(one, two)| {
+                    let now = Timestamp::default();
+                    one.at(now).keeps_words_of(&two.at(now))
+                })
     }
 }
 

@@ -50,7 +50,7 @@
 
 use std::time::Duration;
 
-use super::{Charge, Word};
+use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::{MAX_COUNT, Rate};
 use crate::status::{NEVER, RateStatus};
@@ -75,7 +75,7 @@ const _: () = assert!(
 
 /// The fields of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Snapshot {
+struct WindowSnapshot {
     /// 1 + (second of the latest charge mod [`STAMPS`]).
     stamp: u32,
     /// Counted in the window before the stamp's.
@@ -86,9 +86,9 @@ struct Snapshot {
 
 impl Word {
     #[inline(always)]
-    fn snapshot(self) -> Option<Snapshot> {
+    fn snapshot(self) -> Option<WindowSnapshot> {
         let field = |shift: u32| ((self.0 >> shift) & COUNT_MASK) as u32;
-        (self != Self::UNUSED).then(|| Snapshot {
+        (self != Self::UNUSED).then(|| WindowSnapshot {
             stamp: (self.0 >> (2 * COUNT_BITS)) as u32,
             previous: field(COUNT_BITS),
             current: field(0),
@@ -112,7 +112,7 @@ impl Word {
 
 /// A word as a moment sees it.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct WindowPair {
     /// Start of the window it is judged in, in seconds since the epoch.
     start: i64,
     previous: u32,
@@ -123,7 +123,7 @@ struct Window {
     stamp: u32,
 }
 
-impl Window {
+impl WindowPair {
     /// Milliseconds of the window that have passed, rounded down.
     #[inline(always)]
     fn elapsed(&self) -> u64 {
@@ -143,13 +143,13 @@ impl Window {
 
 /// A rate, and what makes dividing by its period a multiplication.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Meter {
+pub(crate) struct SlidingRate {
     rate: Rate,
     /// ⌈2^63 / period in seconds⌉.
     inverse: u64,
 }
 
-impl Meter {
+impl SlidingRate {
     pub(crate) const fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -169,13 +169,13 @@ impl Meter {
 
     /// The rate at a moment.
     #[inline(always)]
-    pub(crate) fn at(self, now: Timestamp) -> Judge {
+    pub(crate) fn at(self, now: Timestamp) -> SlidingAt {
         // A u64 of nanoseconds holds 2^35 seconds, a window's start is not after now, and 31 days fit 2^52 ns: no cast
         // here cuts.
         let second = now.as_secs();
         let start = self.index(second) * u64::from(self.rate.period().as_secs());
         let into = now.as_nanos() - start * NANOS_PER_SECOND;
-        Judge {
+        SlidingAt {
             rate: self.rate,
             second: second as i64,
             start: start as i64,
@@ -187,7 +187,7 @@ impl Meter {
 
 /// A rate at a moment: what all judgements of one decision about this rate share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge {
+pub(crate) struct SlidingAt {
     rate: Rate,
     /// Now, in whole seconds since the epoch.
     second: i64,
@@ -206,7 +206,7 @@ fn stamp_of(second: i64) -> u32 {
     1 + second.rem_euclid(STAMPS) as u32
 }
 
-impl Judge {
+impl SlidingAt {
     /// The moment.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.start as u64 * NANOS_PER_SECOND + self.into as u64)
@@ -249,15 +249,15 @@ impl Judge {
     }
 
     #[inline(always)]
-    fn window(&self, word: Word) -> Window {
-        let mut window = Window {
+    fn window(&self, word: Word) -> WindowPair {
+        let mut window = WindowPair {
             start: self.start,
             previous: 0,
             current: 0,
             into: self.into,
             stamp: self.stamp,
         };
-        let Some(Snapshot {
+        let Some(WindowSnapshot {
             stamp,
             previous,
             current,
@@ -313,7 +313,7 @@ impl Judge {
 
     /// The amount used, fractions included, times the period in milliseconds.
     #[inline(always)]
-    fn used(&self, window: &Window) -> u64 {
+    fn used(&self, window: &WindowPair) -> u64 {
         let period = self.period_millis();
         u64::from(window.previous) * (period - window.elapsed())
             + u64::from(window.current) * period
@@ -326,7 +326,7 @@ impl Judge {
     }
 
     #[inline(always)]
-    fn has_room(&self, window: &Window, cost: Cost) -> bool {
+    fn has_room(&self, window: &WindowPair, cost: Cost) -> bool {
         let taken = u64::from(window.current) + u64::from(cost.get());
         let Some(room) = u64::from(self.count()).checked_sub(taken) else {
             return false;
@@ -352,9 +352,9 @@ impl Judge {
 
     /// The word without a charge; `None` when the window that it was made in counts no more.
     #[must_use]
-    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let window = self.start_of(self.second_of(charge.left.snapshot()?.stamp));
-        let Snapshot {
+        let WindowSnapshot {
             stamp,
             previous,
             current,
@@ -386,7 +386,7 @@ impl Judge {
     /// Takes a charge back from a word that may have been charged beyond its ceiling: a count at its ceiling may
     /// stand for more, and stays.
     #[must_use]
-    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let before = word.snapshot()?;
         let after = self.undo(word, charge)?.snapshot()?;
         let kept = |before, after| if before == MAX_COUNT { before } else { after };
@@ -430,12 +430,12 @@ impl Judge {
     }
 
     /// `count − current − ⌊previous · (P − e) / P⌋`
-    fn room(&self, window: &Window) -> u32 {
+    fn room(&self, window: &WindowPair) -> u32 {
         u64::from(self.count()).saturating_sub(self.units(window)) as u32
     }
 
     /// The amount used, in whole units.
-    fn units(&self, window: &Window) -> u64 {
+    fn units(&self, window: &WindowPair) -> u64 {
         match window.previous {
             // Most keys ask within one window; a division is what a decision's arithmetic costs.
             0 => u64::from(window.current),
@@ -449,7 +449,7 @@ impl Judge {
     /// cost`. If the room is negative it fits in no part of this window; in the next one `current` is the previous count,
     /// and the current count is zero.
     #[inline(always)]
-    fn wait(&self, window: &Window, cost: u32) -> Duration {
+    fn wait(&self, window: &WindowPair, cost: u32) -> Duration {
         let (count, period) = (self.count(), self.period_millis());
         if cost > count {
             return NEVER;
@@ -473,7 +473,7 @@ impl Judge {
     }
 
     /// Time until all of the count is free.
-    fn reset(&self, window: &Window) -> Duration {
+    fn reset(&self, window: &WindowPair) -> Duration {
         match (window.previous, window.current) {
             (0, 0) => Duration::ZERO,
             _ => self.wait(window, self.count()),
@@ -482,7 +482,7 @@ impl Judge {
 
     /// The time from now to `millis` after the window's start.
     #[inline(always)]
-    fn until(millis: u64, window: &Window) -> Duration {
+    fn until(millis: u64, window: &WindowPair) -> Duration {
         let nanos = millis as i64 * NANOS_PER_MILLI - window.into;
         Duration::from_nanos(nanos.max(0) as u64)
     }

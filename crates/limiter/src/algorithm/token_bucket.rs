@@ -18,8 +18,8 @@
 
 use std::time::Duration;
 
-use super::begun_window::{Begun, CountsSince, millis};
-use super::{Charge, Word};
+use super::begun_window::{BegunWindow, CountsSince, millis};
+use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::Rate;
 use crate::status::{NEVER, RateStatus};
@@ -30,7 +30,7 @@ const MILLIS_PER_SECOND: i64 = 1_000;
 
 /// A rate at a moment, refilled at intervals.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge {
+pub(crate) struct TokenBucketAt {
     rate: Rate,
     burst: u32,
     now: Timestamp,
@@ -38,7 +38,7 @@ pub(crate) struct Judge {
     start: i64,
 }
 
-impl Judge {
+impl TokenBucketAt {
     pub(crate) fn new(rate: Rate, burst: u32, now: Timestamp) -> Self {
         let millis = millis(now);
         let period = i64::from(rate.period().as_secs()) * MILLIS_PER_SECOND;
@@ -73,16 +73,16 @@ impl Judge {
     /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than forced charges take.
     #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
-        match Begun::of(word, self.now) {
+        match BegunWindow::of(word, self.now) {
             None => word,
-            Some(Begun { start, .. }) if start > self.start + self.period() => Word::UNUSED,
-            Some(Begun { start, count }) => {
+            Some(BegunWindow { start, .. }) if start > self.start + self.period() => Word::UNUSED,
+            Some(BegunWindow { start, count }) => {
                 let missing = self.refilled(count, start);
                 if missing <= self.burst.saturating_mul(2) {
                     return word;
                 }
                 let (start, count) = (start.max(self.start), self.burst.saturating_mul(2));
-                Begun { start, count }.word()
+                BegunWindow { start, count }.word()
             }
         }
     }
@@ -106,45 +106,48 @@ impl Judge {
         let begun = self.begun(word);
         let most = self.burst.saturating_mul(2).max(begun.count);
         let count = begun.plus(cost.get()).count.min(most);
-        Begun { count, ..begun }.word()
+        BegunWindow { count, ..begun }.word()
     }
 
     pub(crate) fn set(&self, word: Word, used: u32) -> Word {
         let start = self.begun(word).start;
         let count = used.min(self.burst.saturating_mul(2));
-        Begun { start, count }.word()
+        BegunWindow { start, count }.word()
     }
 
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
-        let (before, begun) = (Begun::of(word, self.now), Begun::of(told, self.now));
+        let (before, begun) = (
+            BegunWindow::of(word, self.now),
+            BegunWindow::of(told, self.now),
+        );
         match (before, begun) {
             (None, _) => told,
             (Some(before), Some(begun)) if begun.start >= before.start => told,
-            (Some(Begun { start, .. }), begun) => {
+            (Some(BegunWindow { start, .. }), begun) => {
                 let then = Self { start, ..*self };
                 let count = begun.map_or(0, |begun| then.refilled(begun.count, begun.start));
-                Begun { start, count }.word()
+                BegunWindow { start, count }.word()
             }
         }
     }
 
-    pub(crate) fn undo(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let begun = self.begun(word);
-        let made = Begun::of(charge.left, self.now)?;
+        let made = BegunWindow::of(charge.left, self.now)?;
         let left = self
             .refilled(charge.cost.get(), made.start)
             .min(begun.count);
         let count = begun.count - left;
-        (left > 0).then(|| Begun { count, ..begun }.word())
+        (left > 0).then(|| BegunWindow { count, ..begun }.word())
     }
 
-    pub(crate) fn undo_forced(&self, word: Word, charge: Charge) -> Option<Word> {
+    pub(crate) fn undo_unchecked(&self, word: Word, charge: RateCharge) -> Option<Word> {
         let full = self.begun(word).count >= self.burst.saturating_mul(2);
         (!full).then(|| self.undo(word, charge)).flatten()
     }
 
     pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
-        let Begun {
+        let BegunWindow {
             start,
             count: missing,
         } = self.begun(word);
@@ -188,15 +191,15 @@ impl Judge {
     }
 }
 
-impl CountsSince for Judge {
+impl CountsSince for TokenBucketAt {
     /// The tokens that are missing now, in the period of now.
-    fn begun(&self, word: Word) -> Begun {
-        match Begun::of(word, self.now) {
-            Some(Begun { start, count }) => Begun {
+    fn begun(&self, word: Word) -> BegunWindow {
+        match BegunWindow::of(word, self.now) {
+            Some(BegunWindow { start, count }) => BegunWindow {
                 start: start.max(self.start),
                 count: self.refilled(count, start),
             },
-            None => Begun {
+            None => BegunWindow {
                 start: self.start,
                 count: 0,
             },
@@ -204,7 +207,7 @@ impl CountsSince for Judge {
     }
 
     fn owes(&self, word: Word) -> bool {
-        Begun::of(word, self.now).is_some_and(|Begun { start, count }| {
+        BegunWindow::of(word, self.now).is_some_and(|BegunWindow { start, count }| {
             start >= self.start || self.refilled(count, start) > 0
         })
     }

@@ -16,13 +16,13 @@
 //! # Time
 //! An end is the moment of the strike, rounded down to a millisecond, and the length of the ban. One further ahead than
 //! the length of its level is there only because the clock stepped back, or because an edit made bans shorter: it is then
-//! taken as its length from now, and written so ([`Sentence::moderated`]). What is remembered comes back at most as far as
+//! taken as its length from now, and written so ([`BanState::moderated`]). What is remembered comes back at most as far as
 //! the clock steps.
 
 use std::time::Duration;
 
 use crate::algorithm::Word;
-use crate::table::single_word::Weigh;
+use crate::table::single_word::SlotWeight;
 use crate::time::Timestamp;
 
 use super::ActiveBan;
@@ -51,7 +51,7 @@ impl KeyMark {
 
 /// A ban and what is remembered of those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sentence {
+pub(super) struct BanState {
     /// End of the latest ban, in milliseconds since 1970.
     end: u64,
     /// Number of bans in a row.
@@ -59,12 +59,12 @@ pub(super) struct Sentence {
     mark: KeyMark,
 }
 
-impl Sentence {
+impl BanState {
     /// Reads `word` for a key with this mark.
     pub(super) fn of(word: Word, mark: KeyMark) -> Self {
-        let sentence = Self::of_anybody(word);
-        if sentence.mark == mark {
-            sentence
+        let ban_state = Self::of_anybody(word);
+        if ban_state.mark == mark {
+            ban_state
         } else {
             Self::none(mark)
         }
@@ -103,12 +103,12 @@ impl Sentence {
         if !self.is_in_force(now) {
             return None;
         }
-        let sentence = self.moderated(rules, now).unwrap_or(self);
-        let left = Duration::from_millis(sentence.end)
+        let ban_state = self.moderated(rules, now).unwrap_or(self);
+        let left = Duration::from_millis(ban_state.end)
             .saturating_sub(Duration::from_nanos(now.as_nanos()));
         Some(ActiveBan {
             left,
-            level: sentence.level,
+            level: ban_state.level,
         })
     }
 
@@ -143,7 +143,7 @@ impl Sentence {
     }
 }
 
-impl Sentence {
+impl BanState {
     /// The sentence of a ban that an operator begins: it lasts `length` from now, at the lowest level whose bans last as long, or the
     /// highest. `None` when that is so already.
     #[must_use]
@@ -168,15 +168,15 @@ impl Sentence {
 }
 
 /// The rules and the moment by which a word is still needed.
-pub(super) struct Remembering<'r> {
+pub(super) struct BanWeight<'r> {
     pub(super) rules: &'r BanRules,
     pub(super) now: Timestamp,
 }
 
-impl Weigh for Remembering<'_> {
+impl SlotWeight for BanWeight<'_> {
     /// Whoever's it is: a word that a lost claim left behind goes when its time has come.
     fn owes(&self, word: Word) -> bool {
-        Sentence::of_anybody(word).level(self.rules, self.now) > 0
+        BanState::of_anybody(word).level(self.rules, self.now) > 0
     }
 
     /// Zero: new keys without a slot share nothing, since an overflow word holds signposts.

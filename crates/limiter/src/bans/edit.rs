@@ -15,12 +15,12 @@ use crate::algorithm::Word;
 use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::Ordering;
-use crate::table::single_word::{Claimed, Known};
+use crate::table::single_word::{ClaimOutcome, WordOutcome};
 use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-use super::ban_state::{Remembering, Sentence};
-use super::{ActiveBan, BanRules, Bans, Docket, StrikeOutcome, mark};
+use super::ban_state::{BanState, BanWeight};
+use super::{ActiveBan, BanRules, BanTable, Bans, StrikeOutcome, mark};
 
 impl Bans {
     /// The bans after an edit: those in force go on, and levels are kept.
@@ -51,12 +51,12 @@ impl Bans {
                 ..latest.clone()
             };
         }
-        let table = make(latest.docket.table.stats());
-        let next = Self::within(rules, capacity, Docket::new(table));
-        let next = latest.docket.successor.get_or_init(|| next).clone();
+        let table = make(latest.ban_table.table.stats());
+        let next = Self::within(rules, capacity, BanTable::new(table));
+        let next = latest.ban_table.successor.get_or_init(|| next).clone();
         // SeqCst: a ban that the copy misses sees the successor. After it is set, so that who sees the flag finds it.
-        latest.docket.moved.store(true, Ordering::SeqCst);
-        next.docket.counts.add(&latest.docket.counts);
+        latest.ban_table.moved.store(true, Ordering::SeqCst);
+        next.ban_table.counts.add(&latest.ban_table.counts);
         latest.copy_into(&next, now);
         next
     }
@@ -66,11 +66,11 @@ impl Bans {
     /// Waits for an edit of the capacity that is under way, so that its copy brings back nothing.
     pub fn lift(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {
         let (latest, _turn) = self.latest();
-        let at = latest.docket.table.address(key);
+        let at = latest.ban_table.table.address(key);
         let banned = latest.active(key, now);
-        let none = Sentence::none(mark(at)).word();
+        let none = BanState::none(mark(at)).word();
         let _ = latest
-            .docket
+            .ban_table
             .table
             .change_word(at, |word| (word != none).then_some(none));
         banned
@@ -80,10 +80,10 @@ impl Bans {
     fn latest(&self) -> (&Self, MutexGuard<'_, ()>) {
         let mut latest = self;
         loop {
-            let edits = &latest.docket.edits;
+            let edits = &latest.ban_table.edits;
             // The lock guards no data, so a poisoned one is as good.
             let turn = edits.lock().unwrap_or_else(PoisonError::into_inner);
-            match latest.docket.successor.get() {
+            match latest.ban_table.successor.get() {
                 None => return (latest, turn),
                 Some(next) => latest = next,
             }
@@ -93,10 +93,13 @@ impl Bans {
     /// Handles a strike that found no slot.
     #[cold]
     pub(super) fn not_kept(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
-        match self.docket.successor() {
+        match self.ban_table.successor() {
             Some(next) => next.strike(key, now),
             None => {
-                self.docket.counts.not_kept.fetch_add(1, Ordering::Relaxed);
+                self.ban_table
+                    .counts
+                    .not_kept
+                    .fetch_add(1, Ordering::Relaxed);
                 StrikeOutcome::NotKept
             }
         }
@@ -106,7 +109,7 @@ impl Bans {
     #[inline]
     pub(super) fn tell_successors(&self, key: KeyHash, word: Word, now: Timestamp) -> &Self {
         let mut from = self;
-        while let Some(next) = from.docket.successor() {
+        while let Some(next) = from.ban_table.successor() {
             next.adopt(key, word, now);
             from = next;
         }
@@ -114,25 +117,25 @@ impl Bans {
     }
 
     fn copy_into(&self, next: &Self, now: Timestamp) {
-        let slots = 0..self.docket.table.slots();
-        let remembering = [Remembering {
+        let slots = 0..self.ban_table.table.slots();
+        let remembering = [BanWeight {
             rules: &self.rules,
             now,
         }];
         // Bans in force first: what is only remembered gives way where there is no room for both.
-        for in_force in [ChargeUnchecked::Now, ChargeUnchecked::Before] {
+        for in_force in [BanForce::Now, BanForce::Before] {
             for slot in slots.clone() {
-                let Some((key, [word])) = self.docket.table.occupant(slot, &remembering) else {
+                let Some((key, [word])) = self.ban_table.table.occupant(slot, &remembering) else {
                     continue;
                 };
-                let sentence = Sentence::of(word, mark(self.docket.table.address(key)));
-                let standing = sentence.active(&self.rules, now);
+                let ban_state = BanState::of(word, mark(self.ban_table.table.address(key)));
+                let standing = ban_state.active(&self.rules, now);
                 let found = if standing.is_some() {
-                    ChargeUnchecked::Now
+                    BanForce::Now
                 } else {
-                    ChargeUnchecked::Before
+                    BanForce::Before
                 };
-                if found == in_force && sentence.word() == word {
+                if found == in_force && ban_state.word() == word {
                     next.adopt(key, word, now);
                 }
             }
@@ -141,22 +144,25 @@ impl Bans {
 
     /// Takes a sentence over from the table before this one.
     fn adopt(&self, key: KeyHash, word: Word, now: Timestamp) {
-        let at = self.docket.table.address(key);
+        let at = self.ban_table.table.address(key);
         let mark = mark(at);
         // Another round means that another thread seated this key, or had its turn taken away.
         loop {
             // The later end stands at the upper end of the word.
             let later =
-                |seen| (Sentence::of(seen, mark).word().bits() < word.bits()).then_some(word);
-            match self.docket.table.change_word(at, later) {
-                Known::Written(..) | Known::Left(_) => return,
-                Known::Nowhere => {}
+                |seen| (BanState::of(seen, mark).word().bits() < word.bits()).then_some(word);
+            match self.ban_table.table.change_word(at, later) {
+                WordOutcome::Written(..) | WordOutcome::Left(_) => return,
+                WordOutcome::Nowhere => {}
             }
-            match self.seat(at, word, now) {
-                Claimed::Seated(..) => return,
-                Claimed::Lost(_) => {}
-                Claimed::NoRoom => {
-                    self.docket.counts.not_kept.fetch_add(1, Ordering::Relaxed);
+            match self.claim_slot(at, word, now) {
+                ClaimOutcome::Claimed(..) => return,
+                ClaimOutcome::Lost(_) => {}
+                ClaimOutcome::NoRoom => {
+                    self.ban_table
+                        .counts
+                        .not_kept
+                        .fetch_add(1, Ordering::Relaxed);
                     return;
                 }
             }
@@ -166,12 +172,12 @@ impl Bans {
 
 /// Tells a ban in force from one that is only remembered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ChargeUnchecked {
+enum BanForce {
     Now,
     Before,
 }
 
-impl Docket {
+impl BanTable {
     /// The bans that took over from these.
     fn successor(&self) -> Option<&Bans> {
         // SeqCst: after the compare-and-swap of a strike, which is too; pairs with the store of an edit.

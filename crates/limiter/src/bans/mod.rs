@@ -47,11 +47,11 @@ use crate::algorithm::Word;
 use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::table::single_word::{Address, Claimed, Home, Known};
+use crate::table::single_word::{CandidateBucket, ClaimOutcome, KeyAddress, WordOutcome};
 use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-use ban_state::{KeyMark, Remembering, Sentence};
+use ban_state::{BanState, BanWeight, KeyMark};
 pub use rules::{BanError, BanFactor, BanRules};
 pub use top_keys::{BannedKey, BannedKeys};
 
@@ -60,13 +60,13 @@ pub use top_keys::{BannedKey, BannedKeys};
 pub struct Bans {
     rules: BanRules,
     capacity: Capacity,
-    docket: Arc<Docket>,
+    ban_table: Arc<BanTable>,
 }
 
 /// The sentences of all keys, and where they went when the capacity was edited.
-struct Docket {
+struct BanTable {
     table: Table<1>,
-    counts: Counts,
+    counts: BanCounts,
     /// Set after `successor` is set, as in `limit`.
     moved: AtomicBool,
     successor: OnceLock<Bans>,
@@ -77,7 +77,7 @@ struct Docket {
 /// The tallies as they grow. All Relaxed: each is a fact by itself and publishes nothing.
 #[derive(Default)]
 #[repr(align(128))]
-struct Counts {
+struct BanCounts {
     begun: AtomicU64,
     not_kept: AtomicU64,
 }
@@ -140,7 +140,7 @@ impl Bans {
     #[must_use]
     pub fn new(rules: BanRules, capacity: Capacity) -> Self {
         let table = Table::new(capacity, 0, TableStats::default());
-        Self::within(rules, capacity, Docket::new(table))
+        Self::within(rules, capacity, BanTable::new(table))
     }
 
     /// Bans in so many buckets: for tests that need keys to collide.
@@ -149,15 +149,15 @@ impl Bans {
     pub fn with_buckets(rules: BanRules, buckets: usize) -> Self {
         let capacity = Capacity::new(buckets as u64).unwrap_or_default();
         let table = Table::with_buckets(buckets, 0, TableStats::default());
-        Self::within(rules, capacity, Docket::new(table))
+        Self::within(rules, capacity, BanTable::new(table))
     }
 
-    fn within(rules: BanRules, capacity: Capacity, docket: Docket) -> Self {
-        let docket = Arc::new(docket);
+    fn within(rules: BanRules, capacity: Capacity, ban_table: BanTable) -> Self {
+        let ban_table = Arc::new(ban_table);
         Self {
             rules,
             capacity,
-            docket,
+            ban_table,
         }
     }
 
@@ -176,7 +176,7 @@ impl Bans {
     /// Memory of the table, fixed when it was made.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.docket.table.bytes()
+        self.ban_table.table.bytes()
     }
 
     /// Computes [`bytes`](Self::bytes) of new bans before any of it is allocated.
@@ -188,7 +188,7 @@ impl Bans {
     /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> BanStats {
-        let Docket { table, counts, .. } = &*self.docket;
+        let BanTable { table, counts, .. } = &*self.ban_table;
         BanStats {
             begun: counts.begun.load(Ordering::Relaxed),
             not_kept: counts.not_kept.load(Ordering::Relaxed),
@@ -201,24 +201,24 @@ impl Bans {
     #[must_use]
     #[inline]
     pub fn active(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {
-        let at = self.docket.table.address(key);
-        let word = self.docket.table.word_by_signpost(at)?;
+        let at = self.ban_table.table.address(key);
+        let word = self.ban_table.table.word_by_signpost(at)?;
         self.standing_by(word, at, now)
     }
 
     /// The ban that a key's word says is in force.
-    fn standing_by(&self, word: Word, at: Address, now: Timestamp) -> Option<ActiveBan> {
+    fn standing_by(&self, word: Word, at: KeyAddress, now: Timestamp) -> Option<ActiveBan> {
         let mark = mark(at);
-        let sentence = Sentence::of(word, mark);
-        let banned = sentence.active(&self.rules, now)?;
-        if sentence.moderated(&self.rules, now).is_some() {
+        let ban_state = BanState::of(word, mark);
+        let banned = ban_state.active(&self.rules, now)?;
+        if ban_state.moderated(&self.rules, now).is_some() {
             let moderate = |word| {
-                Sentence::of(word, mark)
+                BanState::of(word, mark)
                     .moderated(&self.rules, now)
-                    .map(Sentence::word)
+                    .map(BanState::word)
             };
             // What another thread has made of it meanwhile is as good.
-            let _ = self.docket.table.change_word(at, moderate);
+            let _ = self.ban_table.table.change_word(at, moderate);
         }
         Some(banned)
     }
@@ -226,16 +226,16 @@ impl Bans {
     /// Number of bans in a row that are remembered of `key`, the one in force included. Writes nothing.
     #[must_use]
     pub fn level(&self, key: KeyHash, now: Timestamp) -> u8 {
-        let at = self.docket.table.address(key);
-        let word = self.docket.table.word_at(at);
+        let at = self.ban_table.table.address(key);
+        let word = self.ban_table.table.word_at(at);
         word.map_or(0, |word| {
-            Sentence::of(word, mark(at)).level(&self.rules, now)
+            BanState::of(word, mark(at)).level(&self.rules, now)
         })
     }
 
     /// Bans a key that exceeded its limit, unless it is banned already.
     pub fn strike(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
-        self.begin(key, now, |sentence| sentence.struck(&self.rules, now))
+        self.begin(key, now, |ban_state| ban_state.struck(&self.rules, now))
     }
 
     /// Begins the ban that `next` makes of what is remembered of a key, unless it makes none.
@@ -243,33 +243,37 @@ impl Bans {
         &self,
         key: KeyHash,
         now: Timestamp,
-        next: impl Fn(Sentence) -> Option<Sentence>,
+        next: impl Fn(BanState) -> Option<BanState>,
     ) -> StrikeOutcome {
-        let at = self.docket.table.address(key);
+        let at = self.ban_table.table.address(key);
         // Another round means that another thread seated this key, or had its turn taken away.
         let word = loop {
-            let change = |word| next(Sentence::of(word, mark(at))).map(Sentence::word);
-            match self.docket.table.change_word(at, change) {
-                Known::Written(word, _) => break word,
-                Known::Left(word) => {
+            let change = |word| next(BanState::of(word, mark(at))).map(BanState::word);
+            match self.ban_table.table.change_word(at, change) {
+                WordOutcome::Written(word, _) => break word,
+                WordOutcome::Left(word) => {
                     if let Some(banned) = self.standing_by(word, at, now) {
                         return StrikeOutcome::InForce(banned);
                     }
                 }
-                Known::Nowhere => {
-                    let none = Sentence::none(mark(at));
+                WordOutcome::Nowhere => {
+                    let none = BanState::none(mark(at));
                     let first = next(none).unwrap_or(none).word();
-                    match self.seat(at, first, now) {
-                        Claimed::Seated(word, _) => break word,
-                        Claimed::Lost(_) => {}
-                        Claimed::NoRoom => return self.not_kept(key, now),
+                    match self.claim_slot(at, first, now) {
+                        ClaimOutcome::Claimed(word, _) => break word,
+                        ClaimOutcome::Lost(_) => {}
+                        ClaimOutcome::NoRoom => return self.not_kept(key, now),
                     }
                 }
             }
         };
         let newest = self.tell_successors(key, word, now);
-        newest.docket.counts.begun.fetch_add(1, Ordering::Relaxed);
-        match Sentence::of(word, mark(at)).active(&self.rules, now) {
+        newest
+            .ban_table
+            .counts
+            .begun
+            .fetch_add(1, Ordering::Relaxed);
+        match BanState::of(word, mark(at)).active(&self.rules, now) {
             Some(banned) => StrikeOutcome::Begun(banned),
             // A ban lasts a second at least; there is none only at the end of time.
             None => StrikeOutcome::NotKept,
@@ -277,36 +281,36 @@ impl Bans {
     }
 
     /// Seats a key with its first word.
-    fn seat(&self, at: Address, first: Word, now: Timestamp) -> Claimed {
-        let (table, rules) = (&self.docket.table, &self.rules);
+    fn claim_slot(&self, at: KeyAddress, first: Word, now: Timestamp) -> ClaimOutcome {
+        let (table, rules) = (&self.ban_table.table, &self.rules);
         let Some(turn) = table.turn(at) else {
-            return Claimed::Lost(None);
+            return ClaimOutcome::Lost(None);
         };
-        let put = |_, home| {
-            if home == Home::Second {
+        let put = |_, bucket_index| {
+            if bucket_index == CandidateBucket::Second {
                 table.put_signpost(at);
             }
             first
         };
-        let claimed = table.seat_word(&turn, at, &Remembering { rules, now }, put);
-        if let Claimed::Lost(Some((mine, seat))) = claimed {
+        let claimed = table.claim_word(&turn, at, &BanWeight { rules, now }, put);
+        if let ClaimOutcome::Lost(Some((mine, slot_ref))) = claimed {
             // It says nothing of whoever has the slot, but would keep it from newcomers.
-            table.change_seat(seat, |word| (word == mine).then_some(Word::UNUSED));
+            table.change_word_at(slot_ref, |word| (word == mine).then_some(Word::UNUSED));
         }
         claimed
     }
 }
 
 /// The mark of a key: other bits than those that name its signpost and its buckets.
-fn mark(at: Address) -> KeyMark {
+fn mark(at: KeyAddress) -> KeyMark {
     KeyMark::of(at.middle())
 }
 
-impl Docket {
+impl BanTable {
     fn new(table: Table<1>) -> Self {
         Self {
             table,
-            counts: Counts::default(),
+            counts: BanCounts::default(),
             moved: AtomicBool::new(false),
             successor: OnceLock::new(),
             edits: Mutex::new(()),
@@ -314,7 +318,7 @@ impl Docket {
     }
 }
 
-impl Counts {
+impl BanCounts {
     /// Goes on from what was counted before. What is counted there at this very moment may be missed.
     fn add(&self, before: &Self) {
         for (count, before) in [

@@ -13,8 +13,8 @@ impl Bans {
     /// The level is the lowest whose bans last as long, and never lower than what is remembered of the key: the next strike after the
     /// ban leads on from there.
     pub fn ban(&self, key: KeyHash, length: Duration, now: Timestamp) -> StrikeOutcome {
-        self.begin(key, now, |sentence| {
-            sentence.decreed(self.rules(), length, now)
+        self.begin(key, now, |ban_state| {
+            ban_state.decreed(self.rules(), length, now)
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::region::{FileIdentity, LayoutId, OpenOutcome, Region, StateError, Sta
 use crate::table::{Table, TableStats};
 use crate::time::Timestamp;
 
-use super::{BanRules, Bans, Docket};
+use super::{BanRules, BanTable, Bans};
 
 /// Names the layout: one word a slot, signposts for overflow words, sentences as `ban_state` packs them. Another packing
 /// takes another number than 1 above the rest.
@@ -52,11 +52,11 @@ impl Bans {
         };
         let (region, adopted) = place.into().turn()?.region(&identity, now, heal)?;
         let table = Table::within(region, 0, TableStats::default());
-        let docket = Arc::new(Docket::new(table));
+        let ban_table = Arc::new(BanTable::new(table));
         let bans = Self {
             rules,
             capacity,
-            docket,
+            ban_table,
         };
         Ok((bans, adopted))
     }

@@ -28,7 +28,7 @@ impl BanFactor {
     /// Outside 100 to 10,000.
     pub const fn from_hundredths(hundredths: u32) -> Result<Self, BanError> {
         if hundredths < Self::ONE.0 as u32 || hundredths > Self::MAX.0 as u32 {
-            return Err(BanError::BanFactor { got: hundredths });
+            return Err(BanError::Factor { got: hundredths });
         }
         Ok(Self(hundredths as u16))
     }
@@ -149,7 +149,7 @@ pub enum BanError {
         got: Duration,
     },
     /// The factor is below 1 or above 100.
-    BanFactor {
+    Factor {
         /// The rejected factor, in hundredths.
         got: u32,
     },
@@ -168,7 +168,7 @@ impl fmt::Display for BanError {
             Self::First { got } => {
                 write!(into, "a ban lasts 1 second to 366 days, not {got:?}")
             }
-            Self::BanFactor { got } => {
+            Self::Factor { got } => {
                 let (whole, hundredths) = (got / 100, got % 100);
                 write!(into, "a factor is 1 to 100, not {whole}.{hundredths:02}")
             }
@@ -204,7 +204,7 @@ mod tests {
         assert!(new(Duration::MAX, Duration::MAX).is_err());
         assert_eq!(
             BanFactor::from_hundredths(99),
-            Err(BanError::BanFactor { got: 99 })
+            Err(BanError::Factor { got: 99 })
         );
         assert_eq!(BanFactor::from_hundredths(10_000), Ok(BanFactor::MAX));
         assert!(BanFactor::from_hundredths(10_001).is_err());

@@ -10,7 +10,7 @@ use crate::key::KeyHash;
 use crate::table::Occupancy;
 use crate::time::Timestamp;
 
-use super::ban_state::{Remembering, Sentence};
+use super::ban_state::{BanState, BanWeight};
 use super::{ActiveBan, Bans, mark};
 
 /// Most keys that [`Bans::top`] gives.
@@ -40,18 +40,18 @@ impl Iterator for BannedKeys<'_> {
 
     fn next(&mut self) -> Option<BannedKey> {
         let Self { bans, now, .. } = *self;
-        let (table, rules) = (&bans.docket.table, &bans.rules);
+        let (table, rules) = (&bans.ban_table.table, &bans.rules);
         while self.next < table.slots() {
             let slot = self.next;
             self.next += 1;
-            let Some((key, [word])) = table.occupant(slot, &[Remembering { rules, now }]) else {
+            let Some((key, [word])) = table.occupant(slot, &[BanWeight { rules, now }]) else {
                 continue;
             };
-            let sentence = Sentence::of(word, mark(table.address(key)));
-            let level = sentence.level(rules, now);
+            let ban_state = BanState::of(word, mark(table.address(key)));
+            let level = ban_state.level(rules, now);
             // What a lost claim left behind says nothing of this key.
             if level > 0 {
-                let banned = sentence.active(rules, now);
+                let banned = ban_state.active(rules, now);
                 return Some(BannedKey { key, level, banned });
             }
         }
@@ -97,6 +97,6 @@ impl Bans {
     #[must_use]
     pub fn occupancy(&self, now: Timestamp) -> Occupancy {
         let rules = &self.rules;
-        self.docket.table.occupancy(&[Remembering { rules, now }])
+        self.ban_table.table.occupancy(&[BanWeight { rules, now }])
     }
 }

@@ -5,14 +5,14 @@ use crate::rate::{Period, Rates};
 use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 
-use super::control::{Control, Era, Spill};
-use super::evaluate::{Answer, Asked, Moment, longest};
-use super::log::{Log, Moments, Raced, View};
+use super::control::{ControlWord, LogEra, SpillState};
+use super::evaluate::{LogAnswer, LogOutcome, LogTime, longest};
+use super::log::{EntryTimes, Log, LogView, LostRace};
 use super::{LogTable, wait};
 
 /// A change to a log.
 #[derive(Clone, Copy)]
-pub(super) enum Change<'c> {
+pub(super) enum LogChange<'c> {
     /// Take this cost if it fits.
     Charge(Cost),
     /// Take this cost, fit or not.
@@ -20,32 +20,32 @@ pub(super) enum Change<'c> {
     /// Have used this much, now.
     Set(Cost),
     /// Add these entries.
-    Absorb(&'c Inherited),
+    Absorb(&'c InheritedEntries),
     /// Have these entries and no others; a log that several keys share has at each age the later one.
-    Adopt(&'c Inherited),
+    Adopt(&'c InheritedEntries),
 }
 
 /// Entries with what is known of those that they leave out.
-pub(super) struct Inherited {
-    pub(super) moments: Moments,
-    pub(super) spill: Spill,
+pub(super) struct InheritedEntries {
+    pub(super) moments: EntryTimes,
+    pub(super) spill: SpillState,
 }
 
 /// The result of a change.
-pub(super) enum Applied {
+pub(super) enum LogUpdate {
     /// Made.
     Made {
-        answer: Answer,
+        answer: LogAnswer,
         /// The moment under which the change was entered.
         at: u64,
     },
     /// Not made, and nothing written.
-    Refused(Answer),
+    Refused(LogAnswer),
 }
 
-impl Change<'_> {
+impl LogChange<'_> {
     /// Returns whether the change can be made to this log.
-    pub(super) fn fits(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> bool {
+    pub(super) fn fits(&self, view: &LogView<'_>, rates: &Rates, moment: LogTime) -> bool {
         match self {
             Self::Charge(cost) => view.fits(rates, *cost, moment),
             Self::ChargeUnchecked(_) | Self::Set(_) | Self::Absorb(_) | Self::Adopt(_) => true,
@@ -53,20 +53,20 @@ impl Change<'_> {
     }
 
     /// The answer when the change is refused.
-    pub(super) fn refusal(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Answer {
-        view.answer(rates, Asked::Wanted(self.cost()), moment)
+    pub(super) fn refusal(&self, view: &LogView<'_>, rates: &Rates, moment: LogTime) -> LogAnswer {
+        view.answer(rates, LogOutcome::NotCharged(self.cost()), moment)
     }
 
     /// The answer when the change is made.
-    pub(super) fn consent(
+    pub(super) fn acceptance(
         &self,
-        view: &View<'_>,
+        view: &LogView<'_>,
         rates: &Rates,
         at: u64,
-        moment: Moment,
-    ) -> Answer {
+        moment: LogTime,
+    ) -> LogAnswer {
         let cost = self.cost();
-        view.answer(rates, Asked::Taken { cost, at }, moment)
+        view.answer(rates, LogOutcome::Charged { cost, at }, moment)
     }
 
     /// The cost that an answer is about.
@@ -81,7 +81,12 @@ impl Change<'_> {
     /// it.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_top_of(&self, view: &View<'_>, rates: &Rates, moment: Moment) -> Inherited {
+    pub(super) fn compose(
+        &self,
+        view: &LogView<'_>,
+        rates: &Rates,
+        moment: LogTime,
+    ) -> InheritedEntries {
         let size = view.size();
         let at = view.enters_as(moment);
         let log = view.inheritance(longest(rates), moment);
@@ -89,11 +94,11 @@ impl Change<'_> {
         let old = log.moments.iter().copied();
         match self {
             Self::Charge(cost) | Self::ChargeUnchecked(cost) => {
-                Inherited::of(units(*cost).chain(old), log.spill, size)
+                InheritedEntries::of(units(*cost).chain(old), log.spill, size)
             }
-            Self::Set(used) => Inherited::of(units(*used), Spill::None, size),
+            Self::Set(used) => InheritedEntries::of(units(*used), SpillState::None, size),
             Self::Absorb(others) => {
-                let spill = if log.spill == Spill::Some {
+                let spill = if log.spill == SpillState::Some {
                     log.spill
                 } else {
                     others.spill
@@ -107,7 +112,7 @@ impl Change<'_> {
                         one.next()
                     }
                 });
-                Inherited::of(merged, spill, size)
+                InheritedEntries::of(merged, spill, size)
             }
             Self::Adopt(told) => {
                 let told = told.moments.iter().copied();
@@ -115,23 +120,23 @@ impl Change<'_> {
                 let latest = |one: Option<u64>, other: Option<u64>| one.max(other);
                 let (mut old, mut told) = (old, told);
                 let joined = (0..longer).filter_map(|_| latest(old.next(), told.next()));
-                Inherited::of(joined, log.spill, size)
+                InheritedEntries::of(joined, log.spill, size)
             }
         }
     }
 }
 
-impl Inherited {
+impl InheritedEntries {
     /// The latest moment; the epoch, if there is none.
     pub(super) fn latest(&self) -> u64 {
         self.moments.first().copied().unwrap_or(0)
     }
 
     /// The latest of these moments, the latest first; no more than a log of `size` takes.
-    pub(super) fn of(moments: impl Iterator<Item = u64>, spill: Spill, size: u32) -> Self {
+    pub(super) fn of(moments: impl Iterator<Item = u64>, spill: SpillState, size: u32) -> Self {
         let mut moments = moments.fuse();
-        let kept: Moments = moments.by_ref().take(size as usize).collect();
-        let era = Era::of(kept.first().copied().unwrap_or(0));
+        let kept: EntryTimes = moments.by_ref().take(size as usize).collect();
+        let era = LogEra::of(kept.first().copied().unwrap_or(0));
         let left_out = moments.next().is_some();
         Self {
             moments: kept
@@ -139,7 +144,7 @@ impl Inherited {
                 // Older than any period, counted from the latest.
                 .take_while(|moment| *moment >= era.first_told())
                 .collect(),
-            spill: if left_out { Spill::Some } else { spill },
+            spill: if left_out { SpillState::Some } else { spill },
         }
     }
 }
@@ -151,14 +156,14 @@ impl LogTable {
         log: Log<'_>,
         owner: Option<Tag>,
         rates: &Rates,
-        change: &Change<'_>,
-        moment: Moment,
-    ) -> Option<Applied> {
+        change: &LogChange<'_>,
+        moment: LogTime,
+    ) -> Option<LogUpdate> {
         let placement = match owner {
             Some(_) => KeyPlacement::OwnSlot,
             None => KeyPlacement::Overflow,
         };
-        let mut patience = self.patience;
+        let mut backoff = self.backoff;
         // Lock-free but for the wait, which is bounded: another round means that another thread changed this log.
         loop {
             let seen = log.control();
@@ -172,20 +177,20 @@ impl LogTable {
                     .with_placement(placement);
                 // A refusal must be one by the log that it shows.
                 if answer.refusing().is_some() && log.is(seen) {
-                    return Some(Applied::Refused(answer));
+                    return Some(LogUpdate::Refused(answer));
                 }
                 continue;
             }
             if seen.is_held() {
-                wait(log, seen, &mut patience);
+                wait(log, seen, &mut backoff);
                 continue;
             }
             let at = view.enters_as(moment);
             let answer = change
-                .consent(&view, rates, at, moment)
+                .acceptance(&view, rates, at, moment)
                 .with_placement(placement);
             if write(log, &view, seen, rates, change, moment).is_ok() {
-                return Some(Applied::Made { answer, at });
+                return Some(LogUpdate::Made { answer, at });
             }
         }
     }
@@ -194,46 +199,49 @@ impl LogTable {
 /// Makes a change to a log, if it is still as it was `seen`.
 fn write(
     log: Log<'_>,
-    view: &View<'_>,
-    seen: Control,
+    view: &LogView<'_>,
+    seen: ControlWord,
     rates: &Rates,
-    change: &Change<'_>,
-    moment: Moment,
-) -> Result<(), Raced> {
+    change: &LogChange<'_>,
+    moment: LogTime,
+) -> Result<(), LostRace> {
     let (size, period) = (view.size(), longest(rates));
     let at = view.enters_as(moment);
     match change {
         // What is pushed out is expired, since the cost fits: it has at least `size − cost` later ones.
-        Change::Charge(cost) => log
+        LogChange::Charge(cost) => log
             .take(seen, at, size - cost.get())?
             .append(at, cost.get()),
-        Change::ChargeUnchecked(cost)
+        LogChange::ChargeUnchecked(cost)
             if view.used(period, moment).saturating_add(cost.get()) <= size =>
         {
             log.take(seen, at, size - cost.get())?
                 .append(at, cost.get())
         }
         // Not on top of what there was: whoever looks meanwhile finds a log in other hands, and nothing in it.
-        Change::Adopt(told) if log.tag.is_some() => log.take(seen, told.latest(), 0)?.fill(told),
-        Change::ChargeUnchecked(_) | Change::Set(_) | Change::Absorb(_) | Change::Adopt(_) => {
-            let composed = change.on_top_of(view, rates, moment);
+        LogChange::Adopt(told) if log.tag.is_some() => log.take(seen, told.latest(), 0)?.fill(told),
+        LogChange::ChargeUnchecked(_)
+        | LogChange::Set(_)
+        | LogChange::Absorb(_)
+        | LogChange::Adopt(_) => {
+            let composed = change.compose(view, rates, moment);
             log.take(seen, composed.latest(), view.len())?
                 .rewrite(&composed)
         }
     }
 }
 
-impl View<'_> {
+impl LogView<'_> {
     /// All that counts in `period`.
-    pub(super) fn inheritance(&self, period: Period, moment: Moment) -> Inherited {
-        let moments: Moments = (0..self.used(period, moment))
+    pub(super) fn inheritance(&self, period: Period, moment: LogTime) -> InheritedEntries {
+        let moments: EntryTimes = (0..self.used(period, moment))
             .map(|age| self.entry(age))
             .collect();
         // What a spill left out is older than all that the log shows.
         let spill = match self.spill() {
-            Spill::Some if moments.len() as u32 == self.len() => Spill::Some,
-            _ => Spill::None,
+            SpillState::Some if moments.len() as u32 == self.len() => SpillState::Some,
+            _ => SpillState::None,
         };
-        Inherited { moments, spill }
+        InheritedEntries { moments, spill }
     }
 }

@@ -48,9 +48,9 @@ const _: () = assert!(
 
 /// The span of 12.4 days that a log's latest entries lie in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Era(u32);
+pub(super) struct LogEra(u32);
 
-impl Era {
+impl LogEra {
     /// The era of a moment in milliseconds since the epoch.
     pub(super) const fn of(millis: u64) -> Self {
         Self((millis >> ERA_MILLIS_LOG) as u32)
@@ -76,22 +76,22 @@ impl Era {
 
 /// The word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Control(u64);
+pub(super) struct ControlWord(u64);
 
 /// The extent of a log's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Extent {
-    pub(super) era: Era,
+pub(super) struct LogExtent {
+    pub(super) era: LogEra,
     /// The place after the latest entry.
     pub(super) head: u32,
     /// Entries that count.
     pub(super) len: u32,
-    pub(super) spill: Spill,
+    pub(super) spill: SpillState,
 }
 
 /// Tells if an unchecked charge pushed out entries that still counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Spill {
+pub(super) enum SpillState {
     /// The log has all that counts.
     None,
     /// The log is full and stands for more; it gives nothing back until a charge fits again, by when all that it does
@@ -99,7 +99,7 @@ pub(super) enum Spill {
     Some,
 }
 
-impl Control {
+impl ControlWord {
     pub(super) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -113,43 +113,47 @@ impl Control {
     }
 
     /// The contents of a log of `size` entries.
-    pub(super) fn extent(self, size: u32) -> Extent {
+    pub(super) fn extent(self, size: u32) -> LogExtent {
         let field = |shift: u32, bits: u32| ((self.0 >> shift) & ((1 << bits) - 1)) as u32;
         let head = field(HEAD_SHIFT, HEAD_BITS);
-        Extent {
-            era: Era((self.0 >> ERA_SHIFT) as u32),
+        LogExtent {
+            era: LogEra((self.0 >> ERA_SHIFT) as u32),
             // Both bounds hold but in a damaged file.
             head: if head < size { head } else { 0 },
             len: field(LEN_SHIFT, LEN_BITS).min(size),
             spill: if self.0 & SPILLED == 0 {
-                Spill::None
+                SpillState::None
             } else {
-                Spill::Some
+                SpillState::Some
             },
         }
     }
 
     /// The word of these contents, one version on, in somebody's hands.
     #[must_use]
-    pub(super) fn held(self, extent: Extent) -> Self {
+    pub(super) fn held(self, extent: LogExtent) -> Self {
         Self(self.next(extent) | HELD)
     }
 
     /// The word of these contents, one version on, in nobody's hands.
     #[must_use]
-    pub(super) fn free(self, extent: Extent) -> Self {
+    pub(super) fn free(self, extent: LogExtent) -> Self {
         Self(self.next(extent))
     }
 
-    fn next(self, extent: Extent) -> u64 {
-        let Extent {
+    fn next(self, extent: LogExtent) -> u64 {
+        let LogExtent {
             era,
             head,
             len,
             spill,
         } = extent;
         let version = self.0.wrapping_add(1) & (HELD - 1);
-        let spilled = if spill == Spill::Some { SPILLED } else { 0 };
+        let spilled = if spill == SpillState::Some {
+            SPILLED
+        } else {
+            0
+        };
         u64::from(era.0) << ERA_SHIFT
             | u64::from(head) << HEAD_SHIFT
             | u64::from(len) << LEN_SHIFT
@@ -165,27 +169,30 @@ mod tests {
     /// Goal: no field touches another. Method: each at its largest, the others zero, there and back.
     #[test]
     fn every_field_keeps_to_itself() {
-        let none = Extent {
-            era: Era(0),
+        let none = LogExtent {
+            era: LogEra(0),
             head: 0,
             len: 0,
-            spill: Spill::None,
+            spill: SpillState::None,
         };
         let extents = [
-            Extent {
-                era: Era::of(u64::MAX / 1_000_000 + 1),
+            LogExtent {
+                era: LogEra::of(u64::MAX / 1_000_000 + 1),
                 ..none
             },
-            Extent { head: 1023, ..none },
-            Extent { len: 1024, ..none },
-            Extent {
-                spill: Spill::Some,
+            LogExtent { head: 1023, ..none },
+            LogExtent { len: 1024, ..none },
+            LogExtent {
+                spill: SpillState::Some,
                 ..none
             },
         ];
         for extent in extents {
             for before in [0, (1 << 26) - 1] {
-                let (free, held) = (Control(before).free(extent), Control(before).held(extent));
+                let (free, held) = (
+                    ControlWord(before).free(extent),
+                    ControlWord(before).held(extent),
+                );
                 assert_eq!(free.extent(1024), extent);
                 assert_eq!(held.extent(1024), extent);
                 assert!(!free.is_held() && held.is_held() && free.bits() != before);
@@ -199,7 +206,7 @@ mod tests {
     fn an_entry_is_told_for_thirty_seven_days() {
         let last = u64::MAX / 1_000_000 + 1;
         for newest in [0, 1, LAP - 1, LAP, LAP + 1, 1_800_000_000_000, last] {
-            let era = Era::of(newest);
+            let era = LogEra::of(newest);
             for back in [0, 1, 1000, 31 * 86_400_000, 37 * 86_400_000] {
                 let moment = newest.saturating_sub(back);
                 assert!(moment >= era.first_told());

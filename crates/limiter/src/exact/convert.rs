@@ -11,7 +11,7 @@
 //! buckets of a key: every bucket gets the largest of all. So a key that was counted there begins with that after such an
 //! edit, for two periods at most.
 
-use crate::algorithm::{Judge, Word};
+use crate::algorithm::{RateAt, Word};
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rates};
@@ -21,45 +21,45 @@ use crate::table::overflow_filter::OverflowFilter;
 use crate::table::{self, Table};
 use crate::time::Timestamp;
 
-use super::change::{Change, Inherited};
-use super::control::Spill;
-use super::evaluate::{Moment, NANOS_PER_MILLI, longest};
-use super::insert::Heritage;
-use super::log::View;
+use super::change::{InheritedEntries, LogChange};
+use super::control::SpillState;
+use super::evaluate::{LogTime, NANOS_PER_MILLI, longest};
+use super::insert::Inherit;
+use super::log::LogView;
 use super::migrate::settled;
-use super::{LogTable, Receipt};
+use super::{LogReceipt, LogTable};
 
 /// Units that each rate of a limit has used; behind the last they mean nothing.
-pub(crate) type Used = [u64; MAX_RATES];
+pub(crate) type UsedUnits = [u64; MAX_RATES];
 
 impl<const K: usize> Table<K> {
     /// Copies like [`copy_into`](Self::copy_into), into logs that are judged by `rates`.
     pub(crate) fn copy_into_logs(
         &self,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         new: &LogTable,
         rates: &Rates,
         now: Timestamp,
     ) {
         let used = |words: [Word; K]| {
-            let mut used = Used::default();
+            let mut used = UsedUnits::default();
             for (used, rate) in used.iter_mut().zip(rates) {
-                let origin = origin(judges, rate.period());
-                *used = judges[origin].used_units(words[origin]);
+                let origin = origin(rates_at, rate.period());
+                *used = rates_at[origin].used_units(words[origin]);
             }
             used
         };
-        for home in 0..new.buckets() {
-            let mut most = Used::default();
-            for old_home in overlapping(home, new.buckets(), self.buckets()) {
+        for bucket_index in 0..new.buckets() {
+            let mut most = UsedUnits::default();
+            for old_home in overlapping(bucket_index, new.buckets(), self.buckets()) {
                 let old = used(self.shared(old_home));
                 most = std::array::from_fn(|rate| most[rate].max(old[rate]));
             }
-            new.absorb_shared(home, &most, rates, now);
+            new.absorb_shared(bucket_index, &most, rates, now);
         }
-        new.absorb_filter(self.overflow_filter(judges), rates, now);
+        new.absorb_filter(self.overflow_filter(rates_at), rates, now);
         for slot in 0..self.slots() {
-            if let Some((key, words)) = self.occupant(slot, judges) {
+            if let Some((key, words)) = self.occupant(slot, rates_at) {
                 new.absorb(key, &used(words), rates, now);
             }
         }
@@ -72,33 +72,39 @@ impl LogTable {
     }
 
     /// Adds what another table counts for `key`.
-    pub(crate) fn absorb(&self, key: KeyHash, used: &Used, rates: &Rates, now: Timestamp) {
-        let inherited = self.latest_of(used, rates, Moment::new(now));
+    pub(crate) fn absorb(&self, key: KeyHash, used: &UsedUnits, rates: &Rates, now: Timestamp) {
+        let inherited = self.latest_of(used, rates, LogTime::new(now));
         if !inherited.moments.is_empty() {
-            let change = Change::Absorb(&inherited);
+            let change = LogChange::Absorb(&inherited);
             // It is all that the key used, in overflow too.
-            self.change(key, rates, &change, Heritage::Nothing, now);
+            self.change(key, rates, &change, Inherit::Nothing, now);
         }
     }
 
-    /// Adds what another table counts for newcomers whose first bucket is `home`.
-    pub(crate) fn absorb_shared(&self, home: usize, used: &Used, rates: &Rates, now: Timestamp) {
-        let moment = Moment::new(now);
+    /// Adds what another table counts for newcomers whose first bucket is `bucket_index`.
+    pub(crate) fn absorb_shared(
+        &self,
+        bucket_index: usize,
+        used: &UsedUnits,
+        rates: &Rates,
+        now: Timestamp,
+    ) {
+        let moment = LogTime::new(now);
         let inherited = self.latest_of(used, rates, moment);
         if !inherited.moments.is_empty() {
-            let log = self.memory.overflow(home);
-            self.change_shared(log, rates, &Change::Absorb(&inherited), moment);
+            let log = self.memory.overflow(bucket_index);
+            self.change_shared(log, rates, &LogChange::Absorb(&inherited), moment);
         }
     }
 
     /// Finds in its filter what that of another table finds, for as long as what was told of that table now counts.
     pub(crate) fn absorb_filter(&self, old: OverflowFilter<'_>, rates: &Rates, now: Timestamp) {
-        let until = Moment::new(now).spell(longest(rates)).until;
+        let until = LogTime::new(now).overflow_period(longest(rates)).until;
         old.copy_into(&self.overflow_filter(rates), now, until);
     }
 
     /// The latest moments at which each rate has used so much.
-    fn latest_of(&self, used: &Used, rates: &Rates, moment: Moment) -> Inherited {
+    fn latest_of(&self, used: &UsedUnits, rates: &Rates, moment: LogTime) -> InheritedEntries {
         let (mut told, mut at) = (0, moment.rounded_up());
         let mut parts = [(0, 0_usize); MAX_RATES];
         for ((part, rate), used) in parts.iter_mut().zip(rates).zip(used) {
@@ -111,39 +117,39 @@ impl LogTable {
         let moments = parts
             .into_iter()
             .flat_map(|(at, units)| std::iter::repeat_n(at, units));
-        Inherited::of(moments, Spill::None, self.memory.entries())
+        InheritedEntries::of(moments, SpillState::None, self.memory.entries())
     }
 
-    /// Adds everything that this table counts to `new`, whose rates are judged by `judges`. Charges made meanwhile are the
+    /// Adds everything that this table counts to `new`, whose rates are judged by `rates_at`. Charges made meanwhile are the
     /// caller's concern, as in [`copy_into`](Self::copy_into).
     pub(crate) fn copy_into_words<const N: usize>(
         &self,
         rates: &Rates,
         new: &Table<N>,
-        judges: &[Judge; N],
+        rates_at: &[RateAt; N],
         now: Timestamp,
     ) {
-        let moment = Moment::new(now);
-        let used = |view: &View<'_>| -> [u32; N] {
-            std::array::from_fn(|rate| view.used(judges[rate].period(), moment))
+        let moment = LogTime::new(now);
+        let used = |view: &LogView<'_>| -> [u32; N] {
+            std::array::from_fn(|rate| view.used(rates_at[rate].period(), moment))
         };
         let words = |used: [u32; N]| -> [Word; N] {
             std::array::from_fn(|rate| {
                 let used = Cost::new(used[rate]);
                 used.map_or(Word::UNUSED, |used| {
-                    judges[rate].charge_unchecked(Word::UNUSED, used)
+                    rates_at[rate].charge_unchecked(Word::UNUSED, used)
                 })
             })
         };
         let mut most = [0; N];
-        for home in 0..self.memory.buckets() {
-            let (_, shared) = settled(self.memory.overflow(home), used);
+        for bucket_index in 0..self.memory.buckets() {
+            let (_, shared) = settled(self.memory.overflow(bucket_index), used);
             most = std::array::from_fn(|rate| most[rate].max(shared[rate]));
         }
         if most != [0; N]
-            && let Some(last) = new.share_with_all(judges, &words(most))
+            && let Some(last) = new.share_with_all(rates_at, &words(most))
         {
-            let filter = new.overflow_filter(judges);
+            let filter = new.overflow_filter(rates_at);
             self.overflow_filter(rates).copy_into(&filter, now, last);
         }
         for slot in 0..self.memory.slots() {
@@ -151,13 +157,13 @@ impl LogTable {
             if let Some(tag) = owner
                 && used != [0; N]
             {
-                new.change(tag.key(), judges, table::Change::Absorb(&words(used)));
+                new.change(tag.key(), rates_at, table::WordChange::Absorb(&words(used)));
             }
         }
     }
 }
 
-impl Receipt {
+impl LogReceipt {
     /// The receipt of a charge that was made in another table and told to this one.
     pub(crate) fn of_told(
         key: KeyHash,
@@ -165,23 +171,23 @@ impl Receipt {
         cost: Cost,
         placement: KeyPlacement,
     ) -> Self {
-        Self::new(key, Moment::new(made).rounded_up(), cost, placement)
+        Self::new(key, LogTime::new(made).rounded_up(), cost, placement)
     }
 
     /// Converts the charge to the words that it would have left where nobody charged before, if it still counts for
     /// these rates.
     pub(crate) fn in_words<const N: usize>(
         &self,
-        judges_at: impl Fn(Timestamp) -> [Judge; N],
+        rates_at_moment: impl Fn(Timestamp) -> [RateAt; N],
         rates: &Rates,
         now: Timestamp,
     ) -> Option<(Timestamp, [Word; N])> {
-        let expired = Moment::new(now).is_expired(self.at(), longest(rates));
+        let expired = LogTime::new(now).is_expired(self.at(), longest(rates));
         let cost = Cost::new(self.units()).filter(|_| !expired)?;
         let made = Timestamp::from_nanos(self.at().saturating_mul(NANOS_PER_MILLI));
         Some((
             made,
-            judges_at(made).map(|judge| judge.charge_unchecked(Word::UNUSED, cost)),
+            rates_at_moment(made).map(|rate_at| rate_at.charge_unchecked(Word::UNUSED, cost)),
         ))
     }
 }

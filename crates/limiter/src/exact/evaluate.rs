@@ -18,20 +18,20 @@ use crate::status::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 use crate::table::OverflowPeriod;
 use crate::time::Timestamp;
 
-use super::log::View;
+use super::log::LogView;
 
 pub(super) const NANOS_PER_MILLI: u64 = 1_000_000;
 const MILLIS_PER_SECOND: u64 = 1_000;
 
 /// Now, in the units of a log.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct LogTime {
     now: Timestamp,
     /// Whole milliseconds since the epoch.
     rounded_down: u64,
 }
 
-impl Moment {
+impl LogTime {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             now,
@@ -70,7 +70,7 @@ impl Moment {
     }
 
     /// The time through which a charge made now counts in a period; what clocks entered ahead of it counts longer.
-    pub(super) fn spell(self, period: Period) -> OverflowPeriod {
+    pub(super) fn overflow_period(self, period: Period) -> OverflowPeriod {
         OverflowPeriod {
             since: self.now,
             until: self
@@ -98,13 +98,13 @@ pub(super) fn longest(rates: &Rates) -> Period {
 
 /// The answer of a table of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct LogAnswer {
     told: ArrayVec<RateSummary, MAX_RATES>,
     refusing: Option<usize>,
     placement: KeyPlacement,
 }
 
-impl Answer {
+impl LogAnswer {
     /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
     pub(super) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
@@ -215,26 +215,26 @@ impl RateSummary {
 
 /// The operation that an answer is about.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum LogOutcome {
     /// A cost that was not taken.
-    Wanted(Cost),
+    NotCharged(Cost),
     /// A charge on top of the log.
-    Taken {
+    Charged {
         cost: Cost,
         /// The moment under which it was entered.
         at: u64,
     },
 }
 
-impl View<'_> {
+impl LogView<'_> {
     /// Returns whether every rate has room for `cost`.
     #[inline]
-    pub(super) fn fits(&self, rates: &Rates, cost: Cost, moment: Moment) -> bool {
+    pub(super) fn fits(&self, rates: &Rates, cost: Cost, moment: LogTime) -> bool {
         rates.iter().all(|rate| self.has_room(rate, cost, moment))
     }
 
     #[inline]
-    fn has_room(&self, rate: &Rate, cost: Cost, moment: Moment) -> bool {
+    fn has_room(&self, rate: &Rate, cost: Cost, moment: LogTime) -> bool {
         match self.count(rate).checked_sub(cost.get()) {
             Some(room) => self.len() <= room || moment.is_expired(self.entry(room), rate.period()),
             None => false,
@@ -247,18 +247,18 @@ impl View<'_> {
     }
 
     /// Returns whether the log may still affect any decision.
-    pub(super) fn owes(&self, period: Period, moment: Moment) -> bool {
+    pub(super) fn owes(&self, period: Period, moment: LogTime) -> bool {
         self.latest()
             .is_some_and(|latest| !moment.is_expired(latest, period))
     }
 
     /// Entries that count in `period`.
-    pub(super) fn used(&self, period: Period, moment: Moment) -> u32 {
+    pub(super) fn used(&self, period: Period, moment: LogTime) -> u32 {
         self.used_within(period, 0..=self.len(), moment)
     }
 
     /// The same, where it is known to be in a range.
-    fn used_within(&self, period: Period, range: RangeInclusive<u32>, moment: Moment) -> u32 {
+    fn used_within(&self, period: Period, range: RangeInclusive<u32>, moment: LogTime) -> u32 {
         match moment.expired(period) {
             Some(expired) => self.later_within(expired, range),
             None => self.len(),
@@ -266,17 +266,17 @@ impl View<'_> {
     }
 
     /// The moment under which a charge made now is entered: never earlier than the latest entry.
-    pub(super) fn enters_as(&self, moment: Moment) -> u64 {
+    pub(super) fn enters_as(&self, moment: LogTime) -> u64 {
         self.latest().unwrap_or(0).max(moment.rounded_up())
     }
 
     /// Computes the status of every rate.
-    pub(super) fn answer(&self, rates: &Rates, asked: Asked, moment: Moment) -> Answer {
-        Answer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
+    pub(super) fn answer(&self, rates: &Rates, asked: LogOutcome, moment: LogTime) -> LogAnswer {
+        LogAnswer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
     }
 
     /// Computes the status of one rate, and whether it refuses.
-    fn standing(&self, rate: &Rate, asked: Asked, moment: Moment) -> (RateStatus, bool) {
+    fn standing(&self, rate: &Rate, asked: LogOutcome, moment: LogTime) -> (RateStatus, bool) {
         let (count, period) = (self.count(rate), rate.period());
         let frees = |entry: u64| moment.until(entry + millis(period));
         let standing = |used: u32, next_free, reset| RateStatus {
@@ -288,7 +288,7 @@ impl View<'_> {
         // With nothing used all is free; otherwise one more is free when the oldest of those that fill the count is.
         let awaited = |used: u32| used.min(count).checked_sub(1);
         match asked {
-            Asked::Taken { cost, at } => {
+            LogOutcome::Charged { cost, at } => {
                 let used = self.used(period, moment).saturating_add(cost.get());
                 let next_free = match awaited(used).and_then(|age| age.checked_sub(cost.get())) {
                     Some(age) => frees(self.entry(age)),
@@ -296,7 +296,7 @@ impl View<'_> {
                 };
                 (standing(used, next_free, frees(at)), false)
             }
-            Asked::Wanted(cost) => {
+            LogOutcome::NotCharged(cost) => {
                 let refuses = !self.has_room(rate, cost, moment);
                 // What has no room is more than `count − cost`: for a cost of 1 there is nothing left to search.
                 let range = match count.checked_sub(cost.get()) {

@@ -10,7 +10,7 @@
 //!
 //! A ring of N entries is N / 2 words, N even: 4 bytes an entry. All of it is one run of words without pointers, zero
 //! means unused, and a bucket begins at a multiple of 128 bytes. How long the logs of a run are follows from its length and
-//! the number of its buckets ([`Shape::found`]), so a file need not say it.
+//! the number of its buckets ([`LogShape::found`]), so a file need not say it.
 
 use crate::capacity::Capacity;
 use crate::prefetch::ahead;
@@ -58,12 +58,12 @@ const _: () = assert!(
 
 /// The length of a table's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct LogShape {
     /// Words of a ring, 1 to half of [`MAX_ENTRIES`].
     ring_words: usize,
 }
 
-impl Shape {
+impl LogShape {
     /// The shortest logs, those that are next to them, and the longest.
     #[cfg(feature = "mmap")]
     pub(super) const SHORTEST: Self = Self { ring_words: 1 };
@@ -149,13 +149,13 @@ impl Shape {
 }
 
 /// The memory of a table of logs.
-pub(super) struct Memory {
+pub(super) struct LogMemory {
     region: Region,
     buckets: usize,
-    shape: Shape,
+    shape: LogShape,
 }
 
-impl Memory {
+impl LogMemory {
     /// Buckets for a capacity, at the load that keeps its keys apart: at most 2^27. Where that does not fit the address
     /// space, the allocation fails and says so.
     pub(super) fn buckets_for(capacity: Capacity) -> usize {
@@ -165,7 +165,7 @@ impl Memory {
     }
 
     /// Memory of `buckets` buckets, at least one, and a filter of so many words, of this process alone.
-    pub(super) fn new(buckets: usize, shape: Shape, filter_words: usize) -> Self {
+    pub(super) fn new(buckets: usize, shape: LogShape, filter_words: usize) -> Self {
         let buckets = buckets.max(1);
         let words = shape.words_of(buckets).saturating_add(filter_words);
         Self::within(Region::owned(words), buckets, shape)
@@ -173,7 +173,7 @@ impl Memory {
 
     /// The memory in a region, which has the words of so many buckets of this shape, and behind them those of the
     /// [filter](crate::table::overflow_filter).
-    pub(super) fn within(region: Region, buckets: usize, shape: Shape) -> Self {
+    pub(super) fn within(region: Region, buckets: usize, shape: LogShape) -> Self {
         Self {
             region,
             buckets,
@@ -190,7 +190,7 @@ impl Memory {
     }
 
     #[cfg(all(test, not(loom)))]
-    pub(super) fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> LogShape {
         self.shape
     }
 
@@ -214,9 +214,9 @@ impl Memory {
     }
 
     #[inline]
-    fn bucket(&self, home: usize) -> &[AtomicU64] {
+    fn bucket(&self, bucket_index: usize) -> &[AtomicU64] {
         let count = self.shape.bucket_words();
-        self.region.run(home * count, count)
+        self.region.run(bucket_index * count, count)
     }
 
     /// The log of the slot `slot`, counted through all buckets.
@@ -225,46 +225,53 @@ impl Memory {
         self.shape.slot(self.bucket(slot / SLOTS), slot % SLOTS)
     }
 
-    /// The log of those without a slot whose first bucket is `home`.
-    pub(super) fn overflow(&self, home: usize) -> Log<'_> {
-        self.shape.overflow(self.bucket(home))
+    /// The log of those without a slot whose first bucket is `bucket_index`.
+    pub(super) fn overflow(&self, bucket_index: usize) -> Log<'_> {
+        self.shape.overflow(self.bucket(bucket_index))
     }
 
     /// The two buckets that a key may live in; they may be one and the same.
-    pub(super) fn homes(&self, tag: Tag) -> [usize; 2] {
+    pub(super) fn candidate_buckets(&self, tag: Tag) -> [usize; 2] {
         tag.points().map(|point| scale(point, self.buckets))
     }
 
     /// The slots of a bucket in the order in which `tag` looks for its own and for a free one.
     #[inline]
-    pub(super) fn slots_of(home: usize, tag: Tag) -> impl Iterator<Item = usize> + Clone {
+    pub(super) fn slots_of(bucket_index: usize, tag: Tag) -> impl Iterator<Item = usize> + Clone {
         let lot = scale(tag.lot(), SLOTS);
         (lot..SLOTS)
             .chain(0..lot)
-            .map(move |rank| home * SLOTS + rank)
+            .map(move |rank| bucket_index * SLOTS + rank)
     }
 
     /// Says that the tags of a bucket may be looked at soon, from where a search for `tag` begins there.
     #[inline]
-    pub(super) fn ahead(&self, home: usize, tag: Tag) {
-        ahead(&self.bucket(home)[FIRST_TAG + scale(tag.lot(), SLOTS)]);
+    pub(super) fn ahead(&self, bucket_index: usize, tag: Tag) {
+        ahead(&self.bucket(bucket_index)[FIRST_TAG + scale(tag.lot(), SLOTS)]);
     }
 
     /// The tag words of both buckets, each once, with their slots, in the order of `tag`.
     #[inline]
     pub(super) fn tags(
         &self,
-        homes: [usize; 2],
+        candidate_buckets: [usize; 2],
         tag: Tag,
     ) -> impl Iterator<Item = (usize, &AtomicU64)> {
-        let distinct = if homes[0] == homes[1] { 1 } else { 2 };
+        let distinct = if candidate_buckets[0] == candidate_buckets[1] {
+            1
+        } else {
+            2
+        };
         let lot = scale(tag.lot(), SLOTS);
-        homes.into_iter().take(distinct).flat_map(move |home| {
-            let tags = &self.bucket(home)[FIRST_TAG..FIRST_CONTROL];
-            (lot..SLOTS)
-                .chain(0..lot)
-                .map(move |rank| (home * SLOTS + rank, &tags[rank]))
-        })
+        candidate_buckets
+            .into_iter()
+            .take(distinct)
+            .flat_map(move |bucket_index| {
+                let tags = &self.bucket(bucket_index)[FIRST_TAG..FIRST_CONTROL];
+                (lot..SLOTS)
+                    .chain(0..lot)
+                    .map(move |rank| (bucket_index * SLOTS + rank, &tags[rank]))
+            })
     }
 }
 
@@ -278,20 +285,20 @@ mod tests {
     fn the_shape_of_a_run_of_words_follows_from_its_length() {
         for buckets in [1, 3, 1000] {
             for entries in (1..=MAX_ENTRIES as u32).step_by(if cfg!(miri) { 101 } else { 1 }) {
-                let shape = Shape::of(entries);
+                let shape = LogShape::of(entries);
                 assert!((entries..entries + ENTRIES_A_WORD).contains(&shape.entries()));
                 let words = shape.words_of(buckets);
-                assert_eq!(Shape::found(words, buckets), Some(shape));
+                assert_eq!(LogShape::found(words, buckets), Some(shape));
                 assert!(
                     [words - 1, words + 1]
                         .iter()
-                        .all(|words| { Shape::found(*words, buckets).is_none() })
+                        .all(|words| { LogShape::found(*words, buckets).is_none() })
                 );
             }
-            let longest = Shape::of(u32::MAX).words_of(buckets);
+            let longest = LogShape::of(u32::MAX).words_of(buckets);
             let longer = longest + buckets * RINGS;
             for none in [0, HEADER_WORDS * buckets, longer, usize::MAX] {
-                assert_eq!(Shape::found(none, buckets), None);
+                assert_eq!(LogShape::found(none, buckets), None);
             }
         }
     }

@@ -34,15 +34,15 @@ use arrayvec::ArrayVec;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::tag::Tag;
 
-use super::change::Inherited;
-use super::control::{Control, Era, Extent, Spill};
+use super::change::InheritedEntries;
+use super::control::{ControlWord, LogEra, LogExtent, SpillState};
 
 /// A unit of the generation in a tag word. It changes when a claim is broken off, so that a late write of the claimer
 /// finds another word.
 const GENERATION: u64 = 1;
 
 /// Moments of entries, the latest first.
-pub(super) type Moments = ArrayVec<u64, MOST_MOMENTS>;
+pub(super) type EntryTimes = ArrayVec<u64, MOST_MOMENTS>;
 
 #[cfg(not(loom))]
 const MOST_MOMENTS: usize = crate::rate::MAX_ENTRIES;
@@ -52,7 +52,7 @@ const MOST_MOMENTS: usize = 4;
 
 /// Somebody else changed the log; the one who is told so holds it no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Raced;
+pub(super) struct LostRace;
 
 /// The place of a log.
 #[derive(Clone, Copy)]
@@ -71,17 +71,17 @@ pub(super) struct Log<'t> {
 
 /// A log as one control word tells it.
 #[derive(Clone, Copy)]
-pub(super) struct View<'t> {
+pub(super) struct LogView<'t> {
     log: Log<'t>,
-    extent: Extent,
+    extent: LogExtent,
 }
 
 /// A log in this thread's hands.
 #[derive(Clone, Copy)]
-pub(super) struct Tenure<'t> {
+pub(super) struct LogWriteGuard<'t> {
     log: Log<'t>,
-    control: Control,
-    extent: Extent,
+    control: ControlWord,
+    extent: LogExtent,
 }
 
 impl<'t> Log<'t> {
@@ -91,14 +91,14 @@ impl<'t> Log<'t> {
 
     /// The control word as it is now.
     #[inline]
-    pub(super) fn control(&self) -> Control {
+    pub(super) fn control(&self) -> ControlWord {
         // SeqCst: Acquire for the entries, and a copy to a successor needs more. A plain load on x86.
-        Control::from_bits(self.control_word().load(Ordering::SeqCst))
+        ControlWord::from_bits(self.control_word().load(Ordering::SeqCst))
     }
 
     /// Returns whether nothing changed since `seen`, if everything read since then was read with Acquire.
     #[inline]
-    pub(super) fn is(&self, seen: Control) -> bool {
+    pub(super) fn is(&self, seen: ControlWord) -> bool {
         self.control() == seen
     }
 
@@ -116,8 +116,8 @@ impl<'t> Log<'t> {
     }
 
     #[inline]
-    pub(super) fn view(&self, seen: Control) -> View<'t> {
-        View {
+    pub(super) fn view(&self, seen: ControlWord) -> LogView<'t> {
+        LogView {
             log: *self,
             extent: seen.extent(self.entries),
         }
@@ -125,11 +125,16 @@ impl<'t> Log<'t> {
 
     /// Takes the log, as it was `seen` and free, for entries up to the moment `latest`; of its entries it keeps the
     /// `keep` latest, the others being expired.
-    pub(super) fn take(&self, seen: Control, latest: u64, keep: u32) -> Result<Tenure<'t>, Raced> {
+    pub(super) fn take(
+        &self,
+        seen: ControlWord,
+        latest: u64,
+        keep: u32,
+    ) -> Result<LogWriteGuard<'t>, LostRace> {
         let view = self.view(seen);
         let mut extent = view.extent;
         extent.len = extent.len.min(keep);
-        let era = Era::of(latest);
+        let era = LogEra::of(latest);
         if era > extent.era {
             // Entries that the new era cannot tell are 37 days older than the latest: expired. At most once in 12 days.
             while extent.len > 0 && view.entry(extent.len - 1) < era.first_told() {
@@ -142,14 +147,14 @@ impl<'t> Log<'t> {
         }
         let held = seen.held(extent);
         self.swap(seen, held)?;
-        Ok(Tenure {
+        Ok(LogWriteGuard {
             log: *self,
             control: held,
             extent,
         })
     }
 
-    fn swap(&self, seen: Control, next: Control) -> Result<(), Raced> {
+    fn swap(&self, seen: ControlWord, next: ControlWord) -> Result<(), LostRace> {
         // See above; on failure nothing was learnt.
         self.control_word()
             .compare_exchange(
@@ -159,21 +164,21 @@ impl<'t> Log<'t> {
                 Ordering::Relaxed,
             )
             .map(drop)
-            .map_err(|_| Raced)
+            .map_err(|_| LostRace)
     }
 
     /// Ends a tenure by force, if the log is still held as it was `seen`: the log counts what it counted, or a little
     /// more; a claim that was under way leaves the slot nobody's.
-    pub(super) fn mend(&self, seen: Control) {
+    pub(super) fn mend(&self, seen: ControlWord) {
         // Whatever fails here fails because another thread ends this tenure in turn.
         let _ = self.try_mend(seen);
     }
 
-    fn try_mend(&self, seen: Control) -> Result<(), Raced> {
+    fn try_mend(&self, seen: ControlWord) -> Result<(), LostRace> {
         let extent = seen.extent(self.entries);
         let held = seen.held(extent);
         self.swap(seen, held)?;
-        let tenure = Tenure {
+        let guard = LogWriteGuard {
             log: *self,
             control: held,
             extent,
@@ -183,13 +188,13 @@ impl<'t> Log<'t> {
         let mut least = 0;
         for age in (0..extent.len).rev() {
             least = view.entry(age).max(least);
-            tenure.put(view.place(age), least)?;
+            guard.put(view.place(age), least)?;
         }
         if let (Some(tag), 0) = (self.tag, extent.len) {
             // A claim empties the log before it writes its tag. Who had the slot before owes nothing.
-            tenure.write(tag, |bits| (bits & GENERATION) ^ GENERATION)?;
+            guard.write(tag, |bits| (bits & GENERATION) ^ GENERATION)?;
         }
-        tenure.let_go(extent)
+        guard.let_go(extent)
     }
 }
 
@@ -202,11 +207,11 @@ pub(super) fn owner_of(bits: u64) -> Option<Tag> {
     }
 }
 
-impl View<'_> {
+impl LogView<'_> {
     /// The same log with nothing in it.
     pub(super) fn emptied(mut self) -> Self {
         self.extent.len = 0;
-        self.extent.spill = Spill::None;
+        self.extent.spill = SpillState::None;
         self
     }
 
@@ -220,7 +225,7 @@ impl View<'_> {
         self.log.entries
     }
 
-    pub(super) fn spill(&self) -> Spill {
+    pub(super) fn spill(&self) -> SpillState {
         self.extent.spill
     }
 
@@ -278,9 +283,9 @@ fn shift_of(place: u32) -> u32 {
     32 * (place % 2)
 }
 
-impl Tenure<'_> {
+impl LogWriteGuard<'_> {
     /// Writes the moment at a place of the ring.
-    fn put(&self, place: u32, moment: u64) -> Result<(), Raced> {
+    fn put(&self, place: u32, moment: u64) -> Result<(), LostRace> {
         let shift = shift_of(place);
         let entry = u64::from(moment as u32) << shift;
         self.write(self.log.ring + place as usize / 2, |word| {
@@ -289,17 +294,17 @@ impl Tenure<'_> {
     }
 
     /// Replaces a word of the log. Invariant 2: what is compared was read in this tenure.
-    fn write(&self, index: usize, next: impl Fn(u64) -> u64) -> Result<(), Raced> {
+    fn write(&self, index: usize, next: impl Fn(u64) -> u64) -> Result<(), LostRace> {
         #[cfg(all(test, not(loom)))]
         if death::strikes() {
-            return Err(Raced);
+            return Err(LostRace);
         }
         let word = &self.log.words[index];
         // Another round means that somebody who was thrown out made his last write.
         loop {
             let seen = word.load(Ordering::Acquire);
             if !self.log.is(self.control) {
-                return Err(Raced);
+                return Err(LostRace);
             }
             let wrote =
                 word.compare_exchange(seen, next(seen), Ordering::AcqRel, Ordering::Relaxed);
@@ -310,7 +315,7 @@ impl Tenure<'_> {
     }
 
     /// Names the owner of a slot's log.
-    pub(super) fn name(&self, tag: Tag) -> Result<(), Raced> {
+    pub(super) fn name(&self, tag: Tag) -> Result<(), LostRace> {
         match self.log.tag {
             Some(index) => self.write(index, |bits| tag.bits() | bits & GENERATION),
             None => Ok(()),
@@ -318,7 +323,7 @@ impl Tenure<'_> {
     }
 
     /// Makes a slot nobody's and lets go of it.
-    pub(super) fn abandon(self) -> Result<(), Raced> {
+    pub(super) fn abandon(self) -> Result<(), LostRace> {
         if let Some(index) = self.log.tag {
             self.write(index, |bits| bits & GENERATION)?;
         }
@@ -326,7 +331,7 @@ impl Tenure<'_> {
     }
 
     /// Adds `cost` entries of `moment`, not earlier than the latest, for which there is room; lets go.
-    pub(super) fn append(self, moment: u64, cost: u32) -> Result<(), Raced> {
+    pub(super) fn append(self, moment: u64, cost: u32) -> Result<(), LostRace> {
         let size = self.log.entries;
         let mut extent = self.extent;
         for _ in 0..cost {
@@ -339,18 +344,18 @@ impl Tenure<'_> {
         }
         extent.len += cost;
         // What a spill left out is older than what was in the log then, and there was room now.
-        extent.spill = Spill::None;
+        extent.spill = SpillState::None;
         self.let_go(extent)
     }
 
     /// Replaces the entries by others, of which each is at least as late as the entry of the same age; lets go.
-    pub(super) fn rewrite(self, by: &Inherited) -> Result<(), Raced> {
+    pub(super) fn rewrite(self, by: &InheritedEntries) -> Result<(), LostRace> {
         let view = self.view();
         // Any order would do: each place gets a later moment, or does not count yet.
         for (age, moment) in by.moments.iter().enumerate() {
             self.put(view.place(age as u32), *moment)?;
         }
-        self.let_go(Extent {
+        self.let_go(LogExtent {
             len: by.moments.len() as u32,
             spill: by.spill,
             ..self.extent
@@ -358,14 +363,14 @@ impl Tenure<'_> {
     }
 
     /// Fills a log that was taken empty; lets go.
-    pub(super) fn fill(mut self, with: &Inherited) -> Result<(), Raced> {
+    pub(super) fn fill(mut self, with: &InheritedEntries) -> Result<(), LostRace> {
         // Nothing counts yet that another era would tell otherwise.
-        self.extent.era = Era::of(with.latest());
+        self.extent.era = LogEra::of(with.latest());
         self.rewrite(with)
     }
 
     /// Removes the entries of these ages; lets go.
-    pub(super) fn remove(self, ages: Range<u32>) -> Result<(), Raced> {
+    pub(super) fn remove(self, ages: Range<u32>) -> Result<(), LostRace> {
         let (view, size) = (self.view(), self.log.entries);
         let count = ages.end - ages.start;
         // From the oldest: each later one moves into a place of an earlier.
@@ -382,25 +387,25 @@ impl Tenure<'_> {
     }
 
     /// Removes all entries and lets go.
-    pub(super) fn clear(self) -> Result<(), Raced> {
-        self.let_go(Extent {
+    pub(super) fn clear(self) -> Result<(), LostRace> {
+        self.let_go(LogExtent {
             len: 0,
-            spill: Spill::None,
+            spill: SpillState::None,
             ..self.extent
         })
     }
 
     /// Lets go of the log as it is.
-    fn let_go(self, extent: Extent) -> Result<(), Raced> {
+    fn let_go(self, extent: LogExtent) -> Result<(), LostRace> {
         #[cfg(all(test, not(loom)))]
         if death::strikes() {
-            return Err(Raced);
+            return Err(LostRace);
         }
         self.log.swap(self.control, self.control.free(extent))
     }
 
-    fn view(&self) -> View<'_> {
-        View {
+    fn view(&self) -> LogView<'_> {
+        LogView {
             log: self.log,
             extent: self.extent,
         }

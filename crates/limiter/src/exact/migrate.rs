@@ -2,7 +2,7 @@
 //!
 //! Moments do not depend on the rates, so nothing is converted: a rate with a new period goes on from what really
 //! happened, as far back as the old log has it. What the new log has no room for is older than what it keeps; it then
-//! gives nothing back until a charge fits (`control::Spill`).
+//! gives nothing back until a charge fits (`control::SpillState`).
 
 use crate::cost::Cost;
 use crate::key::KeyHash;
@@ -13,26 +13,26 @@ use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
 use super::LogTable;
-use super::change::{Applied, Change};
-use super::evaluate::{Moment, longest};
-use super::insert::Heritage;
-use super::log::{Log, View};
+use super::change::{LogChange, LogUpdate};
+use super::evaluate::{LogTime, longest};
+use super::insert::Inherit;
+use super::log::{Log, LogView};
 
 impl LogTable {
     /// Adds everything that this table counts by its rates to `new`, which has others. Charges made meanwhile are the caller's
     /// concern: he tells `new` of each ([`take_over`](Self::take_over)), and such a charge may count twice.
     pub fn copy_into(&self, old_rates: &Rates, new: &Self, rates: &Rates, now: Timestamp) {
-        let (period, moment) = (longest(rates), Moment::new(now));
-        let counting = |view: &View<'_>| view.inheritance(period, moment);
+        let (period, moment) = (longest(rates), LogTime::new(now));
+        let counting = |view: &LogView<'_>| view.inheritance(period, moment);
         let mut last = now;
-        for home in 0..new.memory.buckets() {
-            for old in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
+        for bucket_index in 0..new.memory.buckets() {
+            for old in overlapping(bucket_index, new.memory.buckets(), self.memory.buckets()) {
                 let inherited = settled(self.memory.overflow(old), counting).1;
                 if !inherited.moments.is_empty() {
                     last = last.max(moment.expiry(inherited.latest(), longest(rates)));
                     // All of them, not the largest: a receipt may still take any of these entries out again.
-                    let log = new.memory.overflow(home);
-                    new.change_shared(log, rates, &Change::Absorb(&inherited), moment);
+                    let log = new.memory.overflow(bucket_index);
+                    new.change_shared(log, rates, &LogChange::Absorb(&inherited), moment);
                 }
             }
         }
@@ -42,9 +42,9 @@ impl LogTable {
         for slot in 0..self.memory.slots() {
             let (owner, inherited) = settled(self.memory.slot(slot), counting);
             if let (Some(tag), false) = (owner, inherited.moments.is_empty()) {
-                let change = Change::Absorb(&inherited);
+                let change = LogChange::Absorb(&inherited);
                 // Its log has all that it used, in overflow too.
-                new.change(tag.key(), rates, &change, Heritage::Nothing, now);
+                new.change(tag.key(), rates, &change, Inherit::Nothing, now);
             }
         }
     }
@@ -61,22 +61,24 @@ impl LogTable {
         match from {
             // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
             KeyPlacement::OwnSlot | KeyPlacement::OverShare => {
-                let change = Change::ChargeUnchecked(cost);
-                match self.change(key, rates, &change, Heritage::Overflow, now) {
-                    Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
+                let change = LogChange::ChargeUnchecked(cost);
+                match self.change(key, rates, &change, Inherit::Overflow, now) {
+                    LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => {
+                        answer.placement()
+                    }
                 }
             }
             // Not seated: before the overflow logs are copied, it would not inherit from them.
             KeyPlacement::Overflow => {
-                let (tag, moment) = (Tag::of(key), Moment::new(now));
-                self.change_unseated(tag, rates, &Change::ChargeUnchecked(cost), moment)
+                let (tag, moment) = (Tag::of(key), LogTime::new(now));
+                self.change_without_slot(tag, rates, &LogChange::ChargeUnchecked(cost), moment)
             }
         }
     }
 }
 
 /// Reads the owner of a log and the result of `count` once the log is not held.
-pub(super) fn settled<T>(log: Log<'_>, count: impl Fn(&View<'_>) -> T) -> (Option<Tag>, T) {
+pub(super) fn settled<T>(log: Log<'_>, count: impl Fn(&LogView<'_>) -> T) -> (Option<Tag>, T) {
     // Lock-free: another round means that another thread changed the log. A log in somebody's hands is read as it is:
     // what is not complete yet will be told to the successor.
     loop {

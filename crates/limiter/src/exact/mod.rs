@@ -51,7 +51,7 @@
 //! this holder is out. Then he is taken for dead, as one is when his process was killed with the log in a file that
 //! both had mapped: the log is mended and goes on. What he had not completed does not count; if he was giving back, it may
 //! count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). Patience is as long as with
-//! the locks of other tables where holders can die, in a file; in memory of this process they cannot, and [`PATIENCE`]
+//! the locks of other tables where holders can die, in a file; in memory of this process they cannot, and [`BACKOFF_LIMIT`]
 //! outlasts whatever stops a thread. Who is alone with a file heals all its logs at once, without waiting (`persist`).
 
 mod change;
@@ -74,49 +74,49 @@ use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::Rates;
-use crate::share::Account;
+use crate::share::PayerAccount;
 use crate::status::KeyPlacement;
-use crate::sync::{Ordering, Patience};
+use crate::sync::{BoundedBackoff, Ordering};
 use crate::table::TableStats;
 use crate::table::overflow_filter::{OverflowFilter, words_for};
-use crate::table::stats::Counts;
+use crate::table::stats::StatCounters;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
 pub use crate::rate::MAX_ENTRIES;
-use change::{Applied, Change};
-use control::Control;
-pub use evaluate::Answer;
-use evaluate::{Asked, Moment, longest};
-use insert::{Heritage, Newcomer};
-use layout::{Memory, Shape};
+use change::{LogChange, LogUpdate};
+use control::ControlWord;
+pub use evaluate::LogAnswer;
+use evaluate::{LogOutcome, LogTime, longest};
+use insert::{Inherit, NewKey};
+use layout::{LogMemory, LogShape};
 use log::Log;
-pub use release::{Receipt, Reset};
+pub use release::{ForgetOutcome, LogReceipt};
 pub use stats::LogUsage;
 
 /// Turns of waiting for a log in the hands of another thread of this process, a tenth of a second or more, before the
 /// thread is taken for dead.
-pub const PATIENCE: u32 = 1 << 18;
+pub const BACKOFF_LIMIT: u32 = 1 << 18;
 
 /// The counters of an exact limit.
 pub struct LogTable {
-    memory: Memory,
-    counts: Counts,
-    patience: Patience,
+    memory: LogMemory,
+    counts: StatCounters,
+    backoff: BoundedBackoff,
 }
 
 /// The result of a charge.
 #[derive(Debug)]
-pub enum Charged {
+pub enum LogCharge {
     /// Made; the answer includes it.
-    Admitted(Answer, Receipt),
+    Admitted(LogAnswer, LogReceipt),
     /// Not made, and nothing written.
-    Refused(Answer),
+    Refused(LogAnswer),
 }
 
 /// The shape of logs that these rates need.
-fn shape_for(rates: &Rates) -> Shape {
-    Shape::of(rates.iter().map(|rate| rate.count()).max().unwrap_or(1))
+fn shape_for(rates: &Rates) -> LogShape {
+    LogShape::of(rates.iter().map(|rate| rate.count()).max().unwrap_or(1))
 }
 
 impl LogTable {
@@ -124,7 +124,7 @@ impl LogTable {
     #[must_use]
     pub fn new(capacity: Capacity, rates: &Rates) -> Self {
         Self::with_filter(
-            Memory::buckets_for(capacity),
+            LogMemory::buckets_for(capacity),
             words_for(Some(capacity)),
             rates,
         )
@@ -138,17 +138,17 @@ impl LogTable {
 
     fn with_filter(buckets: usize, filter_words: usize, rates: &Rates) -> Self {
         Self {
-            memory: Memory::new(buckets, shape_for(rates), filter_words),
-            counts: Counts::new(TableStats::default()),
-            patience: Patience::lasting(PATIENCE),
+            memory: LogMemory::new(buckets, shape_for(rates), filter_words),
+            counts: StatCounters::new(TableStats::default()),
+            backoff: BoundedBackoff::with_limit(BACKOFF_LIMIT),
         }
     }
 
     /// The same table with another patience: for tests of what happens when it ends.
     #[must_use]
-    pub fn with_backoff_limit(self, patience: u32) -> Self {
+    pub fn with_backoff_limit(self, backoff: u32) -> Self {
         Self {
-            patience: Patience::lasting(patience),
+            backoff: BoundedBackoff::with_limit(backoff),
             ..self
         }
     }
@@ -157,7 +157,7 @@ impl LogTable {
     #[must_use]
     pub fn with_stats(self, before: TableStats) -> Self {
         Self {
-            counts: Counts::new(before),
+            counts: StatCounters::new(before),
             ..self
         }
     }
@@ -185,7 +185,7 @@ impl LogTable {
     /// Memory of the logs that a table of this capacity has, in bytes.
     #[must_use]
     pub(crate) fn bucket_bytes_for(capacity: Capacity, rates: &Rates) -> u64 {
-        let words = shape_for(rates).words_of(Memory::buckets_for(capacity));
+        let words = shape_for(rates).words_of(LogMemory::buckets_for(capacity));
         words as u64 * size_of::<u64>() as u64
     }
 
@@ -202,7 +202,7 @@ impl LogTable {
 
     /// Returns the answer that `key` would get for `cost` now. Writes nothing.
     #[must_use]
-    pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Answer {
+    pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> LogAnswer {
         self.peek_for(key, rates, cost, now, None)
     }
 
@@ -213,28 +213,29 @@ impl LogTable {
         rates: &Rates,
         cost: Cost,
         now: Timestamp,
-        account: Option<Account<'_>>,
-    ) -> Answer {
-        let (tag, moment) = (Tag::of(key), Moment::new(now));
-        let homes = self.memory.homes(tag);
-        let mut patience = self.patience;
+        account: Option<PayerAccount<'_>>,
+    ) -> LogAnswer {
+        let (tag, moment) = (Tag::of(key), LogTime::new(now));
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let mut backoff = self.backoff;
         // Lock-free: another round means that somebody else wrote this log, or seated or unseated this key.
         loop {
-            let slot = self.find(tag, homes);
+            let slot = self.find(tag, candidate_buckets);
             let log = match slot {
                 Some(slot) => self.memory.slot(slot),
-                None => self.memory.overflow(homes[0]),
+                None => self.memory.overflow(candidate_buckets[0]),
             };
-            let prospect = || self.prospect(tag, homes, rates, moment);
+            let predicted_placement =
+                || self.predicted_placement(tag, candidate_buckets, rates, moment);
             let begins_empty = slot.is_none()
                 && !self.was_in_overflow(tag, rates, moment)
-                && prospect() == KeyPlacement::OwnSlot;
+                && predicted_placement() == KeyPlacement::OwnSlot;
             let seen = log.control();
             if slot.is_some() && !log.belongs_to(Some(tag)) {
                 continue;
             }
             if seen.is_held() {
-                wait(log, seen, &mut patience);
+                wait(log, seen, &mut backoff);
                 continue;
             }
             let view = if begins_empty {
@@ -242,7 +243,7 @@ impl LogTable {
             } else {
                 log.view(seen)
             };
-            let answer = view.answer(rates, Asked::Wanted(cost), moment);
+            let answer = view.answer(rates, LogOutcome::NotCharged(cost), moment);
             let empty_admits = || view.emptied().fits(rates, cost, moment);
             if log.is(seen) {
                 return match slot {
@@ -250,10 +251,10 @@ impl LogTable {
                     None if answer.refusing().is_some() && empty_admits() => {
                         answer.with_placement(KeyPlacement::Overflow)
                     }
-                    None if self.is_short(tag, homes, rates, moment, account) => {
-                        Answer::over_share(rates)
+                    None if self.is_over_share(tag, candidate_buckets, rates, moment, account) => {
+                        LogAnswer::over_share(rates)
                     }
-                    None => answer.with_placement(prospect()),
+                    None => answer.with_placement(predicted_placement()),
                 };
             }
         }
@@ -261,7 +262,7 @@ impl LogTable {
 
     /// Takes `cost` from all rates of `key`, or from none.
     #[must_use]
-    pub fn charge(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> Charged {
+    pub fn charge(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> LogCharge {
         self.charge_paid(key, rates, cost, now, None)
     }
 
@@ -272,14 +273,14 @@ impl LogTable {
         rates: &Rates,
         cost: Cost,
         now: Timestamp,
-        account: Option<Account<'_>>,
-    ) -> Charged {
-        let change = Change::Charge(cost);
-        match self.change_paid(key, rates, &change, (Heritage::Overflow, account), now) {
-            Applied::Refused(answer) => Charged::Refused(answer),
-            Applied::Made { answer, at } => {
-                let receipt = Receipt::new(key, at, cost, answer.placement());
-                Charged::Admitted(answer, receipt)
+        account: Option<PayerAccount<'_>>,
+    ) -> LogCharge {
+        let change = LogChange::Charge(cost);
+        match self.change_paid(key, rates, &change, (Inherit::Overflow, account), now) {
+            LogUpdate::Refused(answer) => LogCharge::Refused(answer),
+            LogUpdate::Made { answer, at } => {
+                let receipt = LogReceipt::new(key, at, cost, answer.placement());
+                LogCharge::Admitted(answer, receipt)
             }
         }
     }
@@ -291,21 +292,21 @@ impl LogTable {
         rates: &Rates,
         cost: Cost,
         now: Timestamp,
-    ) -> Receipt {
-        let change = Change::ChargeUnchecked(cost);
-        let (at, placement) = match self.change(key, rates, &change, Heritage::Overflow, now) {
-            Applied::Made { answer, at } => (at, answer.placement()),
+    ) -> LogReceipt {
+        let change = LogChange::ChargeUnchecked(cost);
+        let (at, placement) = match self.change(key, rates, &change, Inherit::Overflow, now) {
+            LogUpdate::Made { answer, at } => (at, answer.placement()),
             // Force is never refused.
-            Applied::Refused(answer) => (0, answer.placement()),
+            LogUpdate::Refused(answer) => (0, answer.placement()),
         };
-        Receipt::new(key, at, cost, placement)
+        LogReceipt::new(key, at, cost, placement)
     }
 
     /// Lets `key` have used `used` units by now and nothing before, as far as it has, or gets, a slot of its own; in
     /// overflow it is charged so much.
     pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> KeyPlacement {
-        match self.change(key, rates, &Change::Set(used), Heritage::Nothing, now) {
-            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
+        match self.change(key, rates, &LogChange::Set(used), Inherit::Nothing, now) {
+            LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => answer.placement(),
         }
     }
 
@@ -314,11 +315,11 @@ impl LogTable {
         &self,
         key: KeyHash,
         rates: &Rates,
-        change: &Change<'_>,
-        heritage: Heritage,
+        change: &LogChange<'_>,
+        inherit: Inherit,
         now: Timestamp,
-    ) -> Applied {
-        self.change_paid(key, rates, change, (heritage, None), now)
+    ) -> LogUpdate {
+        self.change_paid(key, rates, change, (inherit, None), now)
     }
 
     /// Makes a change to what `key` used, unless it is refused; a newcomer brings this along, and the account pays for its slot.
@@ -326,24 +327,24 @@ impl LogTable {
         &self,
         key: KeyHash,
         rates: &Rates,
-        change: &Change<'_>,
-        (heritage, account): (Heritage, Option<Account<'_>>),
+        change: &LogChange<'_>,
+        (inherit, account): (Inherit, Option<PayerAccount<'_>>),
         now: Timestamp,
-    ) -> Applied {
-        let (tag, moment) = (Tag::of(key), Moment::new(now));
-        let homes = self.memory.homes(tag);
+    ) -> LogUpdate {
+        let (tag, moment) = (Tag::of(key), LogTime::new(now));
+        let candidate_buckets = self.memory.candidate_buckets(tag);
         // Each turn means that another thread took over this very slot or seated this very key since the search.
         loop {
-            let applied = match self.find(tag, homes) {
+            let applied = match self.find(tag, candidate_buckets) {
                 Some(slot) => {
                     self.change_log(self.memory.slot(slot), Some(tag), rates, change, moment)
                 }
-                None => self.change_newcomer(Newcomer {
+                None => self.insert_changed(NewKey {
                     tag,
-                    homes,
+                    candidate_buckets,
                     rates,
                     change,
-                    heritage,
+                    inherit,
                     moment,
                     account,
                 }),
@@ -358,22 +359,27 @@ impl LogTable {
     #[inline]
     pub fn prefetch(&self, key: KeyHash) {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        for home in homes {
-            self.memory.ahead(home, tag);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        for bucket_index in candidate_buckets {
+            self.memory.ahead(bucket_index, tag);
         }
     }
 
     /// The slot of `tag`.
     #[inline]
-    fn find(&self, tag: Tag, homes: [usize; 2]) -> Option<usize> {
-        self.find_beside(None, tag, homes)
+    fn find(&self, tag: Tag, candidate_buckets: [usize; 2]) -> Option<usize> {
+        self.find_beside(None, tag, candidate_buckets)
     }
 
     /// The slot of `tag`, apart from one.
     #[inline]
-    fn find_beside(&self, apart: Option<usize>, tag: Tag, homes: [usize; 2]) -> Option<usize> {
-        let tags = self.memory.tags(homes, tag);
+    fn find_beside(
+        &self,
+        apart: Option<usize>,
+        tag: Tag,
+        candidate_buckets: [usize; 2],
+    ) -> Option<usize> {
+        let tags = self.memory.tags(candidate_buckets, tag);
         // Acquire: pairs with the claim's Release; the fences of invariants 1 and 4 stand before these loads.
         let mut named =
             tags.filter(|(_, word)| log::owner_of(word.load(Ordering::Acquire)) == Some(tag));
@@ -384,8 +390,8 @@ impl LogTable {
 }
 
 /// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience with it does.
-fn wait(log: Log<'_>, seen: Control, patience: &mut Patience) {
-    if patience.is_out(seen.bits()) {
+fn wait(log: Log<'_>, seen: ControlWord, backoff: &mut BoundedBackoff) {
+    if backoff.is_exhausted(seen.bits()) {
         log.mend(seen);
     }
 }

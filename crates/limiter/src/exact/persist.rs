@@ -2,7 +2,7 @@
 //!
 //! Moments mean the same whatever the rates, so a file goes on under other counts as long as its logs are long enough, and
 //! if not, they are copied into longer ones: length is no part of what a file means. How long they are follows from the
-//! file's own length ([`Shape::found`]). The longest period is part of it: two processes that count in one file must agree
+//! file's own length ([`LogShape::found`]). The longest period is part of it: two processes that count in one file must agree
 //! on who owes nothing any more.
 //!
 //! # What a process leaves when it is killed
@@ -22,34 +22,36 @@
 use crate::sync::AtomicU64;
 
 use super::LogTable;
-use super::layout::Shape;
+use super::layout::LogShape;
 
 #[cfg(feature = "mmap")]
 use super::{
-    Memory,
-    change::Inherited,
-    control::Spill,
-    evaluate::{Moment, longest, millis},
+    LogMemory,
+    change::InheritedEntries,
+    control::SpillState,
+    evaluate::{LogTime, longest, millis},
     shape_for,
 };
 #[cfg(feature = "mmap")]
 use crate::{
     capacity::Capacity,
     rate::{Period, Rates},
-    region::{Lengths, Region},
-    sync::Patience,
+    region::{Region, WordLengths},
+    sync::BoundedBackoff,
     table::TableStats,
     table::overflow_filter,
-    table::stats::Counts,
+    table::stats::StatCounters,
     time::Timestamp,
 };
 
-impl Shape {
+impl LogShape {
     /// Drops the entries that lie more than a `period` ahead of `now`, as in a damaged file, and puts the others in order; how many logs
     /// that concerned. For who is alone with the words, after [`heal`](Self::heal).
     #[cfg(feature = "mmap")]
     fn drop_ahead(self, words: &[AtomicU64], period: Period, now: Timestamp) -> u64 {
-        let last = Moment::new(now).rounded_up().saturating_add(millis(period));
+        let last = LogTime::new(now)
+            .rounded_up()
+            .saturating_add(millis(period));
         let mut dropped = 0;
         for log in self.logs(words) {
             let seen = log.control();
@@ -62,11 +64,11 @@ impl Shape {
             }
             let mut kept: Vec<u64> = entries().filter(|entry| *entry <= last).collect();
             kept.sort_unstable_by(|one, other| other.cmp(one));
-            let kept = Inherited::of(kept.into_iter(), Spill::None, view.size());
+            let kept = InheritedEntries::of(kept.into_iter(), SpillState::None, view.size());
             // Alone, nobody comes between.
             let _ = log
                 .take(seen, kept.latest(), 0)
-                .and_then(|tenure| tenure.fill(&kept));
+                .and_then(|guard| guard.fill(&kept));
             dropped += 1;
         }
         dropped
@@ -91,17 +93,17 @@ impl LogTable {
 
     /// Words of a table for `capacity` keys, with logs for these rates, and of its filter.
     pub(crate) fn words_for(capacity: Capacity, rates: &Rates) -> usize {
-        let buckets = Memory::buckets_for(capacity);
+        let buckets = LogMemory::buckets_for(capacity);
         shape_for(rates).words_of(buckets) + overflow_filter::words_for(Some(capacity))
     }
 
     /// The lengths in words that a table for `capacity` keys may have.
-    pub(crate) fn lengths_for(capacity: Capacity) -> Lengths {
-        let buckets = Memory::buckets_for(capacity);
+    pub(crate) fn lengths_for(capacity: Capacity) -> WordLengths {
+        let buckets = LogMemory::buckets_for(capacity);
         let filter = overflow_filter::words_for(Some(capacity));
-        let [least, next, most] = [Shape::SHORTEST, Shape::NEXT, Shape::LONGEST]
+        let [least, next, most] = [LogShape::SHORTEST, LogShape::NEXT, LogShape::LONGEST]
             .map(|shape| shape.words_of(buckets) + filter);
-        Lengths {
+        WordLengths {
             least,
             step: next - least,
             most,
@@ -110,14 +112,14 @@ impl LogTable {
 
     /// The table for `capacity` keys that lies in `region`, which has one of its [lengths](Self::lengths_for).
     pub(crate) fn within(region: Region, capacity: Capacity, before: TableStats) -> Self {
-        let buckets = Memory::buckets_for(capacity);
+        let buckets = LogMemory::buckets_for(capacity);
         let words = region.len() - overflow_filter::words_for(Some(capacity));
-        let shape = Shape::found(words, buckets).expect("each of the lengths is a shape's");
+        let shape = LogShape::found(words, buckets).expect("each of the lengths is a shape's");
         Self {
-            memory: Memory::within(region, buckets, shape),
-            counts: Counts::new(before),
+            memory: LogMemory::within(region, buckets, shape),
+            counts: StatCounters::new(before),
             // Holders may die with their process.
-            patience: Patience::default(),
+            backoff: BoundedBackoff::default(),
         }
     }
 
@@ -129,7 +131,7 @@ impl LogTable {
         rates: &Rates,
         now: Timestamp,
     ) -> u64 {
-        let Some(shape) = Shape::found(words.len(), Memory::buckets_for(capacity)) else {
+        let Some(shape) = LogShape::found(words.len(), LogMemory::buckets_for(capacity)) else {
             return 0;
         };
         shape.heal(words);
@@ -152,15 +154,15 @@ impl LogTable {
         for (word, bits) in self.memory.words().iter().zip(bits) {
             word.store(bits, Ordering::Relaxed);
         }
-        for (home, key) in (0..self.memory.buckets()).zip(keys.iter().cycle()) {
-            let first = self.memory.slot(home * super::layout::SLOTS);
+        for (bucket_index, key) in (0..self.memory.buckets()).zip(keys.iter().cycle()) {
+            let first = self.memory.slot(bucket_index * super::layout::SLOTS);
             if let Some(tag) = first.tag {
                 first.words[tag].store(Tag::of(*key).bits(), Ordering::Relaxed);
             }
         }
     }
 
-    /// Runs [`heal`](Shape::heal) on the table's own words.
+    /// Runs [`heal`](LogShape::heal) on the table's own words.
     pub(crate) fn healed(&self) {
         let words = self.memory.words();
         let filter = self.memory.filter().len();

@@ -7,13 +7,13 @@ use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 use crate::time::Timestamp;
 
-use super::control::Spill;
+use super::control::SpillState;
 use super::log::Log;
 use super::{LogTable, wait};
 
 /// The data needed to give a charge back. Dropping it keeps the charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct LogReceipt {
     key: KeyHash,
     /// The moment under which it was entered, in milliseconds since the epoch.
     at: u64,
@@ -22,7 +22,7 @@ pub struct Receipt {
     placement: KeyPlacement,
 }
 
-impl Receipt {
+impl LogReceipt {
     pub(super) fn new(key: KeyHash, at: u64, cost: Cost, placement: KeyPlacement) -> Self {
         Self {
             key,
@@ -52,7 +52,7 @@ impl Receipt {
 
 /// The result of forgetting a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reset {
+pub enum ForgetOutcome {
     /// Its log is empty.
     Forgotten,
     /// The key has no log of its own; what it may have used is counted with other keys, and stays.
@@ -63,7 +63,7 @@ pub enum Reset {
 
 impl LogTable {
     /// Takes a charge back.
-    pub fn undo(&self, mut receipt: Receipt) {
+    pub fn undo(&self, mut receipt: LogReceipt) {
         if let Some(units) = Cost::new(receipt.units) {
             self.release(&mut receipt, units);
         }
@@ -75,19 +75,21 @@ impl LogTable {
     /// gone already stays gone, with one exception: a receipt from before a [`reset`](Self::reset) that is released
     /// after another charge of the same key in the same millisecond takes that one. A log that stands for more than it
     /// shows, since a forced charge exceeded it, gives nothing back.
-    pub fn release(&self, receipt: &mut Receipt, units: Cost) -> u32 {
+    pub fn release(&self, receipt: &mut LogReceipt, units: Cost) -> u32 {
         let Some(units) = Cost::new(units.get().min(receipt.units)) else {
             return 0;
         };
         receipt.units -= units.get();
         let tag = Tag::of(receipt.key);
-        let homes = self.memory.homes(tag);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
         let at = receipt.at;
         // Another round means that another thread took over the slot or seated the key.
         loop {
             // Looked for first: a slot that the key has now began with the charge, if that was made in overflow. One
             // that it gets from here on may begin with it, and then keeps it.
-            let slot = self.find(tag, homes).map(|slot| self.memory.slot(slot));
+            let slot = self
+                .find(tag, candidate_buckets)
+                .map(|slot| self.memory.slot(slot));
             let own = match slot {
                 Some(log) => match self.remove_from(log, Some(tag), at, units) {
                     Some(removed) => removed,
@@ -98,7 +100,7 @@ impl LogTable {
             let shared = match receipt.placement {
                 KeyPlacement::OwnSlot | KeyPlacement::OverShare => 0,
                 KeyPlacement::Overflow => {
-                    let log = self.memory.overflow(homes[0]);
+                    let log = self.memory.overflow(candidate_buckets[0]);
                     self.remove_from(log, None, at, units).unwrap_or(0)
                 }
             };
@@ -114,7 +116,7 @@ impl LogTable {
         at: u64,
         units: Cost,
     ) -> Option<u32> {
-        let mut patience = self.patience;
+        let mut backoff = self.backoff;
         // As in `change_log`.
         loop {
             let seen = log.control();
@@ -122,7 +124,7 @@ impl LogTable {
                 return None;
             }
             if seen.is_held() {
-                wait(log, seen, &mut patience);
+                wait(log, seen, &mut backoff);
                 continue;
             }
             let view = log.view(seen);
@@ -132,15 +134,15 @@ impl LogTable {
                 None => view.len(),
             };
             let count = match view.spill() {
-                Spill::None => since.saturating_sub(later).min(units.get()),
-                Spill::Some => 0,
+                SpillState::None => since.saturating_sub(later).min(units.get()),
+                SpillState::Some => 0,
             };
             let removed = match count {
                 0 => log.is(seen),
                 // No later moment is entered, so the era stays.
                 _ => log
                     .take(seen, 0, view.len())
-                    .and_then(|tenure| tenure.remove(later..later + count))
+                    .and_then(|guard| guard.remove(later..later + count))
                     .is_ok(),
             };
             if removed {
@@ -152,23 +154,25 @@ impl LogTable {
     /// Forgets like [`reset`](Self::reset); returns the counter of the key afterwards.
     pub(crate) fn forget(&self, key: KeyHash, rates: &Rates, now: Timestamp) -> KeyPlacement {
         match self.reset(key) {
-            Reset::Forgotten => KeyPlacement::OwnSlot,
-            Reset::Shared | Reset::Unknown => self.peek(key, rates, Cost::ONE, now).placement(),
+            ForgetOutcome::Forgotten => KeyPlacement::OwnSlot,
+            ForgetOutcome::Shared | ForgetOutcome::Unknown => {
+                self.peek(key, rates, Cost::ONE, now).placement()
+            }
         }
     }
 
     /// Forgets what a key used.
-    pub fn reset(&self, key: KeyHash) -> Reset {
+    pub fn reset(&self, key: KeyHash) -> ForgetOutcome {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        let mut patience = self.patience;
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let mut backoff = self.backoff;
         // As in `release`.
         loop {
-            let Some(slot) = self.find(tag, homes) else {
-                let log = self.memory.overflow(homes[0]);
+            let Some(slot) = self.find(tag, candidate_buckets) else {
+                let log = self.memory.overflow(candidate_buckets[0]);
                 return match log.view(log.control()).len() {
-                    0 => Reset::Unknown,
-                    _ => Reset::Shared,
+                    0 => ForgetOutcome::Unknown,
+                    _ => ForgetOutcome::Shared,
                 };
             };
             let log = self.memory.slot(slot);
@@ -177,13 +181,13 @@ impl LogTable {
                 continue;
             }
             if seen.is_held() {
-                wait(log, seen, &mut patience);
+                wait(log, seen, &mut backoff);
             } else if log
                 .take(seen, 0, u32::MAX)
-                .and_then(|tenure| tenure.clear())
+                .and_then(|guard| guard.clear())
                 .is_ok()
             {
-                return Reset::Forgotten;
+                return ForgetOutcome::Forgotten;
             }
         }
     }

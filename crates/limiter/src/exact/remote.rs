@@ -12,14 +12,14 @@ use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Rate, Rates};
 use crate::remote_state::{LogEntry, RateState, RemoteState};
-use crate::status::{Asked, KeyPlacement, NEVER, RateStatus};
+use crate::status::{AskOutcome, KeyPlacement, NEVER, RateStatus};
 use crate::time::Timestamp;
 
-use super::change::{Applied, Change, Inherited};
-use super::control::Spill;
-use super::evaluate::{Moment, millis};
-use super::insert::Heritage;
-use super::{Answer, LogTable};
+use super::change::{InheritedEntries, LogChange, LogUpdate};
+use super::control::SpillState;
+use super::evaluate::{LogTime, millis};
+use super::insert::Inherit;
+use super::{LogAnswer, LogTable};
 
 impl LogTable {
     /// Makes `key` have used what a store says, whatever was charged before; in overflow what it shares counts at least as
@@ -34,31 +34,31 @@ impl LogTable {
         state: &RemoteState,
         now: Timestamp,
     ) -> KeyPlacement {
-        let told = Inherited::told(state, self.memory.entries());
+        let told = InheritedEntries::told(state, self.memory.entries());
         if told.moments.is_empty() {
             return self.forget(key, rates, now);
         }
-        let change = Change::Adopt(&told);
-        match self.change(key, rates, &change, Heritage::Nothing, now) {
-            Applied::Made { answer, .. } | Applied::Refused(answer) => answer.placement(),
+        let change = LogChange::Adopt(&told);
+        match self.change(key, rates, &change, Inherit::Nothing, now) {
+            LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => answer.placement(),
         }
     }
 }
 
-impl Answer {
+impl LogAnswer {
     /// Builds the answer from a store's log; `refusing` has a bit for each rate that refuses.
     pub(crate) fn remote(
         rates: &Rates,
         state: &RemoteState,
-        asked: Asked,
+        asked: AskOutcome,
         refusing: u8,
         now: Timestamp,
     ) -> Self {
-        let moment = Moment::new(now);
+        let moment = LogTime::new(now);
         Self::of(rates.iter().enumerate().map(|(index, rate)| {
             let refuses = refusing & 1 << index != 0;
             let refused = match asked {
-                Asked::Wanted(cost) if refuses => Some(cost),
+                AskOutcome::NotCharged(cost) if refuses => Some(cost),
                 _ => None,
             };
             let standing = stand(rate, &state.rate(index), refused, moment);
@@ -67,8 +67,8 @@ impl Answer {
     }
 }
 
-/// Computes the status of a rate like `View::standing` in `evaluate`, from the entries that the store returned.
-fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) -> RateStatus {
+/// Computes the status of a rate like `LogView::standing` in `evaluate`, from the entries that the store returned.
+fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: LogTime) -> RateStatus {
     let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
     let RateState::Logged {
         latest,
@@ -101,7 +101,7 @@ fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: Moment) 
     }
 }
 
-impl Inherited {
+impl InheritedEntries {
     /// A log of at most `size` entries of which no entry is later than the store's of the same age, and those that the store
     /// told are as they were told.
     pub(super) fn told(state: &RemoteState, size: u32) -> Self {
@@ -132,6 +132,6 @@ impl Inherited {
             from = until;
             std::iter::repeat_n(bound, units)
         });
-        Self::of(moments, Spill::None, size)
+        Self::of(moments, SpillState::None, size)
     }
 }

@@ -8,7 +8,7 @@ use crate::table::{KeyAges, Occupancy, TableStats};
 use crate::time::Timestamp;
 
 use super::LogTable;
-use super::evaluate::{Answer, Asked, Moment, NANOS_PER_MILLI, longest};
+use super::evaluate::{LogAnswer, LogOutcome, LogTime, NANOS_PER_MILLI, longest};
 use super::layout::SLOTS;
 use super::migrate::settled;
 
@@ -21,7 +21,7 @@ pub struct LogUsage {
     /// A hash that stands for the key: 63 bits of the one it was charged under.
     pub key: KeyHash,
     /// The answer for one unit.
-    pub answer: Answer,
+    pub answer: LogAnswer,
     /// Time of the latest charge, to the millisecond.
     pub charged: Timestamp,
 }
@@ -36,19 +36,20 @@ impl LogTable {
     /// Estimates the occupancy of the table; of a large one a sample is read.
     #[must_use]
     pub fn occupancy(&self, rates: &Rates, now: Timestamp) -> Occupancy {
-        let (period, moment) = (longest(rates), Moment::new(now));
+        let (period, moment) = (longest(rates), LogTime::new(now));
         let buckets = self.memory.buckets();
         // Every n-th: keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
         let (mut looked, mut live, mut units, mut overflowing) = (0_u64, 0, 0, 0);
-        for home in (0..buckets).step_by(step) {
+        for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
             // Logs may change meanwhile: a census is an estimate.
-            let slots = (home * SLOTS..(home + 1) * SLOTS).map(|slot| self.memory.slot(slot));
+            let slots = (bucket_index * SLOTS..(bucket_index + 1) * SLOTS)
+                .map(|slot| self.memory.slot(slot));
             live += slots
                 .filter(|log| log.view(log.control()).owes(period, moment))
                 .count() as u64;
-            let shared = self.memory.overflow(home);
+            let shared = self.memory.overflow(bucket_index);
             let used = u64::from(shared.view(shared.control()).used(period, moment));
             units += used;
             overflowing += u64::from(used > 0);
@@ -73,14 +74,14 @@ impl LogTable {
     /// Ages of the latest charges of keys that still count; of a large table a sample is read.
     #[must_use]
     pub fn ages(&self, rates: &Rates, now: Timestamp) -> KeyAges {
-        let (period, moment) = (longest(rates), Moment::new(now));
+        let (period, moment) = (longest(rates), LogTime::new(now));
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
         let (mut looked, mut ages) = (0_u64, KeyAges::default());
-        for home in (0..buckets).step_by(step) {
+        for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
-            for slot in home * SLOTS..(home + 1) * SLOTS {
+            for slot in bucket_index * SLOTS..(bucket_index + 1) * SLOTS {
                 let log = self.memory.slot(slot);
                 let view = log.view(log.control());
                 let charged = view.latest().filter(|_| view.owes(period, moment));
@@ -109,13 +110,13 @@ impl LogTable {
 
     /// The key that has a slot, counted through all buckets, if it owes.
     pub(crate) fn occupant(&self, slot: usize, rates: &Rates, now: Timestamp) -> Option<LogUsage> {
-        let moment = Moment::new(now);
+        let moment = LogTime::new(now);
         let (owner, found) = settled(self.memory.slot(slot), |view| {
             let charged = view
                 .latest()
                 .filter(|_| view.owes(longest(rates), moment))?;
             Some((
-                view.answer(rates, Asked::Wanted(Cost::ONE), moment),
+                view.answer(rates, LogOutcome::NotCharged(Cost::ONE), moment),
                 charged,
             ))
         });

@@ -55,7 +55,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
         let table = LogTable::with_buckets(1, &rates).with_backoff_limit(2);
         let mut random = Random(u64::from(count));
         let mut charged: HashMap<u64, Vec<u64>> = HashMap::new();
-        let mut receipts: Vec<(u64, u64, Receipt)> = Vec::new();
+        let mut receipts: Vec<(u64, u64, LogReceipt)> = Vec::new();
         let (mut millis, mut deaths) = (0, 0);
         for step in 0..STEPS {
             millis += [0, 0, 1, random.below(300), random.below(1_500)][random.below(5) as usize];
@@ -94,7 +94,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
                     }
                 }
                 _ => {
-                    if let Charged::Admitted(_, receipt) =
+                    if let LogCharge::Admitted(_, receipt) =
                         table.charge(key(number), &rates, cost(units), now)
                     {
                         log.extend((0..units).map(|_| millis));
@@ -131,18 +131,18 @@ fn a_table_that_was_healed_is_in_nobodys_hands() {
         let table = LogTable::with_buckets(1, &rates).with_backoff_limit(u32::MAX);
         assert!(matches!(
             table.charge(key(1), &rates, Cost::ONE, START),
-            Charged::Admitted(..)
+            LogCharge::Admitted(..)
         ));
         for number in [1, 2] {
             let tag = Tag::of(key(number));
-            let homes = table.memory.homes(tag);
-            let slot = table.find(tag, homes).unwrap_or(3);
+            let candidate_buckets = table.memory.candidate_buckets(tag);
+            let slot = table.find(tag, candidate_buckets).unwrap_or(3);
             let log = table.memory.slot(slot);
             death::after(writes);
-            if let Ok(tenure) = log.take(log.control(), 0, u32::MAX) {
-                let _ = tenure
+            if let Ok(guard) = log.take(log.control(), 0, u32::MAX) {
+                let _ = guard
                     .name(tag)
-                    .and_then(|()| tenure.append(1_800_000_000_000, 1));
+                    .and_then(|()| guard.append(1_800_000_000_000, 1));
             }
             death::averted();
         }
@@ -155,7 +155,7 @@ fn a_table_that_was_healed_is_in_nobodys_hands() {
         for number in [1, 2, 3] {
             while matches!(
                 table.charge(key(number), &rates, Cost::ONE, START),
-                Charged::Admitted(..)
+                LogCharge::Admitted(..)
             ) {}
         }
     }
@@ -175,7 +175,7 @@ fn damaged_memory_is_judged_without_a_panic() {
             table.healed();
             for number in 0..if cfg!(miri) { 4 } else { 40 } {
                 let now = Timestamp::from_nanos(random.below(u64::MAX));
-                if let Charged::Admitted(_, receipt) =
+                if let LogCharge::Admitted(_, receipt) =
                     table.charge(key(number), &rates, Cost::ONE, now)
                 {
                     table.undo(receipt);

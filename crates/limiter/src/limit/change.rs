@@ -1,19 +1,19 @@
 //! Changes what a key used by other ways than a decision: undo, force, set, reset.
 
-use crate::algorithm::{Algorithm, Judge, Word};
+use crate::algorithm::{Algorithm, RateAt, Word};
 use crate::cost::Cost;
 use crate::exact;
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 use crate::remote_state::RemoteState;
 use crate::status::KeyPlacement;
-use crate::table::{Change, Charged, Made, Seat, State};
+use crate::table::{ChargeOutcome, KeyState, MadeCharge, SlotRef, WordChange};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Limit, Receipt, with_table};
+use super::{AnyTable, ChargeReceipt, Limit, with_table};
 
 /// The place of a charge that was made in another table: it is found by its key.
-const NOWHERE: Seat = Seat::Overflow([0; 2]);
+const NOWHERE: SlotRef = SlotRef::Overflow([0; 2]);
 
 impl Limit {
     /// Forgets what `key` used, for instance when an operator pardons a client; a reset that races with a charge comes
@@ -34,7 +34,7 @@ impl Limit {
         let mut limit = self;
         loop {
             let placement = with_table!(&limit.counters.table, table => {
-                table.set(key, &limit.judges(now), used)
+                table.set(key, &limit.rates_at(now), used)
             }, logs => match used {
                 Some(used) => logs.set(key, limit.rates(), used, now),
                 None => logs.forget(key, limit.rates(), now),
@@ -56,43 +56,48 @@ impl Limit {
     ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
             let words = std::array::from_fn(|rate| words[rate]);
-            table.adopt(key, &self.judges(now), &words)
+            table.adopt(key, &self.rates_at(now), &words)
         }, logs => logs.adopt(key, self.rates(), state, now))
     }
 
     /// Units that `key` has used of the rate of which it has used most, where these are words.
     pub(crate) fn used_in_words(&self, key: KeyHash, now: Timestamp) -> Option<u64> {
         with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            let state = table.peek(key, &judges, None);
-            let used = |(rate, judge): (usize, &Judge)| {
-                judge.used_units(match &state {
-                    State::Own(words) => words[rate],
-                    State::Shared(rows, _) => judge.lighter(rows[rate]),
-                    State::OverShare => Word::UNUSED,
+            let rates_at = self.rates_at(now);
+            let state = table.peek(key, &rates_at, None);
+            let used = |(rate, rate_at): (usize, &RateAt)| {
+                rate_at.used_units(match &state {
+                    KeyState::Own(words) => words[rate],
+                    KeyState::Shared(rows, _) => rate_at.lighter(rows[rate]),
+                    KeyState::OverShare => Word::UNUSED,
                 })
             };
-            judges.iter().enumerate().map(used).max()
+            rates_at.iter().enumerate().map(used).max()
         }, _logs => None)
     }
 
     /// Takes `cost` whether it fits or not.
-    pub(crate) fn charge_unchecked(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Receipt {
+    pub(crate) fn charge_unchecked(
+        &self,
+        key: KeyHash,
+        cost: Cost,
+        now: Timestamp,
+    ) -> ChargeReceipt {
         let (placement, receipt) = with_table!(&self.counters.table, table => {
-            match table.change(key, &self.judges(now), Change::ChargeUnchecked(cost)) {
-                Charged::Admitted(state, seat) => {
+            match table.change(key, &self.rates_at(now), WordChange::ChargeUnchecked(cost)) {
+                ChargeOutcome::Admitted(state, slot_ref) => {
                     let (left, made) = (state.left(), now);
-                    (seat.placement(), Receipt::Words { seat, left, made })
+                    (slot_ref.placement(), ChargeReceipt::Words { slot_ref, left, made })
                 }
                 // Force is never refused.
-                Charged::Refused(state) => {
+                ChargeOutcome::Refused(state) => {
                     let (left, made) = (state.left(), now);
-                    (state.placement(), Receipt::Words { seat: NOWHERE, left, made })
+                    (state.placement(), ChargeReceipt::Words { slot_ref: NOWHERE, left, made })
                 }
             }
         }, logs => {
             let receipt = logs.charge_unchecked(key, self.rates(), cost, now);
-            (receipt.placement(), Receipt::Log(receipt))
+            (receipt.placement(), ChargeReceipt::Log(receipt))
         });
         self.counters.forward(key, placement, cost, now);
         receipt
@@ -100,13 +105,19 @@ impl Limit {
 
     /// Takes a charge back whose request never went: it waited in the queue of a leaky bucket. What a queue holds drains in order, and
     /// nothing of a request drains before its turn, so all of its cost still counts, however long it waited.
-    pub(crate) fn withdraw(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+    pub(crate) fn withdraw(
+        &self,
+        key: KeyHash,
+        receipt: &ChargeReceipt,
+        cost: Cost,
+        now: Timestamp,
+    ) {
         let queued = matches!(self.policy.algorithm(), Algorithm::LeakyBucket { .. });
         match receipt {
-            Receipt::Words { seat, left, .. } if queued => {
-                let (seat, left) = (*seat, *left);
-                let receipt = Receipt::Words {
-                    seat,
+            ChargeReceipt::Words { slot_ref, left, .. } if queued => {
+                let (slot_ref, left) = (*slot_ref, *left);
+                let receipt = ChargeReceipt::Words {
+                    slot_ref,
                     left,
                     made: now,
                 };
@@ -117,21 +128,28 @@ impl Limit {
     }
 
     /// Takes `cost` of a charge back, here and where it was taken over to.
-    pub(crate) fn undo(&self, key: KeyHash, receipt: &Receipt, cost: Cost, now: Timestamp) {
+    pub(crate) fn undo(&self, key: KeyHash, receipt: &ChargeReceipt, cost: Cost, now: Timestamp) {
         // Asked first: see `edit`.
-        let heir = self.counters.heir();
+        let complete_successor = self.counters.complete_successor();
         match (receipt, &self.counters.table) {
-            (Receipt::Log(receipt), AnyTable::Log(logs)) => {
+            (ChargeReceipt::Log(receipt), AnyTable::Log(logs)) => {
                 logs.release(&mut receipt.clone(), cost);
             }
-            (Receipt::Words { seat, left, made }, words) => with_table!(words, table => {
-                let made = Made { left: std::array::from_fn(|rate| left[rate]), at: *made };
-                table.undo(key, *seat, &self.judges(now), &made, cost);
+            (
+                ChargeReceipt::Words {
+                    slot_ref,
+                    left,
+                    made,
+                },
+                words,
+            ) => with_table!(words, table => {
+                let made = MadeCharge { left: std::array::from_fn(|rate| left[rate]), at: *made };
+                table.undo(key, *slot_ref, &self.rates_at(now), &made, cost);
             }, _logs => {}),
             // A table gives receipts of its own kind.
-            (Receipt::Log(_), _) => {}
+            (ChargeReceipt::Log(_), _) => {}
         }
-        if let Some(next) = heir {
+        if let Some(next) = complete_successor {
             next.undo_taken_over(self, key, receipt, cost, now);
         }
     }
@@ -141,25 +159,25 @@ impl Limit {
         &self,
         from: &Self,
         key: KeyHash,
-        receipt: &Receipt,
+        receipt: &ChargeReceipt,
         cost: Cost,
         now: Timestamp,
     ) {
-        let heir = self.counters.heir();
+        let complete_successor = self.counters.complete_successor();
         let Some(receipt) = self.told(from, key, receipt, cost, now) else {
             return;
         };
         match (&receipt, &self.counters.table) {
-            (Receipt::Log(receipt), AnyTable::Log(logs)) => {
+            (ChargeReceipt::Log(receipt), AnyTable::Log(logs)) => {
                 logs.release(&mut receipt.clone(), cost);
             }
-            (Receipt::Words { left, made, .. }, words) => with_table!(words, table => {
+            (ChargeReceipt::Words { left, made, .. }, words) => with_table!(words, table => {
                 let left = std::array::from_fn(|rate| left[rate]);
-                table.undo_taken_over(key, &self.judges(now), &Made { left, at: *made }, cost);
+                table.undo_taken_over(key, &self.rates_at(now), &MadeCharge { left, at: *made }, cost);
             }, _logs => {}),
-            (Receipt::Log(_), _) => {}
+            (ChargeReceipt::Log(_), _) => {}
         }
-        if let Some(next) = heir {
+        if let Some(next) = complete_successor {
             next.undo_taken_over(self, key, &receipt, cost, now);
         }
     }
@@ -169,29 +187,49 @@ impl Limit {
         &self,
         from: &Self,
         key: KeyHash,
-        receipt: &Receipt,
+        receipt: &ChargeReceipt,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<Receipt> {
+    ) -> Option<ChargeReceipt> {
         match (receipt, &self.counters.table) {
             // Moments are kept.
-            (Receipt::Log(_), AnyTable::Log(_)) => Some(receipt.clone()),
-            (Receipt::Log(receipt), _) => {
-                let judges_at = |made| self.judges_of_four(made);
-                let (made, left) = receipt.in_words(judges_at, from.rates(), now)?;
-                let (left, seat) = (left.map(|word| [word; 2]), NOWHERE);
-                Some(Receipt::Words { seat, left, made })
+            (ChargeReceipt::Log(_), AnyTable::Log(_)) => Some(receipt.clone()),
+            (ChargeReceipt::Log(receipt), _) => {
+                let rates_at_moment = |made| self.four_rates_at(made);
+                let (made, left) = receipt.in_words(rates_at_moment, from.rates(), now)?;
+                let (left, slot_ref) = (left.map(|word| [word; 2]), NOWHERE);
+                Some(ChargeReceipt::Words {
+                    slot_ref,
+                    left,
+                    made,
+                })
             }
             // Found if it was made while the words were copied: what they say of earlier charges is not when.
-            (Receipt::Words { seat, made, .. }, AnyTable::Log(_)) => Some(Receipt::Log(
-                exact::Receipt::of_told(key, *made, cost, seat.placement()),
-            )),
-            (Receipt::Words { seat, left, made }, _) => {
+            (ChargeReceipt::Words { slot_ref, made, .. }, AnyTable::Log(_)) => {
+                Some(ChargeReceipt::Log(exact::LogReceipt::of_told(
+                    key,
+                    *made,
+                    cost,
+                    slot_ref.placement(),
+                )))
+            }
+            (
+                ChargeReceipt::Words {
+                    slot_ref,
+                    left,
+                    made,
+                },
+                _,
+            ) => {
                 let left = with_table!(&from.counters.table, table => {
-                    table.converted(&from.judges(now), *left, &self.judges_of_four(now))
+                    table.converted(&from.rates_at(now), *left, &self.four_rates_at(now))
                 }, _logs => return None);
-                let (seat, made) = (*seat, *made);
-                Some(Receipt::Words { seat, left, made })
+                let (slot_ref, made) = (*slot_ref, *made);
+                Some(ChargeReceipt::Words {
+                    slot_ref,
+                    left,
+                    made,
+                })
             }
         }
     }

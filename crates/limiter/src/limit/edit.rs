@@ -26,13 +26,13 @@ use crate::algorithm::Policy;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::share::Shares;
+use crate::share::PayerShares;
 use crate::status::KeyPlacement;
 use crate::sync::{Ordering, in_one_order};
-use crate::table::{Change, Charged, TableStats};
+use crate::table::{ChargeOutcome, TableStats, WordChange};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Counters, Limit, Size, with_table};
+use super::{AnyTable, Limit, LimitCounters, TableSize, with_table};
 
 impl Limit {
     /// The limit after an edit of its numbers: whatever was counted still counts.
@@ -46,7 +46,7 @@ impl Limit {
     #[must_use]
     pub fn edited(&self, policy: impl Into<Policy>, capacity: Capacity, now: Timestamp) -> Self {
         self.edited_with(policy.into(), capacity, now, |policy, before| {
-            AnyTable::new(policy, Size::Keys(capacity), before)
+            AnyTable::new(policy, TableSize::Keys(capacity), before)
         })
     }
 
@@ -62,7 +62,7 @@ impl Limit {
         let is_held =
             with_table!(&self.counters.table, _table => true, logs => logs.holds(policy.rates()));
         (is_held && policy.keeps_states_of(&self.policy)).then(|| Self {
-            meters: policy.meters(),
+            compiled_rates: policy.compiled_rates(),
             policy,
             capacity: self.capacity,
             counters: Arc::clone(&self.counters),
@@ -94,7 +94,7 @@ impl Limit {
             if capacity == latest.capacity && latest.counters.table.serves(&latest.policy, &policy)
             {
                 let edited = Self {
-                    meters: policy.meters(),
+                    compiled_rates: policy.compiled_rates(),
                     policy,
                     capacity,
                     counters: Arc::clone(&latest.counters),
@@ -103,12 +103,12 @@ impl Limit {
                 return edited;
             }
             let table = make(&policy, latest.stats());
-            let shares = latest.counters.shares.get().map(Shares::anew);
+            let shares = latest.counters.shares.get().map(PayerShares::anew);
             let next = Self {
-                meters: policy.meters(),
+                compiled_rates: policy.compiled_rates(),
                 policy,
                 capacity,
-                counters: Arc::new(Counters::new(table).with_shares(shares)),
+                counters: Arc::new(LimitCounters::new(table).with_shares(shares)),
             };
             let next = latest.counters.successor.get_or_init(|| next).clone();
             // SeqCst: see above; after the successor is set, so that who sees the flag finds it.
@@ -124,18 +124,18 @@ impl Limit {
     /// Keeps the keys in the overflow filter for as long as what they share counts by these rates: a bucket that is refilled at intervals
     /// may need more of them than when it was charged. With other algorithms that depends on no count.
     fn prolong_overflow(&self, now: Timestamp) {
-        with_table!(&self.counters.table, table => table.prolong_overflow(&self.judges(now)), _logs => {});
+        with_table!(&self.counters.table, table => table.prolong_overflow(&self.rates_at(now)), _logs => {});
     }
 
     fn copy_into(&self, next: &Self, now: Timestamp) {
         let rates = next.rates();
         with_table!(&self.counters.table, old => with_table!(
             &next.counters.table,
-            new => old.copy_into(&self.judges(now), new, &next.judges(now)),
-            logs => old.copy_into_logs(&self.judges(now), logs, rates, now),
+            new => old.copy_into(&self.rates_at(now), new, &next.rates_at(now)),
+            logs => old.copy_into_logs(&self.rates_at(now), logs, rates, now),
         ), old => with_table!(
             &next.counters.table,
-            new => old.copy_into_words(self.rates(), new, &next.judges(now), now),
+            new => old.copy_into_words(self.rates(), new, &next.rates_at(now), now),
             logs => old.copy_into(self.rates(), logs, rates, now),
         ));
     }
@@ -149,13 +149,13 @@ impl Limit {
         now: Timestamp,
     ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
+            let rates_at = self.rates_at(now);
             match placement {
-                KeyPlacement::OwnSlot | KeyPlacement::OverShare => match table.change(key, &judges, Change::ChargeUnchecked(cost)) {
+                KeyPlacement::OwnSlot | KeyPlacement::OverShare => match table.change(key, &rates_at, WordChange::ChargeUnchecked(cost)) {
                     // Force is never refused.
-                    Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
+                    ChargeOutcome::Admitted(state, _) | ChargeOutcome::Refused(state) => state.placement(),
                 },
-                KeyPlacement::Overflow => table.force_unseated(key, &judges, cost).placement(),
+                KeyPlacement::Overflow => table.charge_in_overflow(key, &rates_at, cost).placement(),
             }
         }, logs => logs.take_over(key, self.rates(), cost, placement, now))
     }

@@ -41,7 +41,7 @@ impl Limit {
     pub fn overflow_false_positives(&self, now: Timestamp) -> u64 {
         with_table!(
             &self.counters.table,
-            table => table.overflow_filter(&self.judges(now)).false_positives(now),
+            table => table.overflow_filter(&self.rates_at(now)).false_positives(now),
             logs => logs.overflow_filter(self.rates()).false_positives(now),
         )
     }
@@ -72,7 +72,7 @@ impl Limit {
     pub fn ages(&self, now: Timestamp) -> Option<KeyAges> {
         with_table!(
             &self.counters.table,
-            table => table.ages(&self.judges(now)),
+            table => table.ages(&self.rates_at(now)),
             logs => Some(logs.ages(self.rates(), now)),
         )
     }

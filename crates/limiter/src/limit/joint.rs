@@ -5,45 +5,48 @@
 
 use crate::algorithm::Word;
 use crate::cost::Cost;
-use crate::decision::{Decision, Finding};
-use crate::exact::{self, Answer, LogTable};
+use crate::decision::{Decision, KeyFinding};
+use crate::exact::{self, LogAnswer, LogTable};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 use crate::share::Payer;
-use crate::status::{Asked, KeyPlacement, Refusing};
-use crate::table::{Charged, Seat, Seen, Table};
+use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
+use crate::table::{ChargeOutcome, SlotRef, SlotView, Table};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Limit, Receipt, admitted, in_slot, padded, refused, with_table};
+use super::{AnyTable, ChargeReceipt, Limit, admitted, in_slot, padded, refused, with_table};
 
 /// The result of peeking at a key.
-pub(crate) enum Glance {
+pub(crate) enum PeekedKey {
     /// Its words; and its charge, if the cost fits and it has a slot.
-    Words(Finding, Option<Ready>),
+    Words(KeyFinding, Option<ReadyCharge>),
     /// The answer of its log.
-    Log(Answer),
+    Log(LogAnswer),
 }
 
 /// A charge that was judged and not made.
 #[derive(Clone, Copy)]
-pub(crate) struct Ready {
-    seat: Seat,
+pub(crate) struct ReadyCharge {
+    slot_ref: SlotRef,
     /// The words after it; behind the last rate they mean nothing.
     next: [Word; MAX_RATES],
 }
 
-impl Glance {
+impl PeekedKey {
     /// Builds the result for a key that has a slot.
     #[inline(always)]
-    fn of<const K: usize>(seen: &Seen<K>, cost: Cost) -> Self {
+    fn of<const K: usize>(seen: &SlotView<K>, cost: Cost) -> Self {
         let (refusing, ready) = match &seen.next {
             Ok(next) => {
-                let (seat, next) = (seen.seat, padded(next));
-                (Refusing::default(), Some(Ready { seat, next }))
+                let (slot_ref, next) = (seen.slot_ref, padded(next));
+                (
+                    RefusingRates::default(),
+                    Some(ReadyCharge { slot_ref, next }),
+                )
             }
             Err(refusing) => (*refusing, None),
         };
-        let finding = in_slot(Asked::Wanted(cost), refusing, &seen.words);
+        let finding = in_slot(AskOutcome::NotCharged(cost), refusing, &seen.words);
         Self::Words(finding, ready)
     }
 
@@ -65,43 +68,43 @@ impl Glance {
 
 impl Limit {
     /// Looks at what `key` would be told if it asked for `cost` now. Writes nothing.
-    pub(crate) fn look(
+    pub(crate) fn peek_key(
         &self,
         payer: Option<Payer>,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> Glance {
+    ) -> PeekedKey {
         with_table!(&self.counters.table, table => {
             // As in `charge`: what most limits use is compiled for itself.
-            let seen = match self.meters[0].sliding() {
-                Some(first) => table.see(key, &self.sliding_judges(first, now), cost),
-                None => table.see(key, &self.judges(now), cost),
+            let seen = match self.compiled_rates[0].sliding() {
+                Some(first) => table.see(key, &self.sliding_rates_at(first, now), cost),
+                None => table.see(key, &self.rates_at(now), cost),
             };
-            seen.map_or_else(|| self.look_further(table, (payer, key), cost, now), |seen| Glance::of(&seen, cost))
-        }, logs => Glance::Log(logs.peek_for(key, self.rates(), cost, now, self.account(payer, now))))
+            seen.map_or_else(|| self.peek_without_slot(table, (payer, key), cost, now), |seen| PeekedKey::of(&seen, cost))
+        }, logs => PeekedKey::Log(logs.peek_for(key, self.rates(), cost, now, self.account(payer, now))))
     }
 
     /// Looks at a key that has no slot, or none for sure.
     #[inline(never)]
-    fn look_further<const K: usize>(
+    fn peek_without_slot<const K: usize>(
         &self,
         table: &Table<K>,
         (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
-    ) -> Glance {
-        let judges = self.judges(now);
-        let state = table.peek(key, &judges, self.account(payer, now));
-        Glance::Words(refused(&state, &judges, cost), None)
+    ) -> PeekedKey {
+        let rates_at = self.rates_at(now);
+        let state = table.peek(key, &rates_at, self.account(payer, now));
+        PeekedKey::Words(refused(&state, &rates_at, cost), None)
     }
 
     /// Builds the decision from the result of peeking.
     #[inline(always)]
-    pub(crate) fn say(&self, glance: &Glance, now: Timestamp) -> Decision {
-        match glance {
-            Glance::Words(finding, _) => self.decision(*finding, now),
-            Glance::Log(answer) => Decision::of_log(answer.clone()),
+    pub(crate) fn decision_of(&self, peeked: &PeekedKey, now: Timestamp) -> Decision {
+        match peeked {
+            PeekedKey::Words(finding, _) => self.decision(*finding, now),
+            PeekedKey::Log(answer) => Decision::of_log(answer.clone()),
         }
     }
 
@@ -110,27 +113,27 @@ impl Limit {
     #[inline(always)]
     pub(crate) fn charge_ready(
         &self,
-        glance: &Glance,
+        peeked: &PeekedKey,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<(Decision, Receipt)> {
-        let Glance::Words(seen, Some(Ready { seat, next })) = glance else {
+    ) -> Option<(Decision, ChargeReceipt)> {
+        let PeekedKey::Words(seen, Some(ReadyCharge { slot_ref, next })) = peeked else {
             return None;
         };
         let words = with_table!(&self.counters.table, table => {
             let words = [&seen.words, next].map(|words| std::array::from_fn(|rate| words[rate]));
-            padded(&table.charge_seen(key, *seat, words, || self.judges(now), cost)?)
+            padded(&table.charge_seen(key, *slot_ref, words, || self.rates_at(now), cost)?)
         }, _logs => return None);
         self.counters.forward(key, KeyPlacement::OwnSlot, cost, now);
-        let finding = Finding {
-            asked: Asked::Taken(cost),
+        let finding = KeyFinding {
+            asked: AskOutcome::Charged(cost),
             placement: KeyPlacement::OwnSlot,
-            refusing: Refusing::default(),
+            refusing: RefusingRates::default(),
             words,
         };
-        let receipt = Receipt::Words {
-            seat: *seat,
+        let receipt = ChargeReceipt::Words {
+            slot_ref: *slot_ref,
             left: words.map(|word| [word; 2]),
             made: now,
         };
@@ -145,15 +148,15 @@ impl Limit {
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> (Decision, Option<Receipt>) {
+    ) -> (Decision, Option<ChargeReceipt>) {
         let (finding, receipt) = with_table!(&self.counters.table, table => {
-            let judges = self.judges(now);
-            match table.charge(key, &judges, cost, self.account(payer, now)) {
-                Charged::Refused(state) => (refused(&state, &judges, cost), None),
-                Charged::Admitted(state, seat) => {
-                    self.counters.forward(key, seat.placement(), cost, now);
+            let rates_at = self.rates_at(now);
+            match table.charge(key, &rates_at, cost, self.account(payer, now)) {
+                ChargeOutcome::Refused(state) => (refused(&state, &rates_at, cost), None),
+                ChargeOutcome::Admitted(state, slot_ref) => {
+                    self.counters.forward(key, slot_ref.placement(), cost, now);
                     let (left, made) = (state.left(), now);
-                    (admitted(&state, &judges, cost), Some(Receipt::Words { seat, left, made }))
+                    (admitted(&state, &rates_at, cost), Some(ChargeReceipt::Words { slot_ref, left, made }))
                 }
             }
         }, logs => return self.reserve_log(logs, (payer, key), cost, now));
@@ -166,12 +169,12 @@ impl Limit {
         (payer, key): (Option<Payer>, KeyHash),
         cost: Cost,
         now: Timestamp,
-    ) -> (Decision, Option<Receipt>) {
+    ) -> (Decision, Option<ChargeReceipt>) {
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
-            exact::Charged::Refused(answer) => (Decision::of_log(answer), None),
-            exact::Charged::Admitted(answer, receipt) => {
+            exact::LogCharge::Refused(answer) => (Decision::of_log(answer), None),
+            exact::LogCharge::Admitted(answer, receipt) => {
                 self.counters.forward(key, answer.placement(), cost, now);
-                (Decision::of_log(answer), Some(Receipt::Log(receipt)))
+                (Decision::of_log(answer), Some(ChargeReceipt::Log(receipt)))
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::sync::AtomicU64;
 use crate::table::{Table, TableStats, overflow_filter};
 use crate::time::Timestamp;
 
-use super::{AnyTable, Counters, Limit, Size};
+use super::{AnyTable, Limit, LimitCounters, TableSize};
 
 /// Identifies a limit's counters, beside its policy and its capacity.
 #[derive(Clone, Copy, Debug)]
@@ -80,12 +80,15 @@ impl AnyTable {
     fn heal(policy: &Policy, capacity: Capacity, words: &[AtomicU64], now: Timestamp) -> u64 {
         fn heal<const K: usize>(policy: &Policy, words: &[AtomicU64], now: Timestamp) -> u64 {
             Table::<K>::heal(words);
-            let mut meters = policy.meters();
+            let mut compiled_rates = policy.compiled_rates();
             if let Some((zone, unit)) = policy.calendar() {
                 let shape = zone.window(unit, now);
-                meters = meters.map(|meter| meter.in_window(shape));
+                compiled_rates = compiled_rates.map(|compiled| compiled.in_window(shape));
             }
-            Table::<K>::drop_ahead(words, &std::array::from_fn(|rate| meters[rate].at(now)))
+            Table::<K>::drop_ahead(
+                words,
+                &std::array::from_fn(|rate| compiled_rates[rate].at(now)),
+            )
         }
         // No word of a filter makes anything wait or panic.
         let filter = overflow_filter::words_for(Some(capacity));
@@ -138,10 +141,10 @@ impl Limit {
         }
         drop(turn);
         let limit = Self {
-            meters: policy.meters(),
+            compiled_rates: policy.compiled_rates(),
             policy,
             capacity,
-            counters: Arc::new(Counters::new(table)),
+            counters: Arc::new(LimitCounters::new(table)),
         };
         Ok((limit, adopted))
     }
@@ -170,7 +173,7 @@ impl Limit {
                 }
                 Err(error) => {
                     drafted = Err(error);
-                    AnyTable::new(policy, Size::Keys(capacity), before)
+                    AnyTable::new(policy, TableSize::Keys(capacity), before)
                 }
             }
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{AnyTable, Counters, Limit};
+use super::{AnyTable, Limit, LimitCounters};
 use crate::algorithm::{Algorithm, Alignment, CalendarUnit, CalendarZone, Policy, Refill};
 use crate::ask::Ask;
 use crate::capacity::Capacity;
@@ -80,7 +80,7 @@ fn scrawled(policy: &Policy, bits: &[u64]) -> Limit {
     if let Algorithm::Exact = policy.algorithm() {
         // As little as with a file's.
         let logs = LogTable::with_buckets(2, policy.rates()).with_backoff_limit(2);
-        limit.counters = Arc::new(Counters::new(AnyTable::Log(logs)));
+        limit.counters = Arc::new(LimitCounters::new(AnyTable::Log(logs)));
     }
     let keys = [key(0), key(1)];
     let mut bits = bits.iter().copied().cycle();

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use crate::decision::Decision;
 use crate::exact;
 use crate::key::KeyHash;
-use crate::status::{Asked, RateStatuses, Refusing};
+use crate::status::{AskOutcome, RateStatuses, RefusingRates};
 use crate::time::Timestamp;
 
 use super::{AnyTable, Limit, in_slot, with_table};
@@ -64,21 +64,21 @@ impl Iterator for ActiveKeys<'_> {
         let slots =
             with_table!(&limit.counters.table, table => table.slots(), logs => logs.slots());
         with_table!(&limit.counters.table, table => {
-            let judges = limit.judges(now);
+            let rates_at = limit.rates_at(now);
             while self.next < slots {
                 let slot = self.next;
                 self.next += 1;
-                let Some((key, words)) = table.occupant(slot, &judges) else {
+                let Some((key, words)) = table.occupant(slot, &rates_at) else {
                     continue;
                 };
                 let mut fullness = 0;
-                for (judge, word) in judges.iter().zip(&words) {
-                    let used = judge.used_units(*word);
-                    let of = used + u64::from(judge.standing(*word, None).remaining);
+                for (rate_at, word) in rates_at.iter().zip(&words) {
+                    let used = rate_at.used_units(*word);
+                    let of = used + u64::from(rate_at.standing(*word, None).remaining);
                     fullness = fullness.max((1000 * used).checked_div(of).unwrap_or(0));
                 }
-                let decision = limit.decision(in_slot(Asked::Nothing, Refusing::default(), &words), now);
-                let charged = judges[0].charged(words[0]);
+                let decision = limit.decision(in_slot(AskOutcome::Peeked, RefusingRates::default(), &words), now);
+                let charged = rates_at[0].charged(words[0]);
                 return Some(KeyUsage { key, decision, fullness, charged });
             }
             None

@@ -20,7 +20,7 @@
 
 use crate::algorithm::Word;
 use crate::status::KeyPlacement;
-use crate::table::single_word::Weigh;
+use crate::table::single_word::SlotWeight;
 
 use super::concurrency::Concurrency;
 
@@ -36,7 +36,7 @@ pub(super) const ONE: u64 = 1;
 
 /// The content of a slot's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct PermitCount {
     /// Permits that were taken in this slot.
     pub(super) permits: u64,
     /// Tells if the permits that new keys share count for the key, too.
@@ -44,7 +44,7 @@ pub(super) struct Count {
     generation: u64,
 }
 
-impl Count {
+impl PermitCount {
     pub(super) fn of(word: Word) -> Self {
         let bits = word.bits();
         Self {
@@ -108,9 +108,9 @@ pub(super) const fn company(shared: u64) -> KeyPlacement {
 }
 
 /// A slot is its key's while it counts permits. The overflow words hold the plain number.
-pub(super) struct Held;
+pub(super) struct PermitWeight;
 
-impl Weigh for Held {
+impl SlotWeight for PermitWeight {
     fn owes(&self, word: Word) -> bool {
         word.bits() & PERMITS != 0
     }
@@ -157,13 +157,13 @@ mod tests {
             for operation in operations {
                 match operation {
                     Operation::Claim { shared } if permits == 0 => {
-                        word = Count::first(word, shared).word();
+                        word = PermitCount::first(word, shared).word();
                         (permits, shares) = (1, shared > 0);
                         past.append(&mut present);
                     }
                     Operation::Claim { .. } => {}
                     Operation::Take { shared } => {
-                        word = Count::of(word).one_more(shared).word();
+                        word = PermitCount::of(word).one_more(shared).word();
                         permits += 1;
                         shares &= shared > 0;
                     }
@@ -174,9 +174,9 @@ mod tests {
                     Operation::GiveBack => {}
                 }
                 present.push(word);
-                prop_assert_eq!(Count::of(word).permits, permits);
-                prop_assert_eq!(Count::of(word).placement == KeyPlacement::Overflow, shares);
-                prop_assert_eq!(Held.owes(word), permits > 0);
+                prop_assert_eq!(PermitCount::of(word).permits, permits);
+                prop_assert_eq!(PermitCount::of(word).placement == KeyPlacement::Overflow, shares);
+                prop_assert_eq!(PermitWeight.owes(word), permits > 0);
                 prop_assert!(!past.contains(&word));
             }
         }
@@ -186,11 +186,12 @@ mod tests {
     /// slot's key, given back already, and after another claim.
     #[test]
     fn a_lost_claim_withdraws_what_it_wrote() {
-        let mine = Count::first(Word::UNUSED, 0);
-        let withdrawn = |count: Count| count.withdrawn(mine.word()).map(|count| count.permits);
+        let mine = PermitCount::first(Word::UNUSED, 0);
+        let withdrawn =
+            |count: PermitCount| count.withdrawn(mine.word()).map(|count| count.permits);
         assert_eq!(withdrawn(mine), Some(0));
         assert_eq!(withdrawn(mine.one_more(0).one_more(0)), Some(2));
-        assert_eq!(withdrawn(Count { permits: 0, ..mine }), None);
-        assert_eq!(withdrawn(Count::first(mine.word(), 0)), None);
+        assert_eq!(withdrawn(PermitCount { permits: 0, ..mine }), None);
+        assert_eq!(withdrawn(PermitCount::first(mine.word(), 0)), None);
     }
 }

@@ -22,8 +22,8 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 use crate::table::Table;
 
-use super::count::Held;
-use super::{Concurrency, ConcurrencyExceeded, Counters, InFlight, Permit, Permits};
+use super::count::PermitWeight;
+use super::{Concurrency, ConcurrencyExceeded, InFlight, Permit, PermitCounters, Permits};
 
 /// Tables of other capacities that a permit from before keeps: each is asked at every taking.
 const MOST_BEFORE: usize = 8;
@@ -61,7 +61,7 @@ impl Permits {
             }
             before.push(Arc::downgrade(&latest));
             let table = Table::new(capacity, 0, latest.table.stats());
-            let counters = Arc::new(Counters::new(table, capacity, before));
+            let counters = Arc::new(PermitCounters::new(table, capacity, before));
             // Nobody else sets it: this is the turn, and it was not set when that began.
             let counters = Arc::clone(latest.successor.get_or_init(|| counters));
             // SeqCst: see above; after the successor is there, so that who sees the flag finds it.
@@ -72,11 +72,11 @@ impl Permits {
 }
 
 /// Returns whether a permit of a table, or the table itself, is still held.
-fn is_alive(old: &Weak<Counters>) -> bool {
+fn is_alive(old: &Weak<PermitCounters>) -> bool {
     old.strong_count() > 0
 }
 
-impl Counters {
+impl PermitCounters {
     /// The table that took over from this one.
     #[inline]
     pub(super) fn successor(&self) -> Option<&Arc<Self>> {
@@ -113,10 +113,10 @@ impl Counters {
             in_flight: here.and(earlier),
             max,
         };
-        let seat = self
+        let slot_ref = self
             .take_here(key, room)
             .map_err(|here| full(here, earlier))?;
-        let permit = Permit::new(self, seat);
+        let permit = Permit::new(self, slot_ref);
         // SeqCst: puts the taking before the looks into the old tables, in the order that takings there see, too.
         fence(Ordering::SeqCst);
         let (here, earlier) = (self.in_flight(key), self.earlier_in_flight(key));
@@ -147,13 +147,13 @@ impl Counters {
     }
 
     fn holder(&self, slot: usize) -> Option<KeyHash> {
-        let (key, _) = self.table.occupant(slot, &[Held])?;
+        let (key, _) = self.table.occupant(slot, &[PermitWeight])?;
         Some(key)
     }
 
     /// Returns whether `key` has a slot in this table.
     fn has_slot_of(&self, key: KeyHash) -> bool {
         let word = self.table.word_at(self.table.address(key));
-        word.is_some_and(|word| super::Count::of(word).permits > 0)
+        word.is_some_and(|word| super::PermitCount::of(word).permits > 0)
     }
 }

@@ -38,11 +38,11 @@ use crate::capacity::Capacity;
 use crate::key::KeyHash;
 use crate::status::KeyPlacement;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::single_word::{Address, Claimed, Known};
-use crate::table::{Occupancy, Seat, Table, TableStats};
+use crate::table::single_word::{ClaimOutcome, KeyAddress, WordOutcome};
+use crate::table::{Occupancy, SlotRef, Table, TableStats};
 
 pub use concurrency::{Concurrency, ConcurrencyError};
-use count::{Count, Held, company};
+use count::{PermitCount, PermitWeight, company};
 pub use permit::Permit;
 
 /// Most keys that [`Permits::top`] gives.
@@ -52,20 +52,20 @@ const MOST_TOP: usize = 1024;
 #[derive(Clone)]
 pub struct Permits {
     max: Concurrency,
-    counters: Arc<Counters>,
+    counters: Arc<PermitCounters>,
 }
 
 /// The permits that were taken in one table, and the tables before and after it.
-struct Counters {
+struct PermitCounters {
     table: Table<1>,
     capacity: Capacity,
     /// Tables from before an edit of the capacity. They live as long as anybody holds a permit of theirs.
-    before: Vec<Weak<Counters>>,
+    before: Vec<Weak<PermitCounters>>,
     /// Set after `successor` is set. A flag of its own, so that a taking can load it with the ordering that it needs
     /// (`edit`).
     moved: AtomicBool,
     /// Keeps the newer table alive, never the other way round: whoever is late finds the newest, however many edits came between.
-    successor: OnceLock<Arc<Counters>>,
+    successor: OnceLock<Arc<PermitCounters>>,
     /// Held by an edit; requests never take it.
     edits: Mutex<()>,
 }
@@ -145,7 +145,7 @@ impl Permits {
     }
 
     fn within(max: Concurrency, table: Table<1>, capacity: Capacity) -> Self {
-        let counters = Arc::new(Counters::new(table, capacity, Vec::new()));
+        let counters = Arc::new(PermitCounters::new(table, capacity, Vec::new()));
         Self { max, counters }
     }
 
@@ -202,7 +202,7 @@ impl Permits {
     #[cold]
     fn take_newer(
         &self,
-        mut newer: &Arc<Counters>,
+        mut newer: &Arc<PermitCounters>,
         key: KeyHash,
     ) -> Result<Permit, ConcurrencyExceeded> {
         // As many rounds as there were edits since this handle was made.
@@ -241,7 +241,7 @@ impl Permits {
     /// Estimates the occupancy of the table. Reads up to 131,072 buckets: for a status page, not for a request.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
-        self.newest(|counters| counters.table.occupancy(&[Held]))
+        self.newest(|counters| counters.table.occupancy(&[PermitWeight]))
     }
 
     /// Statistics of new keys since the beginning, edits included.
@@ -276,7 +276,7 @@ impl Permits {
     }
 
     /// Runs `look` on the table that the latest edit made.
-    fn newest<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
+    fn newest<T>(&self, look: impl FnOnce(&PermitCounters) -> T) -> T {
         let mut newest = &self.counters;
         while let Some(next) = newest.successor() {
             newest = next;
@@ -285,7 +285,7 @@ impl Permits {
     }
 }
 
-impl Counters {
+impl PermitCounters {
     fn new(table: Table<1>, capacity: Capacity, before: Vec<Weak<Self>>) -> Self {
         Self {
             table,
@@ -305,30 +305,32 @@ impl Counters {
         max: Concurrency,
     ) -> Result<Permit, ConcurrencyExceeded> {
         if self.before.is_empty() {
-            let seat = self.take_here(key, max.get());
+            let slot_ref = self.take_here(key, max.get());
             let full = |in_flight| ConcurrencyExceeded { in_flight, max };
-            return seat.map(|seat| Permit::new(self, seat)).map_err(full);
+            return slot_ref
+                .map(|slot_ref| Permit::new(self, slot_ref))
+                .map_err(full);
         }
         self.take_beside_earlier(key, max)
     }
 
     /// Takes a permit here if `key` holds fewer than `most` here; what it holds otherwise.
     #[inline]
-    fn take_here(&self, key: KeyHash, most: u32) -> Result<Seat, InFlight> {
+    fn take_here(&self, key: KeyHash, most: u32) -> Result<SlotRef, InFlight> {
         let at = self.table.address(key);
         // Another round means that another thread seated this key, or had its turn taken away.
         loop {
             let one_more = |word| {
-                let count = Count::of(word);
+                let count = PermitCount::of(word);
                 let shared = self.shared_by(count, at);
                 (count.permits + shared < u64::from(most)).then(|| count.one_more(shared).word())
             };
             match self.table.change_word(at, one_more) {
-                Known::Written(_, seat) => return Ok(seat),
-                Known::Left(word) => return Err(self.told(Some(word), at)),
-                Known::Nowhere => {}
+                WordOutcome::Written(_, slot_ref) => return Ok(slot_ref),
+                WordOutcome::Left(word) => return Err(self.told(Some(word), at)),
+                WordOutcome::Nowhere => {}
             }
-            if let Some(taken) = self.take_newcomer(at, most) {
+            if let Some(taken) = self.take_as_new_key(at, most) {
                 return taken;
             }
         }
@@ -336,44 +338,45 @@ impl Counters {
 
     /// Takes a permit like [`take_here`](Self::take_here) for a key without a slot; `None` when it may have one by
     /// now.
-    fn take_newcomer(&self, at: Address, most: u32) -> Option<Result<Seat, InFlight>> {
+    fn take_as_new_key(&self, at: KeyAddress, most: u32) -> Option<Result<SlotRef, InFlight>> {
         if self.shared(at) >= u64::from(most) {
-            return Some(self.refuse_newcomer(at));
+            return Some(self.refuse_new_key(at));
         }
         let turn = self.table.turn(at)?;
         // Read in the turn: what this key holds in overflow was taken in one.
         let shared = self.shared(at);
         if shared >= u64::from(most) {
-            return Some(self.refuse_newcomer(at));
+            return Some(self.refuse_new_key(at));
         }
-        let first = |before, _| Count::first(before, shared).word();
-        match self.table.seat_word(&turn, at, &Held, first) {
-            Claimed::Seated(_, seat) => Some(Ok(seat)),
-            Claimed::Lost(written) => {
-                if let Some((mine, seat)) = written {
-                    let withdraw = |word| Count::of(word).withdrawn(mine).map(Count::word);
-                    self.table.change_seat(seat, withdraw);
+        let first = |before, _| PermitCount::first(before, shared).word();
+        match self.table.claim_word(&turn, at, &PermitWeight, first) {
+            ClaimOutcome::Claimed(_, slot_ref) => Some(Ok(slot_ref)),
+            ClaimOutcome::Lost(written) => {
+                if let Some((mine, slot_ref)) = written {
+                    let withdraw =
+                        |word| PermitCount::of(word).withdrawn(mine).map(PermitCount::word);
+                    self.table.change_word_at(slot_ref, withdraw);
                 }
                 None
             }
-            Claimed::NoRoom => {
-                let seat = Table::seat_in_overflow(at);
-                for word in self.table.words_of(seat) {
+            ClaimOutcome::NoRoom => {
+                let slot_ref = Table::overflow_ref(at);
+                for word in self.table.words_of(slot_ref) {
                     // AcqRel: the next who has room by it sees what was done before it.
                     word.fetch_add(count::ONE, Ordering::AcqRel);
                 }
                 // Asked after the words were written: whoever takes the turn away from now on sees them.
                 if !turn.is_mine() {
-                    self.give_back(seat);
+                    self.give_back(slot_ref);
                     return None;
                 }
                 self.table.counts().admitted_in_overflow();
-                Some(Ok(seat))
+                Some(Ok(slot_ref))
             }
         }
     }
 
-    fn refuse_newcomer(&self, at: Address) -> Result<Seat, InFlight> {
+    fn refuse_new_key(&self, at: KeyAddress) -> Result<SlotRef, InFlight> {
         let in_flight = self.told(None, at);
         if in_flight.placement == KeyPlacement::Overflow {
             self.table.counts().refused(KeyPlacement::Overflow);
@@ -388,8 +391,8 @@ impl Counters {
     }
 
     /// Counts the permits of a key whose slot has this word, or that has none.
-    fn told(&self, word: Option<Word>, at: Address) -> InFlight {
-        match word.map(Count::of) {
+    fn told(&self, word: Option<Word>, at: KeyAddress) -> InFlight {
+        match word.map(PermitCount::of) {
             Some(count) => {
                 let shared = self.shared_by(count, at);
                 InFlight::new(count.permits + shared, company(shared))
@@ -397,7 +400,7 @@ impl Counters {
             None => {
                 let shared = self.shared(at);
                 let placement = match company(shared) {
-                    KeyPlacement::OwnSlot if !self.table.has_room(at, &Held) => {
+                    KeyPlacement::OwnSlot if !self.table.has_room(at, &PermitWeight) => {
                         KeyPlacement::Overflow
                     }
                     placement => placement,
@@ -408,7 +411,7 @@ impl Counters {
     }
 
     /// Counts the permits of new keys that count for the key of a slot.
-    fn shared_by(&self, count: Count, at: Address) -> u64 {
+    fn shared_by(&self, count: PermitCount, at: KeyAddress) -> u64 {
         match count.placement {
             KeyPlacement::Overflow => self.shared(at),
             KeyPlacement::OwnSlot | KeyPlacement::OverShare => 0,
@@ -416,8 +419,8 @@ impl Counters {
     }
 
     /// Counts the permits that new keys without a slot share, by the word that counts less.
-    fn shared(&self, at: Address) -> u64 {
-        let rows = self.table.words_of(Table::seat_in_overflow(at));
+    fn shared(&self, at: KeyAddress) -> u64 {
+        let rows = self.table.words_of(Table::overflow_ref(at));
         // Acquire: pairs with the release of a permit that makes room here.
         let row = rows.map(|word| word.load(Ordering::Acquire)).min();
         row.unwrap_or(0)

@@ -8,13 +8,13 @@ use super::ALIGNMENT;
 const SLACK: usize = ALIGNMENT / size_of::<u64>() - 1;
 
 /// Words on the heap; the run begins where the alignment asks for it.
-pub(super) struct Heap {
+pub(super) struct HeapWords {
     heap: Box<[AtomicU64]>,
     first: usize,
     count: usize,
 }
 
-impl Heap {
+impl HeapWords {
     /// `count` zero words.
     pub(super) fn owned(count: usize) -> Self {
         let heap: Box<[AtomicU64]> = (0..count.saturating_add(SLACK))

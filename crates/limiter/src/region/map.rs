@@ -26,12 +26,12 @@ use memmap2::{MmapOptions, MmapRaw};
 use crate::sync::AtomicU64;
 
 /// Words of a mapping, from a byte offset on.
-pub(super) struct Mapping {
+pub(super) struct MappedWords {
     raw: MmapRaw,
     /// Bytes before the first word: whole pages.
     offset: usize,
     count: usize,
-    kind: Kind,
+    kind: MemoryKind,
     _huge: Option<HugeShare>,
 }
 
@@ -70,7 +70,7 @@ impl Drop for HugeShare {
     }
 }
 
-enum Kind {
+enum MemoryKind {
     Anonymous,
     /// The open file is kept for the lock on it, which ends with it, and for those who know it weakly.
     File(
@@ -82,7 +82,7 @@ enum Kind {
     ),
 }
 
-impl Mapping {
+impl MappedWords {
     /// Maps memory like [`anonymous`](Self::anonymous); a system without that much memory ends the process, as at any
     /// other allocation.
     pub(super) fn owned(count: usize) -> Self {
@@ -103,7 +103,7 @@ impl Mapping {
                 .ok_or(io::ErrorKind::InvalidInput)?,
         };
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
-        Ok(Self::new(raw, 0, count, Kind::Anonymous))
+        Ok(Self::new(raw, 0, count, MemoryKind::Anonymous))
     }
 
     /// `count` words of `file`, from byte `offset` on, shared with whoever maps it too.
@@ -116,10 +116,10 @@ impl Mapping {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let raw = MmapOptions::new().len(bytes).map_raw(&*file)?;
-        Ok(Self::new(raw, offset, count, Kind::File(file)))
+        Ok(Self::new(raw, offset, count, MemoryKind::File(file)))
     }
 
-    fn new(raw: MmapRaw, offset: usize, count: usize, kind: Kind) -> Self {
+    fn new(raw: MmapRaw, offset: usize, count: usize, kind: MemoryKind) -> Self {
         let share = match raw.len() {
             HUGE_PAGE..ALWAYS_HUGE => HugeShare::take(raw.len()),
             _ => None,
@@ -161,8 +161,8 @@ impl Mapping {
 
     pub(super) fn kind(&self) -> &'static str {
         match &self.kind {
-            Kind::Anonymous => "anonymous",
-            Kind::File(_) => "file",
+            MemoryKind::Anonymous => "anonymous",
+            MemoryKind::File(_) => "file",
         }
     }
 }
@@ -184,7 +184,7 @@ mod tests {
     /// Goal: the cast is one that Miri accepts. Method: every word of an anonymous mapping, from two threads.
     #[test]
     fn every_word_of_a_mapping_can_be_used() {
-        let mapping = Mapping::anonymous(1000).expect("a mapping");
+        let mapping = MappedWords::anonymous(1000).expect("a mapping");
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -227,13 +227,13 @@ mod tests {
         ] {
             file.set_len(length).expect("its length");
             assert_eq!(
-                Mapping::file(file.clone(), 4096, 10).is_ok(),
+                MappedWords::file(file.clone(), 4096, 10).is_ok(),
                 fits,
                 "{length}"
             );
         }
-        assert!(Mapping::file(file.clone(), 4096, usize::MAX / 8).is_err());
-        assert!(Mapping::anonymous(usize::MAX).is_err());
+        assert!(MappedWords::file(file.clone(), 4096, usize::MAX / 8).is_err());
+        assert!(MappedWords::anonymous(usize::MAX).is_err());
     }
 
     /// Goal: two mappings of a file are one memory. Method: what one adds, the other reads.
@@ -242,8 +242,8 @@ mod tests {
     fn mappings_of_one_file_share_their_words() {
         let file = Arc::new(tempfile::tempfile().expect("a file"));
         file.set_len(8192).expect("its length");
-        let one = Mapping::file(file.clone(), 4096, 512).expect("a mapping");
-        let other = Mapping::file(file.clone(), 4096, 512).expect("a mapping");
+        let one = MappedWords::file(file.clone(), 4096, 512).expect("a mapping");
+        let other = MappedWords::file(file.clone(), 4096, 512).expect("a mapping");
         one.words()[511].fetch_add(3, Ordering::Relaxed);
         assert_eq!(other.words()[511].fetch_add(4, Ordering::Relaxed), 3);
         assert_eq!(one.words()[511].load(Ordering::Relaxed), 7);

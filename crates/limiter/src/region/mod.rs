@@ -25,7 +25,7 @@ mod heap;
 mod map;
 
 #[cfg(feature = "mmap")]
-pub(crate) use files::Lengths;
+pub(crate) use files::WordLengths;
 #[cfg(feature = "mmap")]
 pub use files::{
     AnonymousFiles, BootId, BootTime, Clock, ClockDrift, ClockMark, ClockReading, FileDraft,
@@ -33,21 +33,21 @@ pub use files::{
     UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
 #[cfg(not(feature = "mmap"))]
-use heap::Heap;
+use heap::HeapWords;
 #[cfg(feature = "mmap")]
-use map::Mapping;
+use map::MappedWords;
 
 /// Bytes that the first word of a region is aligned to: two cache lines, which the prefetcher of x86 fetches together.
 pub const ALIGNMENT: usize = 128;
 
 /// Words for counters, in memory of this process or in a file.
-pub struct Region(Words);
+pub struct Region(RegionWords);
 
 /// The memory of the words: one kind in one build, so that no decision has to tell kinds apart.
 #[cfg(feature = "mmap")]
-type Words = Mapping;
+type RegionWords = MappedWords;
 #[cfg(not(feature = "mmap"))]
-type Words = Heap;
+type RegionWords = HeapWords;
 
 impl Region {
     /// `words` words of this process alone, at least one, all zero.
@@ -57,7 +57,7 @@ impl Region {
     /// take a huge page. Memory of 2 MB and more is whole huge pages then.
     #[must_use]
     pub fn owned(words: usize) -> Self {
-        Self(Words::owned(words.max(1)))
+        Self(RegionWords::owned(words.max(1)))
     }
 
     /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
@@ -67,7 +67,7 @@ impl Region {
         offset: usize,
         words: usize,
     ) -> std::io::Result<Self> {
-        Ok(Self(Mapping::file(file.into(), offset, words)?))
+        Ok(Self(MappedWords::file(file.into(), offset, words)?))
     }
 
     /// `count` words from `first` on. As the same part of the slice, with one check of bounds less: it stands on the way

@@ -17,7 +17,7 @@ impl Limit {
     /// counts at least as much as the store does. After an edit of the structure a handle of the old counters tells the new
     /// ones nothing: they learn it with the next answer.
     pub fn adopt(&self, key: KeyHash, state: &RemoteState, now: Timestamp) -> KeyPlacement {
-        let words = state.words(&self.policy().meters());
+        let words = state.words(&self.policy().compiled_rates());
         self.put_words(key, &words, state, now)
     }
 }

@@ -4,7 +4,7 @@
 //! A table that is judged while another place counts too learns afterwards what was admitted there. So it may hold more than
 //! its rates admit, and who exchanges counts wants to know how much more.
 
-use crate::algorithm::{Meter, Policy};
+use crate::algorithm::{CompiledRate, Policy};
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::limit::Limit;
@@ -39,9 +39,9 @@ impl Policy {
     /// Units that the rate admits at the same time which admits most.
     #[must_use]
     pub fn most(&self) -> u32 {
-        let rates = self.rates().iter().zip(self.meters());
+        let rates = self.rates().iter().zip(self.compiled_rates());
         rates
-            .map(|(rate, meter)| meter.most(*rate))
+            .map(|(rate, compiled)| compiled.most(*rate))
             .max()
             .unwrap_or(0)
     }
@@ -55,18 +55,18 @@ impl RemoteState {
         if policy.log_entries().is_some() {
             return 0;
         }
-        let meters = policy.meters_at(now);
-        let words = self.words(&meters);
-        let rates = policy.rates().iter().zip(meters).zip(words);
-        let excesses = rates.map(|((rate, meter), word)| {
-            let used = meter.at(now).used_units(word);
-            used.saturating_sub(meter.most(*rate).into())
+        let compiled_rates = policy.meters_at(now);
+        let words = self.words(&compiled_rates);
+        let rates = policy.rates().iter().zip(compiled_rates).zip(words);
+        let excesses = rates.map(|((rate, compiled), word)| {
+            let used = compiled.at(now).used_units(word);
+            used.saturating_sub(compiled.most(*rate).into())
         });
         excesses.max().unwrap_or(0)
     }
 }
 
-impl Meter {
+impl CompiledRate {
     /// Units of `rate`, which is the meter's, that may be used at the same time.
     fn most(&self, rate: Rate) -> u32 {
         match self {

@@ -11,12 +11,12 @@ mod charge;
 mod state;
 mod terms;
 
-use crate::algorithm::{Meter, Policy};
-use crate::decision::{Decision, Finding, MAX_ASKS, Verdict};
-use crate::exact::Answer;
+use crate::algorithm::{CompiledRate, Policy};
+use crate::decision::{Decision, KeyFinding, MAX_ASKS, Verdict};
+use crate::exact::LogAnswer;
 use crate::rate::MAX_RATES;
 use crate::remote_state::{RemoteOutcome, RemoteState};
-use crate::status::{Asked, KeyPlacement, Refusing};
+use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
 use crate::time::Timestamp;
 
 impl Decision {
@@ -31,22 +31,24 @@ impl Decision {
     ) -> Self {
         let rates = policy.rates();
         let (asked, refusing) = match told {
-            RemoteOutcome::Charged(cost) => (Asked::Taken(cost), 0),
-            RemoteOutcome::NotCharged { cost, refusing } => (Asked::Wanted(cost), refusing),
-            RemoteOutcome::Peeked => (Asked::Nothing, 0),
+            RemoteOutcome::Charged(cost) => (AskOutcome::Charged(cost), 0),
+            RemoteOutcome::NotCharged { cost, refusing } => {
+                (AskOutcome::NotCharged(cost), refusing)
+            }
+            RemoteOutcome::Peeked => (AskOutcome::Peeked, 0),
         };
         if policy.log_entries().is_some() {
-            return Self::of_log(Answer::remote(rates, state, asked, refusing, now));
+            return Self::of_log(LogAnswer::remote(rates, state, asked, refusing, now));
         }
-        let meters = policy.meters_at(now);
-        let finding = Finding {
+        let compiled_rates = policy.meters_at(now);
+        let finding = KeyFinding {
             asked,
             placement: KeyPlacement::OwnSlot,
             // Bits behind the last rate would name rates that there are not.
-            refusing: Refusing::of_bits(refusing & ((1 << rates.len()) - 1)),
-            words: state.words(&meters),
+            refusing: RefusingRates::of_bits(refusing & ((1 << rates.len()) - 1)),
+            words: state.words(&compiled_rates),
         };
-        Self::new(now, finding, rates.len(), &meters)
+        Self::new(now, finding, rates.len(), &compiled_rates)
     }
 }
 
@@ -66,13 +68,13 @@ impl Verdict {
 
 impl Policy {
     /// The meters of the rates with the windows of a moment.
-    fn meters_at(&self, now: Timestamp) -> [Meter; MAX_RATES] {
-        let meters = self.meters();
+    fn meters_at(&self, now: Timestamp) -> [CompiledRate; MAX_RATES] {
+        let compiled_rates = self.compiled_rates();
         match self.calendar() {
-            None => meters,
+            None => compiled_rates,
             Some((zone, unit)) => {
                 let shape = zone.window(unit, now);
-                meters.map(|meter| meter.in_window(shape))
+                compiled_rates.map(|compiled| compiled.in_window(shape))
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Whatever takes a division or more than 53 bits is done here, once and exactly, so that a script whose numbers are doubles
 //! adds and compares small integers only.
 
-use crate::algorithm::{Meter, Policy};
+use crate::algorithm::{CompiledRate, Policy};
 use crate::cost::Cost;
 use crate::exact::LogTable;
 use crate::terms::{CalendarWindow, PolicyTerms, RateTerms, WindowStart};
@@ -15,22 +15,26 @@ impl Policy {
     pub fn terms(&self, cost: Cost, near: Timestamp) -> PolicyTerms {
         let rates = self.rates().as_slice();
         let is_log = self.log_entries().is_some();
-        let terms = self.meters().into_iter().zip(rates).map(|(meter, rate)| {
-            if is_log {
-                return RateTerms::Log { rate: *rate };
-            }
-            match meter {
-                Meter::Sliding(_) => RateTerms::Sliding { rate: *rate },
-                Meter::Window(rate, shape) => RateTerms::Window {
-                    rate,
-                    begins: self
-                        .spans(near)
-                        .map_or_else(|| shape.begins(), WindowStart::Calendar),
-                },
-                Meter::Interval(rate, burst) => RateTerms::Interval { rate, burst },
-                Meter::Drain(rate, shape) => shape.terms(rate, cost),
-            }
-        });
+        let terms = self
+            .compiled_rates()
+            .into_iter()
+            .zip(rates)
+            .map(|(compiled, rate)| {
+                if is_log {
+                    return RateTerms::Log { rate: *rate };
+                }
+                match compiled {
+                    CompiledRate::Sliding(_) => RateTerms::Sliding { rate: *rate },
+                    CompiledRate::Window(rate, shape) => RateTerms::Window {
+                        rate,
+                        begins: self
+                            .spans(near)
+                            .map_or_else(|| shape.begins(), WindowStart::Calendar),
+                    },
+                    CompiledRate::Interval(rate, burst) => RateTerms::Interval { rate, burst },
+                    CompiledRate::Drain(rate, shape) => shape.terms(rate, cost),
+                }
+            });
         PolicyTerms(terms.collect())
     }
 

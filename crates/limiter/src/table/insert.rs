@@ -2,28 +2,28 @@
 
 use arrayvec::ArrayVec;
 
-use crate::algorithm::{Judge, Word};
-use crate::share::{Account, RESERVED};
+use crate::algorithm::{RateAt, Word};
+use crate::share::{PayerAccount, RESERVED};
 use crate::status::KeyPlacement;
 use crate::sync::Ordering;
 
-use super::layout::{Bucket, MOST_SLOTS, Memory};
-use super::lock::{Lock, give_back, settled_owner};
-use super::single_word::Weigh;
-use super::tag::{Owner, Tag};
+use super::layout::{Bucket, MOST_SLOTS, TableMemory};
+use super::lock::{BucketLock, give_back, settled_owner};
+use super::single_word::SlotWeight;
+use super::tag::{SlotOwner, Tag};
 use super::update::swap;
-use super::{Change, Charged, Made, SlotPlace, State, Table};
+use super::{ChargeOutcome, KeyState, MadeCharge, SlotPlace, Table, WordChange};
 
 /// A slot that owed nothing when it was looked at, with what it held.
-pub(super) struct Vacancy<'t, const K: usize> {
+pub(super) struct VacantSlot<'t, const K: usize> {
     pub(super) place: SlotPlace<'t, K>,
-    pub(super) owner: Owner,
+    pub(super) owner: SlotOwner,
     pub(super) words: [Word; K],
 }
 
 /// The trace of a claim that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum ClaimTrace {
     /// No word was written.
     Nothing,
     /// Fresh words, which count for the key that has the slot.
@@ -31,144 +31,162 @@ pub(super) enum Lost {
 }
 
 impl<const K: usize> Table<K> {
-    /// Reads the state of a key without a slot in `homes`.
-    pub(super) fn unseated(&self, tag: Tag, homes: [usize; 2], judges: &[Judge; K]) -> State<K> {
-        let vacant = homes
+    /// Reads the state of a key without a slot in `candidate_buckets`.
+    pub(super) fn state_without_slot(
+        &self,
+        tag: Tag,
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+    ) -> KeyState<K> {
+        let vacant = candidate_buckets
             .iter()
-            .any(|home| !self.vacancies(tag, *home, judges).is_empty());
+            .any(|bucket_index| !self.vacancies(tag, *bucket_index, rates_at).is_empty());
         if !vacant {
-            State::Shared(self.rows(homes), KeyPlacement::Overflow)
-        } else if self.was_in_overflow(tag, judges) {
-            State::Shared(self.rows(homes), KeyPlacement::OwnSlot)
+            KeyState::Shared(self.rows(candidate_buckets), KeyPlacement::Overflow)
+        } else if self.was_in_overflow(tag, rates_at) {
+            KeyState::Shared(self.rows(candidate_buckets), KeyPlacement::OwnSlot)
         } else {
-            State::Own([Word::UNUSED; K])
+            KeyState::Own([Word::UNUSED; K])
         }
     }
 
     /// Returns whether overflow words may count something of a key; while its bucket's lock is held, no other answer
     /// is wrong.
-    fn was_in_overflow(&self, tag: Tag, judges: &[Judge; K]) -> bool {
-        let filter = self.overflow_filter(judges);
-        filter.contains(tag, judges[0].now())
+    fn was_in_overflow(&self, tag: Tag, rates_at: &[RateAt; K]) -> bool {
+        let filter = self.overflow_filter(rates_at);
+        filter.contains(tag, rates_at[0].now())
     }
 
-    /// Reads the state like [`unseated`](Self::unseated), for a request that this account pays for.
-    pub(super) fn unseated_for(
+    /// Reads the state like [`state_without_slot`](Self::state_without_slot), for a request that this account pays for.
+    pub(super) fn state_without_slot_for(
         &self,
         tag: Tag,
-        homes: [usize; 2],
-        judges: &[Judge; K],
-        account: Option<Account<'_>>,
-    ) -> State<K> {
-        let state = self.unseated(tag, homes, judges);
-        let is_roomy = |home: &usize| Self::is_roomy(&self.vacancies(tag, *home, judges));
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        account: Option<PayerAccount<'_>>,
+    ) -> KeyState<K> {
+        let state = self.state_without_slot(tag, candidate_buckets, rates_at);
+        let is_roomy =
+            |bucket_index: &usize| Self::is_roomy(&self.vacancies(tag, *bucket_index, rates_at));
         match account {
-            Some(account) if account.is_over() && !homes.iter().any(is_roomy) => State::OverShare,
+            Some(account) if account.is_over() && !candidate_buckets.iter().any(is_roomy) => {
+                KeyState::OverShare
+            }
             _ => state,
         }
     }
 
     /// Returns whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
-    fn is_roomy(vacancies: &[Vacancy<'_, K>]) -> bool {
+    fn is_roomy(vacancies: &[VacantSlot<'_, K>]) -> bool {
         vacancies.len() > RESERVED
     }
 
     /// The refusal of a newcomer by what its buckets' overflow words count, if they refuse it and it would be counted in them
     /// or begin with them: it needs neither lock nor slot.
-    pub(super) fn refuse_newcomer(
+    pub(super) fn refuse_new_key(
         &self,
         tag: Tag,
-        homes: [usize; 2],
-        judges: &[Judge; K],
-        change: Change<'_, K>,
-    ) -> Option<Charged<K>> {
-        let inherited = lighter(&self.rows(homes), judges);
-        if change.apply_all(judges, &inherited).is_ok() {
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+    ) -> Option<ChargeOutcome<K>> {
+        let inherited = lighter(&self.rows(candidate_buckets), rates_at);
+        if change.apply_all(rates_at, &inherited).is_ok() {
             return None;
         }
-        let state = self.unseated(tag, homes, judges);
+        let state = self.state_without_slot(tag, candidate_buckets, rates_at);
         // The rows may have changed since; a refusal must be one by the state that it shows.
         let words = match &state {
-            State::Own(words) => *words,
-            State::Shared(rows, _) => lighter(rows, judges),
-            State::OverShare => return None,
+            KeyState::Own(words) => *words,
+            KeyState::Shared(rows, _) => lighter(rows, rates_at),
+            KeyState::OverShare => return None,
         };
-        let is_refused = change.apply_all(judges, &words).is_err();
-        is_refused.then_some(Charged::Refused(state))
+        let is_refused = change.apply_all(rates_at, &words).is_err();
+        is_refused.then_some(ChargeOutcome::Refused(state))
     }
 
     /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
     /// slot after all, or this took so long that another newcomer did not wait for its end.
-    pub(super) fn change_newcomer(
+    pub(super) fn insert_changed(
         &self,
         tag: Tag,
-        homes: [usize; 2],
-        judges: &[Judge; K],
-        change: Change<'_, K>,
-        account: Option<Account<'_>>,
-    ) -> Option<Charged<K>> {
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+        account: Option<PayerAccount<'_>>,
+    ) -> Option<ChargeOutcome<K>> {
         // Invariant 1: whoever seats this key holds this lock.
-        let turn = Lock::take(self.memory.bucket(homes[0]).lock());
-        if self.seated(tag, homes) {
+        let turn = BucketLock::take(self.memory.bucket(candidate_buckets[0]).lock());
+        if self.has_slot(tag, candidate_buckets) {
             return None;
         }
-        let rows = self.rows(homes);
+        let rows = self.rows(candidate_buckets);
         // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
         let inherited = match change {
-            Change::Charge(_) | Change::ChargeUnchecked(_) if self.was_in_overflow(tag, judges) => {
-                lighter(&rows, judges)
+            WordChange::Charge(_) | WordChange::ChargeUnchecked(_)
+                if self.was_in_overflow(tag, rates_at) =>
+            {
+                lighter(&rows, rates_at)
             }
             _ => [Word::UNUSED; K],
         };
-        let Ok(fresh) = change.apply_all(judges, &inherited) else {
-            return self.refuse_newcomer(tag, homes, judges, change);
+        let Ok(fresh) = change.apply_all(rates_at, &inherited) else {
+            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
         };
         // A window that others have begun in overflow is not the key's own: what it inherits counts from now on, as it did there.
         let fresh = match change {
-            Change::Charge(cost) | Change::ChargeUnchecked(cost) => {
-                std::array::from_fn(|rate| judges[rate].force_shared(inherited[rate], cost))
+            WordChange::Charge(cost) | WordChange::ChargeUnchecked(cost) => {
+                std::array::from_fn(|rate| rates_at[rate].charge_shared(inherited[rate], cost))
             }
-            Change::Absorb(_) | Change::Adopt(_) => fresh,
+            WordChange::Absorb(_) | WordChange::Adopt(_) => fresh,
         };
         let is_over = account.is_some_and(|account| account.is_over());
-        let vacancies = self.vacancies_of_both(tag, homes, judges);
+        let vacancies = self.vacancies_of_both(tag, candidate_buckets, rates_at);
         let open = vacancies
             .iter()
-            .filter(|home| !is_over || Self::is_roomy(home));
+            .filter(|bucket| !is_over || Self::is_roomy(bucket));
         for vacancy in open.flatten() {
             let fresh =
-                std::array::from_fn(|rate| judges[rate].follow(fresh[rate], vacancy.words[rate]));
+                std::array::from_fn(|rate| rates_at[rate].follow(fresh[rate], vacancy.words[rate]));
             if vacancy.claim(&turn, tag, &fresh).is_ok() {
-                if vacancy.owner != Owner::Nobody {
+                if vacancy.owner != SlotOwner::Nobody {
                     self.counts.reused();
                 }
                 if let Some(account) = account {
                     account.enter();
                 }
-                return Some(Charged::Admitted(State::Own(fresh), vacancy.place.seat()));
+                return Some(ChargeOutcome::Admitted(
+                    KeyState::Own(fresh),
+                    vacancy.place.slot_ref(),
+                ));
             }
             if !turn.is_mine() {
                 return None;
             }
         }
         if is_over {
-            return Some(Charged::Refused(State::OverShare));
+            return Some(ChargeOutcome::Refused(KeyState::OverShare));
         }
-        if change.apply_all(judges, &lighter(&rows, judges)).is_err() {
-            return self.refuse_newcomer(tag, homes, judges, change);
+        if change
+            .apply_all(rates_at, &lighter(&rows, rates_at))
+            .is_err()
+        {
+            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
         }
-        let charged = self.change_overflow(tag, homes, judges, change);
+        let charged = self.change_overflow(tag, candidate_buckets, rates_at, change);
         // Asked after the words were written: whoever takes the turn away from now on sees them. Whoever did before may
         // have judged without them.
         if !turn.is_mine() {
-            if let (Change::Charge(cost), Charged::Admitted(State::Shared(rows, _), _)) =
-                (change, &charged)
+            if let (
+                WordChange::Charge(cost),
+                ChargeOutcome::Admitted(KeyState::Shared(rows, _), _),
+            ) = (change, &charged)
             {
-                let made = Made {
+                let made = MadeCharge {
                     left: *rows,
-                    at: judges[0].now(),
+                    at: rates_at[0].now(),
                 };
-                self.undo_overflow(homes, judges, &made, cost);
+                self.undo_overflow(candidate_buckets, rates_at, &made, cost);
             }
             // What is not a charge is added twice then: an edit or a settlement may count twice, never not at all.
             return None;
@@ -180,19 +198,19 @@ impl<const K: usize> Table<K> {
         Some(charged)
     }
 
-    /// Adds a change to the overflow words of `homes`, unless the key has a slot; whether it did for sure.
-    pub(super) fn change_overflow_unless_seated(
+    /// Adds a change to the overflow words of `candidate_buckets`, unless the key has a slot; whether it did for sure.
+    pub(super) fn change_overflow_unless_resident(
         &self,
         tag: Tag,
-        homes: [usize; 2],
-        judges: &[Judge; K],
-        change: Change<'_, K>,
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
     ) -> bool {
-        let turn = Lock::take(self.memory.bucket(homes[0]).lock());
-        if self.seated(tag, homes) {
+        let turn = BucketLock::take(self.memory.bucket(candidate_buckets[0]).lock());
+        if self.has_slot(tag, candidate_buckets) {
             return false;
         }
-        self.change_overflow(tag, homes, judges, change);
+        self.change_overflow(tag, candidate_buckets, rates_at, change);
         turn.is_mine()
     }
 
@@ -200,21 +218,23 @@ impl<const K: usize> Table<K> {
     ///
     /// One pass is enough: a slot passed by can become this key's only by a claim for it, which needs the lock that the
     /// caller holds, or by a claim that fails and puts back the owner it found, which was not this key.
-    pub(super) fn seated(&self, tag: Tag, homes: [usize; 2]) -> bool {
-        Memory::<K>::distinct(homes).any(|(_, home)| {
-            let bucket = self.memory.bucket(home);
-            (0..Bucket::<K>::SLOTS).any(|slot| settled_owner(bucket.tag(slot)) == Owner::Key(tag))
+    pub(super) fn has_slot(&self, tag: Tag, candidate_buckets: [usize; 2]) -> bool {
+        TableMemory::<K>::distinct(candidate_buckets).any(|(_, bucket_index)| {
+            let bucket = self.memory.bucket(bucket_index);
+            (0..Bucket::<K>::SLOTS)
+                .any(|slot| settled_owner(bucket.tag(slot)) == SlotOwner::Key(tag))
         })
     }
 
     /// The slots of both buckets that owe nothing, in the order in which they should be taken.
-    pub(super) fn vacancies_of_both<W: Weigh>(
+    pub(super) fn vacancies_of_both<W: SlotWeight>(
         &self,
         tag: Tag,
-        homes: [usize; 2],
-        judges: &[W; K],
-    ) -> [ArrayVec<Vacancy<'_, K>, MOST_SLOTS>; 2] {
-        let mut vacancies = homes.map(|home| self.vacancies(tag, home, judges));
+        candidate_buckets: [usize; 2],
+        rates_at: &[W; K],
+    ) -> [ArrayVec<VacantSlot<'_, K>, MOST_SLOTS>; 2] {
+        let mut vacancies =
+            candidate_buckets.map(|bucket_index| self.vacancies(tag, bucket_index, rates_at));
         // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
         // choices keep the fullest bucket close to the average one.
         let [first, second] = [vacancies[0].len(), vacancies[1].len()];
@@ -225,43 +245,52 @@ impl<const K: usize> Table<K> {
     }
 
     /// The slots of a bucket that owe nothing, in the order of `tag`.
-    fn vacancies<W: Weigh>(
+    fn vacancies<W: SlotWeight>(
         &self,
         tag: Tag,
-        home: usize,
-        judges: &[W; K],
-    ) -> ArrayVec<Vacancy<'_, K>, MOST_SLOTS> {
-        let bucket = self.memory.bucket(home);
+        bucket_index: usize,
+        rates_at: &[W; K],
+    ) -> ArrayVec<VacantSlot<'_, K>, MOST_SLOTS> {
+        let bucket = self.memory.bucket(bucket_index);
         let vacancy = |slot| {
-            let place = SlotPlace { bucket, home, slot };
+            let place = SlotPlace {
+                bucket,
+                bucket_index,
+                slot,
+            };
             // Acquire: pairs with the release of the tag, so that the words are its own.
-            let owner = Owner::of(place.tag().load(Ordering::Acquire));
+            let owner = SlotOwner::of(place.tag().load(Ordering::Acquire));
             let words = match owner {
                 // All zero, unless a claim was given up after it had written: then it is like any other slot.
-                Owner::Nobody => place.words(),
-                Owner::Key(tag) => place.read(tag)?,
-                Owner::Changing => return None,
+                SlotOwner::Nobody => place.words(),
+                SlotOwner::Key(tag) => place.read(tag)?,
+                SlotOwner::Changing => return None,
             };
-            let owes = judges
+            let owes = rates_at
                 .iter()
                 .zip(&words)
-                .any(|(judge, word)| judge.owes(*word));
-            (!owes).then_some(Vacancy {
+                .any(|(rate_at, word)| rate_at.owes(*word));
+            (!owes).then_some(VacantSlot {
                 place,
                 owner,
                 words,
             })
         };
-        Memory::<K>::order(tag).filter_map(vacancy).collect()
+        TableMemory::<K>::order(tag).filter_map(vacancy).collect()
     }
 }
 
-impl<const K: usize> Vacancy<'_, K> {
+impl<const K: usize> VacantSlot<'_, K> {
     /// Takes the slot over for `tag`, with `fresh` words, in its newcomers' `turn`.
     ///
     /// # Errors
     /// When that failed, and nothing counts for `tag` here; what it left behind.
-    pub(super) fn claim(&self, turn: &Lock<'_>, tag: Tag, fresh: &[Word; K]) -> Result<(), Lost> {
+    pub(super) fn claim(
+        &self,
+        turn: &BucketLock<'_>,
+        tag: Tag,
+        fresh: &[Word; K],
+    ) -> Result<(), ClaimTrace> {
         let (place, busy) = (&self.place, self.owner.busy());
         // SeqCst, here and at the words: see `update::swap`. Relaxed on failure: nothing was read.
         let taken = place.tag().compare_exchange(
@@ -271,7 +300,7 @@ impl<const K: usize> Vacancy<'_, K> {
             Ordering::Relaxed,
         );
         if taken.is_err() {
-            return Err(Lost::Nothing);
+            return Err(ClaimTrace::Nothing);
         }
         // Invariant 3: fails if the old key was charged since it was looked at.
         let won = swap(place.state(0), self.words[0], fresh[0]).is_ok();
@@ -280,7 +309,11 @@ impl<const K: usize> Vacancy<'_, K> {
         // before that has run out, so a busy word that is found below is this claim's own (`lock` has the limits).
         if !won || !turn.is_mine() || !self.write_rest(busy, fresh) {
             give_back(place.tag(), busy);
-            return Err(if won { Lost::Words } else { Lost::Nothing });
+            return Err(if won {
+                ClaimTrace::Words
+            } else {
+                ClaimTrace::Nothing
+            });
         }
         // Fails if somebody lost patience and gave the slot back. Release: pairs with the readers' Acquire of the tag, so
         // that they see the words. SeqCst for the copy to a successor.
@@ -288,7 +321,7 @@ impl<const K: usize> Vacancy<'_, K> {
             .tag()
             .compare_exchange(busy, tag.bits(), Ordering::SeqCst, Ordering::Relaxed)
             .map(drop)
-            .map_err(|_| Lost::Words)
+            .map_err(|_| ClaimTrace::Words)
     }
 
     /// Writes all words but the first, as long as the slot is still `busy`; whether it was.
@@ -315,6 +348,6 @@ impl<const K: usize> Vacancy<'_, K> {
 }
 
 /// For each rate the overflow word that counts less.
-fn lighter<const K: usize>(rows: &[[Word; 2]; K], judges: &[Judge; K]) -> [Word; K] {
-    std::array::from_fn(|rate| judges[rate].lighter(rows[rate]))
+fn lighter<const K: usize>(rows: &[[Word; 2]; K], rates_at: &[RateAt; K]) -> [Word; K] {
+    std::array::from_fn(|rate| rates_at[rate].lighter(rows[rate]))
 }

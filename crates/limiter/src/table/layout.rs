@@ -35,7 +35,7 @@ use crate::rate::MAX_RATES;
 use crate::region::Region;
 use crate::sync::{AtomicU64, Ordering};
 
-use super::tag::{Owner, Tag};
+use super::tag::{SlotOwner, Tag};
 
 /// Words of two cache lines of 64 bytes.
 #[cfg(not(loom))]
@@ -51,12 +51,12 @@ pub(super) const MOST_SLOTS: usize = 9;
 
 /// The memory of a table: a fixed number of buckets of K rates, and behind them the words of its
 /// [filter](super::overflow_filter), in one run of words of which zero means unused.
-pub(super) struct Memory<const K: usize> {
+pub(super) struct TableMemory<const K: usize> {
     region: Region,
     buckets: usize,
 }
 
-impl<const K: usize> Memory<K> {
+impl<const K: usize> TableMemory<K> {
     /// Buckets for a capacity, at the load that keeps its keys apart.
     pub(super) fn buckets_for(capacity: Capacity) -> u64 {
         let slots = (capacity.keys() * 100).div_ceil(Bucket::<K>::LOAD_PERCENT);
@@ -128,15 +128,21 @@ impl<const K: usize> Memory<K> {
     /// They follow from the tag alone, so that a table can be rebuilt from its slots. They may be one and the same:
     /// rarely, unless the table is tiny.
     #[inline]
-    pub(super) fn homes(&self, tag: Tag) -> [usize; 2] {
+    pub(super) fn candidate_buckets(&self, tag: Tag) -> [usize; 2] {
         tag.points().map(|point| scale(point, self.buckets))
     }
 
-    /// The buckets of `homes`, each once, with their place among the two.
+    /// The buckets of `candidate_buckets`, each once, with their place among the two.
     #[inline]
-    pub(super) fn distinct(homes: [usize; 2]) -> impl Iterator<Item = (usize, usize)> + Clone {
-        let count = if homes[0] == homes[1] { 1 } else { 2 };
-        homes.into_iter().take(count).enumerate()
+    pub(super) fn distinct(
+        candidate_buckets: [usize; 2],
+    ) -> impl Iterator<Item = (usize, usize)> + Clone {
+        let count = if candidate_buckets[0] == candidate_buckets[1] {
+            1
+        } else {
+            2
+        };
+        candidate_buckets.into_iter().take(count).enumerate()
     }
 
     /// The slots of a bucket in the order in which a newcomer takes them: those that are looked at first.
@@ -157,14 +163,14 @@ pub(crate) fn scale(point: u64, n: usize) -> usize {
 
 /// One half of a bucket, by its first slot and its last.
 #[derive(Clone, Copy)]
-pub(super) struct Half {
+pub(super) struct BucketHalf {
     first: usize,
     last: usize,
 }
 
 /// The result of searching one half of a bucket.
 #[derive(Clone, Copy)]
-pub(super) struct Glance {
+pub(super) struct HalfSearch {
     /// The slot of the key.
     pub(super) slot: Option<usize>,
     /// Tells if a slot in this half is changing hands.
@@ -209,9 +215,9 @@ impl<'t, const K: usize> Bucket<'t, K> {
 
     /// The halves of a bucket; the first is where `tag` is looked for first.
     #[inline(always)]
-    pub(super) fn halves(tag: Tag) -> [Half; 2] {
+    pub(super) fn halves(tag: Tag) -> [BucketHalf; 2] {
         // By multiplication: which half it is, no processor guesses, and a jump would have it guess.
-        let half = |side: usize| Half {
+        let half = |side: usize| BucketHalf {
             first: side * Self::CUT,
             // Saturating for buckets of one slot, as loom has them: both halves are that slot then.
             last: (Self::CUT + side * (Self::SLOTS - Self::CUT)).saturating_sub(1),
@@ -222,7 +228,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
 
     /// Says that this half may be looked at soon; under more than one rate it is two lines.
     #[inline(always)]
-    pub(super) fn ahead(&self, half: Half) {
+    pub(super) fn ahead(&self, half: BucketHalf) {
         ahead(self.tag(half.first));
         if K > 1 {
             ahead(self.tag(half.last));
@@ -231,7 +237,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
 
     /// Looks for `tag` in a half.
     #[inline(always)]
-    pub(super) fn look(&self, half: Half, tag: Tag) -> Glance {
+    pub(super) fn search(&self, half: BucketHalf, tag: Tag) -> HalfSearch {
         // All of them, and no branch before the last: where a key sits in its half is a coin that no processor guesses,
         // and a wrong guess costs more than the comparisons.
         let (mut at, mut joined) = (usize::MAX, 0);
@@ -251,9 +257,9 @@ impl<'t, const K: usize> Bucket<'t, K> {
             at = if bits == tag.bits() { slot } else { at };
             joined |= bits;
         }
-        Glance {
+        HalfSearch {
             slot: (at < Self::SLOTS).then_some(at),
-            hides: Owner::hides(joined),
+            hides: SlotOwner::hides(joined),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Lets newcomers of a bucket take turns, and waits for nobody who is gone.
 //!
 //! A process that shares the table may be killed anywhere, so whatever one thread waits for may never come: a lock that
-//! is held, a slot that is changing hands. So every wait has a [`Patience`]; when it is out, the waiting thread takes
+//! is held, a slot that is changing hands. So every wait has a [`BoundedBackoff`]; when it is out, the waiting thread takes
 //! the lock away, or gives the slot back to the key that had it. That must be right even if the other was only slow:
 //!
 //! * A lock word counts its holders, so nobody mistakes a later hold for his own. Whoever holds it asks, before what he
-//!   does counts, whether it is still [his](Lock::is_mine), and starts over if not. The question is a
+//!   does counts, whether it is still [his](BucketLock::is_mine), and starts over if not. The question is a
 //!   read-modify-write, as the taking is: if it is answered with yes, whoever takes the lock away later reads from it,
 //!   and so sees all that was done before it.
 //! * A slot that is changing hands names the key it comes from, so it can be given back; what the claim wrote till then
@@ -25,27 +25,27 @@
 //! |   holders so far 63  | held 1 |
 //! ```
 
-use crate::sync::{AtomicU64, Ordering, Patience};
+use crate::sync::{AtomicU64, BoundedBackoff, Ordering};
 
-use super::tag::{BUSY, Owner};
+use super::tag::{BUSY, SlotOwner};
 
 /// Set in a lock word while somebody holds it.
 pub(super) const HELD: u64 = 1;
 const ONE_HOLDER: u64 = 2;
 
 /// A bucket's lock, held unless somebody lost patience.
-pub(super) struct Lock<'t> {
+pub(super) struct BucketLock<'t> {
     word: &'t AtomicU64,
     ticket: u64,
 }
 
-impl<'t> Lock<'t> {
+impl<'t> BucketLock<'t> {
     pub(super) fn take(word: &'t AtomicU64) -> Self {
-        let mut patience = Patience::default();
+        let mut backoff = BoundedBackoff::default();
         // Relaxed: a guess, which the exchange checks.
         let mut seen = word.load(Ordering::Relaxed);
         loop {
-            if seen & HELD != 0 && !patience.is_out(seen) {
+            if seen & HELD != 0 && !backoff.is_exhausted(seen) {
                 seen = word.load(Ordering::Relaxed);
                 continue;
             }
@@ -69,7 +69,7 @@ impl<'t> Lock<'t> {
     }
 }
 
-impl Drop for Lock<'_> {
+impl Drop for BucketLock<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire of the next taking. A failure means that it belongs to somebody else by now.
         let _ = self.word.compare_exchange(
@@ -82,15 +82,15 @@ impl Drop for Lock<'_> {
 }
 
 /// Reads the owner of a slot, once the slot is not changing hands.
-pub(super) fn settled_owner(tag: &AtomicU64) -> Owner {
-    let mut patience = Patience::default();
+pub(super) fn settled_owner(tag: &AtomicU64) -> SlotOwner {
+    let mut backoff = BoundedBackoff::default();
     loop {
         // SeqCst: Acquire for the words, and the copy to a successor needs more (`limit::edit`).
         let bits = tag.load(Ordering::SeqCst);
-        match Owner::of(bits) {
+        match SlotOwner::of(bits) {
             // Invariant 6.
-            Owner::Changing if patience.is_out(bits) => give_back(tag, bits),
-            Owner::Changing => {}
+            SlotOwner::Changing if backoff.is_exhausted(bits) => give_back(tag, bits),
+            SlotOwner::Changing => {}
             owner => return owner,
         }
     }

@@ -5,7 +5,7 @@
 //! takes keys from the same part of the hashes. They weigh on the keys in the filter, which is copied too; all others find the room
 //! that a larger table has.
 
-use crate::algorithm::{Judge, Word};
+use crate::algorithm::{RateAt, Word};
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::{MAX_RATES, Period};
@@ -13,23 +13,23 @@ use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::lock::settled_owner;
-use super::tag::{Owner, Tag};
+use super::tag::{SlotOwner, Tag};
 use super::update::revise;
-use super::{Change, Found, Seat, Table};
+use super::{SlotRef, SlotSearch, Table, WordChange};
 
 /// Selects the old rate that one with the period `wanted` goes on from: the one with its period, else the next
 /// longer, else the longest.
-pub(crate) fn origin<const K: usize>(old: &[Judge; K], wanted: Period) -> usize {
+pub(crate) fn origin<const K: usize>(old: &[RateAt; K], wanted: Period) -> usize {
     old.iter()
-        .position(|judge| judge.period() >= wanted)
+        .position(|rate_at| rate_at.period() >= wanted)
         .unwrap_or(K - 1)
 }
 
 /// Words of the old rates as words of the new ones.
 fn convert<const K: usize, const N: usize>(
-    old: &[Judge; K],
+    old: &[RateAt; K],
     words: [Word; K],
-    new: &[Judge; N],
+    new: &[RateAt; N],
 ) -> [Word; N] {
     std::array::from_fn(|rate| {
         let origin = origin(old, new[rate].period());
@@ -41,9 +41,9 @@ impl<const K: usize> Table<K> {
     /// Converts the words after a charge to words of other rates.
     pub(crate) fn converted<const N: usize>(
         &self,
-        old: &[Judge; K],
+        old: &[RateAt; K],
         left: [[Word; 2]; MAX_RATES],
-        new: &[Judge; N],
+        new: &[RateAt; N],
     ) -> [[Word; 2]; N] {
         let row = |row: usize| convert(old, std::array::from_fn(|rate| left[rate][row]), new);
         let (one, two) = (row(0), row(1));
@@ -53,76 +53,82 @@ impl<const K: usize> Table<K> {
     /// Adds everything that this table counts to `new`. Charges made meanwhile are the caller's concern.
     pub(crate) fn copy_into<const N: usize>(
         &self,
-        old_judges: &[Judge; K],
+        old_judges: &[RateAt; K],
         new: &Table<N>,
-        judges: &[Judge; N],
+        rates_at: &[RateAt; N],
     ) {
-        let converted = |words| convert(old_judges, words, judges);
+        let converted = |words| convert(old_judges, words, rates_at);
         // Overflow words first, with the filter: a key that is seated in the new table inherits from them.
-        let mut last = judges[0].now();
-        for home in 0..new.memory.buckets() {
+        let mut last = rates_at[0].now();
+        for bucket_index in 0..new.memory.buckets() {
             let mut rows = [Word::UNUSED; N];
-            for old_home in overlapping(home, new.memory.buckets(), self.memory.buckets()) {
-                let old = converted(self.shared(old_home));
+            for old_index in overlapping(bucket_index, new.memory.buckets(), self.memory.buckets())
+            {
+                let old = converted(self.shared(old_index));
                 // The largest, not the sum: each word counts at least what any of its own keys used, and no more is
                 // asked of the new one.
-                rows = std::array::from_fn(|rate| judges[rate].larger(rows[rate], old[rate]));
+                rows = std::array::from_fn(|rate| rates_at[rate].larger(rows[rate], old[rate]));
             }
             last = new
-                .share_with(home, judges, &rows)
+                .share_with(bucket_index, rates_at, &rows)
                 .map_or(last, |until| last.max(until));
         }
-        let filter = new.overflow_filter(judges);
+        let filter = new.overflow_filter(rates_at);
         self.overflow_filter(old_judges)
-            .copy_into(&filter, judges[0].now(), last);
+            .copy_into(&filter, rates_at[0].now(), last);
         for slot in 0..self.slots() {
             if let Some((key, words)) = self.occupant(slot, old_judges) {
-                new.change(key, judges, Change::Absorb(&converted(words)));
+                new.change(key, rates_at, WordChange::Absorb(&converted(words)));
             }
         }
     }
 
     /// The overflow words of a bucket.
-    pub(crate) fn shared(&self, home: usize) -> [Word; K] {
-        let bucket = self.memory.bucket(home);
+    pub(crate) fn shared(&self, bucket_index: usize) -> [Word; K] {
+        let bucket = self.memory.bucket(bucket_index);
         // SeqCst: a charge that this load misses sees the successor (`limit::edit`).
         std::array::from_fn(|rate| Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst)))
     }
 
     /// Adds what newcomers without a slot used to the overflow words of a bucket; until when that counts, if it is anything.
-    fn share_with(&self, home: usize, judges: &[Judge; K], words: &[Word; K]) -> Option<Timestamp> {
-        for (rate, judge) in judges.iter().enumerate() {
+    fn share_with(
+        &self,
+        bucket_index: usize,
+        rates_at: &[RateAt; K],
+        words: &[Word; K],
+    ) -> Option<Timestamp> {
+        for (rate, rate_at) in rates_at.iter().enumerate() {
             if words[rate] != Word::UNUSED {
                 // Added: the word may count charges already that were told while the old table was copied.
-                revise(self.memory.bucket(home).overflow(rate), |word| {
-                    Some(judge.sum(word, words[rate]))
+                revise(self.memory.bucket(bucket_index).overflow(rate), |word| {
+                    Some(rate_at.sum(word, words[rate]))
                 });
             }
         }
         if *words == [Word::UNUSED; K] {
             return None;
         }
-        self.note_shared(judges, words)
+        self.note_shared(rates_at, words)
     }
 
     /// Adds what newcomers without a slot used to the overflow words of all buckets; until when that counts, if it is anything.
     pub(crate) fn share_with_all(
         &self,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         words: &[Word; K],
     ) -> Option<Timestamp> {
-        let homes = 0..self.memory.buckets();
-        homes
-            .filter_map(|home| self.share_with(home, judges, words))
+        let candidate_buckets = 0..self.memory.buckets();
+        candidate_buckets
+            .filter_map(|bucket_index| self.share_with(bucket_index, rates_at, words))
             .max()
     }
 
     /// Reads the owner of a slot and its words; `None` if the slot has no owner.
-    pub(super) fn settled(&self, home: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
-        let place = self.place(home, slot);
+    pub(super) fn settled(&self, bucket_index: usize, slot: usize) -> Option<(KeyHash, [Word; K])> {
+        let place = self.place(bucket_index, slot);
         // Another round means that the slot went to another key: rare, and never twice within two windows.
         loop {
-            let Owner::Key(tag) = settled_owner(place.tag()) else {
+            let SlotOwner::Key(tag) = settled_owner(place.tag()) else {
                 return None;
             };
             // SeqCst, as for the overflow words.
@@ -138,28 +144,38 @@ impl<const K: usize> Table<K> {
     /// Takes `cost` for a key that was charged in the overflow words of the table before this one.
     ///
     /// It is not seated here: until the words of that table are copied, it would not inherit from them.
-    pub(crate) fn force_unseated(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Seat {
+    pub(crate) fn charge_in_overflow(
+        &self,
+        key: KeyHash,
+        rates_at: &[RateAt; K],
+        cost: Cost,
+    ) -> SlotRef {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        let change = Change::ChargeUnchecked(cost);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let change = WordChange::ChargeUnchecked(cost);
         // As in `change`: another round means that another thread seated or unseated this key.
         loop {
-            if let Found::At(place) = self.find(tag, homes) {
-                if Self::change_known(place, tag, judges, change).is_some() {
-                    return place.seat();
+            if let SlotSearch::At(place) = self.find(tag, candidate_buckets) {
+                if Self::change_known(place, tag, rates_at, change).is_some() {
+                    return place.slot_ref();
                 }
-            } else if self.change_overflow_unless_seated(tag, homes, judges, change) {
-                return Seat::Overflow(homes);
+            } else if self.change_overflow_unless_resident(tag, candidate_buckets, rates_at, change)
+            {
+                return SlotRef::Overflow(candidate_buckets);
             }
         }
     }
 }
 
-/// The buckets of a table with `others` that take keys from the part of the hashes that bucket `home` of `buckets` has.
-pub(crate) fn overlapping(home: usize, buckets: usize, others: usize) -> std::ops::Range<usize> {
-    let point = |home: usize| home as u128 * others as u128;
-    let first = point(home) / buckets as u128;
-    let end = point(home + 1).div_ceil(buckets as u128);
+/// The buckets of a table with `others` that take keys from the part of the hashes that bucket `bucket_index` of `buckets` has.
+pub(crate) fn overlapping(
+    bucket_index: usize,
+    buckets: usize,
+    others: usize,
+) -> std::ops::Range<usize> {
+    let point = |bucket_index: usize| bucket_index as u128 * others as u128;
+    let first = point(bucket_index) / buckets as u128;
+    let end = point(bucket_index + 1).div_ceil(buckets as u128);
     // Both at most `others`.
     first as usize..end as usize
 }
@@ -177,10 +193,10 @@ mod tests {
             for others in 1..MOST {
                 assert_eq!(overlapping(0, buckets, others).start, 0);
                 assert_eq!(overlapping(buckets - 1, buckets, others).end, others);
-                for home in 1..buckets {
+                for bucket_index in 1..buckets {
                     let (before, here) = (
-                        overlapping(home - 1, buckets, others),
-                        overlapping(home, buckets, others),
+                        overlapping(bucket_index - 1, buckets, others),
+                        overlapping(bucket_index, buckets, others),
                     );
                     assert!(
                         here.start <= before.end

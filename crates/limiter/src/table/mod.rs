@@ -11,7 +11,7 @@
 //! 2. *A state never comes back under another key.* A slot is claimed only when each word owes nothing. Words of windows
 //!    owe by time, whatever was undone, and the words that a claim writes begin later: their stamps or starts grow and
 //!    never go back. Words of a debt owe by what is left, which an undo lowers: they carry a generation that grows with
-//!    each undo and each claim (`Judge::follow`). So a compare-and-swap whose expected word was read under a tag can only
+//!    each undo and each claim (`RateAt::follow`). So a compare-and-swap whose expected word was read under a tag can only
 //!    succeed under that tag: no ABA. (Stamps repeat after 194 days and more, generations after 511 undos and claims: a
 //!    thread would have to sleep between two of its instructions for as long.)
 //! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. Whoever
@@ -50,36 +50,36 @@ pub(crate) mod stats;
 pub(crate) mod tag;
 mod update;
 
-use crate::algorithm::{Charge, Judge, Word};
+use crate::algorithm::{RateAt, RateCharge, Word};
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 #[cfg(feature = "mmap")]
 use crate::region::Region;
-use crate::share::Account;
-use crate::status::{KeyPlacement, Refusing};
+use crate::share::PayerAccount;
+use crate::status::{KeyPlacement, RefusingRates};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 pub use key_ages::KeyAges;
-use layout::{Bucket, Memory};
+use layout::{Bucket, TableMemory};
 use overflow_filter::OverflowFilter;
 pub use overflow_period::OverflowPeriod;
-use stats::Counts;
+use stats::StatCounters;
 pub use stats::{Occupancy, TableStats};
 use tag::Tag;
-pub(crate) use update::{Changed, Seen};
+pub(crate) use update::{SlotView, WordUpdate};
 
 /// The counters of a limit with K rates.
 pub(crate) struct Table<const K: usize> {
-    memory: Memory<K>,
-    counts: Counts,
+    memory: TableMemory<K>,
+    counts: StatCounters,
 }
 
 /// The state of a key, and the counter that it was read from.
 #[derive(Clone, Copy)]
-pub(crate) enum State<const K: usize> {
+pub(crate) enum KeyState<const K: usize> {
     /// The words of its own slot; or of one that it would get, with nothing used.
     Own([Word; K]),
     /// The overflow words of its buckets, of which the smaller counts; or the words that it would begin with in a
@@ -91,14 +91,14 @@ pub(crate) enum State<const K: usize> {
 
 /// The place of a charge.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seat {
+pub(crate) enum SlotRef {
     /// A slot.
     Slot { bucket: usize, slot: usize },
     /// The overflow words of these buckets.
     Overflow([usize; 2]),
 }
 
-impl Seat {
+impl SlotRef {
     /// The placement of a key that is counted there.
     #[inline(always)]
     pub(crate) fn placement(self) -> KeyPlacement {
@@ -111,14 +111,14 @@ impl Seat {
 
 /// The words after a charge, one row a rate; the second of a row is the second overflow word.
 #[derive(Clone, Copy)]
-pub(crate) struct Made<const K: usize> {
+pub(crate) struct MadeCharge<const K: usize> {
     pub(crate) left: [[Word; 2]; K],
     pub(crate) at: Timestamp,
 }
 
-impl<const K: usize> Made<K> {
-    fn charge(&self, left: Word, cost: Cost) -> Charge {
-        Charge {
+impl<const K: usize> MadeCharge<K> {
+    fn charge(&self, left: Word, cost: Cost) -> RateCharge {
+        RateCharge {
             cost,
             left,
             made: self.at,
@@ -127,14 +127,14 @@ impl<const K: usize> Made<K> {
 }
 
 /// The result of a charge.
-pub(crate) enum Charged<const K: usize> {
+pub(crate) enum ChargeOutcome<const K: usize> {
     /// Made; the state includes it.
-    Admitted(State<K>, Seat),
+    Admitted(KeyState<K>, SlotRef),
     /// Not made, and nothing written.
-    Refused(State<K>),
+    Refused(KeyState<K>),
 }
 
-impl<const K: usize> State<K> {
+impl<const K: usize> KeyState<K> {
     /// The counter of the key.
     #[inline(always)]
     pub(crate) fn placement(&self) -> KeyPlacement {
@@ -161,7 +161,7 @@ impl<const K: usize> State<K> {
 
 /// A change to a key's words.
 #[derive(Clone, Copy)]
-pub(crate) enum Change<'c, const K: usize> {
+pub(crate) enum WordChange<'c, const K: usize> {
     /// Take this cost if it fits.
     Charge(Cost),
     /// Take this cost, fit or not.
@@ -172,35 +172,37 @@ pub(crate) enum Change<'c, const K: usize> {
     Adopt(&'c [Word; K]),
 }
 
-impl<const K: usize> Change<'_, K> {
+impl<const K: usize> WordChange<'_, K> {
     /// The next word of rate `rate`; `None` when the change is refused.
     #[inline(always)]
-    fn apply(&self, judge: &Judge, rate: usize, word: Word) -> Option<Word> {
+    fn apply(&self, rate_at: &RateAt, rate: usize, word: Word) -> Option<Word> {
         match self {
-            Self::Charge(cost) => judge.charge(word, *cost),
+            Self::Charge(cost) => rate_at.charge(word, *cost),
             Self::ChargeUnchecked(_) | Self::Absorb(_) | Self::Adopt(_) => {
-                Some(self.charge_unchecked(judge, rate, word))
+                Some(self.charge_unchecked(rate_at, rate, word))
             }
         }
     }
 
     /// The next word of rate `rate` where several keys share it.
-    fn force_shared(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+    fn charge_shared(&self, rate_at: &RateAt, rate: usize, word: Word) -> Word {
         match self {
-            Self::Charge(cost) | Self::ChargeUnchecked(cost) => judge.force_shared(word, *cost),
-            Self::Absorb(words) => judge.sum(word, words[rate]),
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => rate_at.charge_shared(word, *cost),
+            Self::Absorb(words) => rate_at.sum(word, words[rate]),
             // What the others used stays.
-            Self::Adopt(words) => judge.larger(word, words[rate]),
+            Self::Adopt(words) => rate_at.larger(word, words[rate]),
         }
     }
 
     /// The next word of rate `rate`, whatever it counts.
     #[inline(always)]
-    fn charge_unchecked(&self, judge: &Judge, rate: usize, word: Word) -> Word {
+    fn charge_unchecked(&self, rate_at: &RateAt, rate: usize, word: Word) -> Word {
         match self {
-            Self::Charge(cost) | Self::ChargeUnchecked(cost) => judge.charge_unchecked(word, *cost),
-            Self::Absorb(words) => judge.sum(word, words[rate]),
-            Self::Adopt(words) => judge.adopt(word, words[rate]),
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => {
+                rate_at.charge_unchecked(word, *cost)
+            }
+            Self::Absorb(words) => rate_at.sum(word, words[rate]),
+            Self::Adopt(words) => rate_at.adopt(word, words[rate]),
         }
     }
 
@@ -209,15 +211,19 @@ impl<const K: usize> Change<'_, K> {
     /// # Errors
     /// The rates that refuse it.
     #[inline(always)]
-    fn apply_all(&self, judges: &[Judge; K], words: &[Word; K]) -> Result<[Word; K], Refusing> {
-        let (mut next, mut refusing) = (*words, Refusing::default());
-        for (rate, judge) in judges.iter().enumerate() {
-            match self.apply(judge, rate, words[rate]) {
+    fn apply_all(
+        &self,
+        rates_at: &[RateAt; K],
+        words: &[Word; K],
+    ) -> Result<[Word; K], RefusingRates> {
+        let (mut next, mut refusing) = (*words, RefusingRates::default());
+        for (rate, rate_at) in rates_at.iter().enumerate() {
+            match self.apply(rate_at, rate, words[rate]) {
                 Some(word) => next[rate] = word,
                 None => refusing.add(rate),
             }
         }
-        if refusing == Refusing::default() {
+        if refusing == RefusingRates::default() {
             Ok(next)
         } else {
             Err(refusing)
@@ -234,8 +240,8 @@ impl<const K: usize> Table<K> {
     /// A table of `buckets` buckets, at least one, with a filter of so many words.
     pub(crate) fn with_buckets(buckets: usize, filter_words: usize, before: TableStats) -> Self {
         Self {
-            memory: Memory::new(buckets, filter_words),
-            counts: Counts::new(before),
+            memory: TableMemory::new(buckets, filter_words),
+            counts: StatCounters::new(before),
         }
     }
 
@@ -243,20 +249,20 @@ impl<const K: usize> Table<K> {
     #[cfg(feature = "mmap")]
     pub(crate) fn within(region: Region, filter_words: usize, before: TableStats) -> Self {
         Self {
-            memory: Memory::within(region, filter_words),
-            counts: Counts::new(before),
+            memory: TableMemory::within(region, filter_words),
+            counts: StatCounters::new(before),
         }
     }
 
     /// Words of the buckets for `capacity` keys.
     #[cfg(feature = "mmap")]
     pub(crate) fn bucket_words_for(capacity: Capacity) -> usize {
-        Memory::<K>::words_of(Self::buckets_for(capacity))
+        TableMemory::<K>::words_of(Self::buckets_for(capacity))
     }
 
     fn buckets_for(capacity: Capacity) -> usize {
         // A capacity has at most 2^30 keys; where that does not fit the address space, the allocation fails and says so.
-        usize::try_from(Memory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX)
+        usize::try_from(TableMemory::<K>::buckets_for(capacity)).unwrap_or(usize::MAX)
     }
 
     /// Names the layout of the words: how many rates, and which arrangement of them. Another arrangement, or another hash of keys,
@@ -266,12 +272,12 @@ impl<const K: usize> Table<K> {
 
     /// Memory of the buckets of a table of this capacity, in bytes.
     pub(crate) fn bucket_bytes_for(capacity: Capacity) -> u64 {
-        Memory::<K>::bytes_for(capacity)
+        TableMemory::<K>::bytes_for(capacity)
     }
 
     /// The filter of the keys that were counted in overflow.
-    pub(crate) fn overflow_filter(&self, judges: &[Judge; K]) -> OverflowFilter<'_> {
-        OverflowFilter::new(self.memory.filter(), judges[K - 1].period())
+    pub(crate) fn overflow_filter(&self, rates_at: &[RateAt; K]) -> OverflowFilter<'_> {
+        OverflowFilter::new(self.memory.filter(), rates_at[K - 1].period())
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -282,22 +288,24 @@ impl<const K: usize> Table<K> {
     pub(crate) fn peek(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
-        account: Option<Account<'_>>,
-    ) -> State<K> {
+        rates_at: &[RateAt; K],
+        account: Option<PayerAccount<'_>>,
+    ) -> KeyState<K> {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
         // As in `change`.
         loop {
-            match self.find(tag, homes) {
-                Found::At(place) => {
+            match self.find(tag, candidate_buckets) {
+                SlotSearch::At(place) => {
                     if let Some(words) = place.read(tag) {
-                        return State::Own(words);
+                        return KeyState::Own(words);
                     }
                 }
-                Found::Nowhere => return self.unseated_for(tag, homes, judges, account),
+                SlotSearch::Nowhere => {
+                    return self.state_without_slot_for(tag, candidate_buckets, rates_at, account);
+                }
                 // Waits until it is not.
-                Found::Hidden => _ = self.seated(tag, homes),
+                SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
             }
         }
     }
@@ -306,13 +314,13 @@ impl<const K: usize> Table<K> {
     pub(crate) fn charge(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         cost: Cost,
-        account: Option<Account<'_>>,
-    ) -> Charged<K> {
-        match self.charge_known(key, judges, cost) {
-            Some((changed, seat)) => changed.at(seat),
-            None => self.change_paid(key, judges, Change::Charge(cost), account),
+        account: Option<PayerAccount<'_>>,
+    ) -> ChargeOutcome<K> {
+        match self.charge_known(key, rates_at, cost) {
+            Some((changed, slot_ref)) => changed.at(slot_ref),
+            None => self.change_paid(key, rates_at, WordChange::Charge(cost), account),
         }
     }
 
@@ -322,15 +330,15 @@ impl<const K: usize> Table<K> {
     pub(crate) fn charge_known(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         cost: Cost,
-    ) -> Option<(Changed<K>, Seat)> {
+    ) -> Option<(WordUpdate<K>, SlotRef)> {
         let tag = Tag::of(key);
-        let Found::At(place) = self.find(tag, self.memory.homes(tag)) else {
+        let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) else {
             return None;
         };
-        let changed = Self::change_known(place, tag, judges, Change::Charge(cost))?;
-        Some((changed, place.seat()))
+        let changed = Self::change_known(place, tag, rates_at, WordChange::Charge(cost))?;
+        Some((changed, place.slot_ref()))
     }
 
     /// Makes a change to what `key` used, unless it is refused; nobody pays for a slot.
@@ -338,10 +346,10 @@ impl<const K: usize> Table<K> {
     pub(crate) fn change(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
-        change: Change<'_, K>,
-    ) -> Charged<K> {
-        self.change_paid(key, judges, change, None)
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+    ) -> ChargeOutcome<K> {
+        self.change_paid(key, rates_at, change, None)
     }
 
     /// Makes a change to what `key` used, unless it is refused; `account` pays for a slot.
@@ -349,25 +357,26 @@ impl<const K: usize> Table<K> {
     fn change_paid(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
-        change: Change<'_, K>,
-        account: Option<Account<'_>>,
-    ) -> Charged<K> {
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+        account: Option<PayerAccount<'_>>,
+    ) -> ChargeOutcome<K> {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
         // Each turn means that another thread claimed this very slot or seated this very key since the search: the
         // system as a whole went on.
         loop {
-            let charged = match self.find(tag, homes) {
-                Found::At(place) => Self::change_known(place, tag, judges, change)
-                    .map(|changed| changed.at(place.seat())),
-                Found::Nowhere
-                    if let Some(refusal) = self.refuse_newcomer(tag, homes, judges, change) =>
+            let charged = match self.find(tag, candidate_buckets) {
+                SlotSearch::At(place) => Self::change_known(place, tag, rates_at, change)
+                    .map(|changed| changed.at(place.slot_ref())),
+                SlotSearch::Nowhere
+                    if let Some(refusal) =
+                        self.refuse_new_key(tag, candidate_buckets, rates_at, change) =>
                 {
                     Some(refusal)
                 }
-                Found::Nowhere | Found::Hidden => {
-                    self.change_newcomer(tag, homes, judges, change, account)
+                SlotSearch::Nowhere | SlotSearch::Hidden => {
+                    self.insert_changed(tag, candidate_buckets, rates_at, change, account)
                 }
             };
             if let Some(charged) = charged {
@@ -381,75 +390,81 @@ impl<const K: usize> Table<K> {
     pub(crate) fn prefetch(&self, key: KeyHash) {
         let tag = Tag::of(key);
         let [near, _] = Bucket::<K>::halves(tag);
-        self.memory.bucket(self.memory.homes(tag)[0]).ahead(near);
+        self.memory
+            .bucket(self.memory.candidate_buckets(tag)[0])
+            .ahead(near);
     }
 
-    /// The slot `slot` of the bucket `home`.
+    /// The slot `slot` of the bucket `bucket_index`.
     #[inline(always)]
-    fn place(&self, home: usize, slot: usize) -> SlotPlace<'_, K> {
+    fn place(&self, bucket_index: usize, slot: usize) -> SlotPlace<'_, K> {
         SlotPlace {
-            bucket: self.memory.bucket(home),
-            home,
+            bucket: self.memory.bucket(bucket_index),
+            bucket_index,
             slot,
         }
     }
 
     /// Looks for the slot of `tag`.
     #[inline(always)]
-    fn find(&self, tag: Tag, homes: [usize; 2]) -> Found<'_, K> {
+    fn find(&self, tag: Tag, candidate_buckets: [usize; 2]) -> SlotSearch<'_, K> {
         let [near, far] = Bucket::<K>::halves(tag);
-        let [bucket, other] = homes.map(|home| self.memory.bucket(home));
-        let glance = bucket.look(near, tag);
+        let [bucket, other] =
+            candidate_buckets.map(|bucket_index| self.memory.bucket(bucket_index));
+        let search = bucket.search(near, tag);
         // What the search comes to if it finds nothing, while the first line is on its way.
         bucket.ahead(far);
         other.ahead(near);
-        match glance.slot {
-            Some(slot) => Found::At(SlotPlace {
+        match search.slot {
+            Some(slot) => SlotSearch::At(SlotPlace {
                 bucket,
-                home: homes[0],
+                bucket_index: candidate_buckets[0],
                 slot,
             }),
-            None => match self.find_further(tag, homes) {
-                Further::At { home, slot } => {
-                    Found::At(self.place(homes[usize::from(home)], slot.into()))
-                }
-                Further::Nowhere if glance.hides => Found::Hidden,
-                Further::Nowhere => Found::Nowhere,
-                Further::Hidden => Found::Hidden,
+            None => match self.find_further(tag, candidate_buckets) {
+                FurtherSearch::At { candidate, slot } => SlotSearch::At(
+                    self.place(candidate_buckets[usize::from(candidate)], slot.into()),
+                ),
+                FurtherSearch::Nowhere if search.hides => SlotSearch::Hidden,
+                FurtherSearch::Nowhere => SlotSearch::Nowhere,
+                FurtherSearch::Hidden => SlotSearch::Hidden,
             },
         }
     }
 
     /// Looks where one key in seven is, and where newcomers are looked for in vain.
     #[inline(never)]
-    fn find_further(&self, tag: Tag, homes: [usize; 2]) -> Further {
+    fn find_further(&self, tag: Tag, candidate_buckets: [usize; 2]) -> FurtherSearch {
         let [near, far] = Bucket::<K>::halves(tag);
         let mut hides = false;
-        for (home, half) in [(0, far), (1, near), (1, far)] {
+        for (candidate, half) in [(0, far), (1, near), (1, far)] {
             // Both buckets may be one and the same.
-            if home == 1 && homes[0] == homes[1] {
+            if candidate == 1 && candidate_buckets[0] == candidate_buckets[1] {
                 break;
             }
-            let glance = self.memory.bucket(homes[usize::from(home)]).look(half, tag);
-            if let Some(slot) = glance.slot {
+            let search = self
+                .memory
+                .bucket(candidate_buckets[usize::from(candidate)])
+                .search(half, tag);
+            if let Some(slot) = search.slot {
                 // At most MOST_SLOTS.
                 let slot = slot as u8;
-                return Further::At { home, slot };
+                return FurtherSearch::At { candidate, slot };
             }
-            hides |= glance.hides;
+            hides |= search.hides;
         }
         if hides {
-            Further::Hidden
+            FurtherSearch::Hidden
         } else {
-            Further::Nowhere
+            FurtherSearch::Nowhere
         }
     }
 }
 
 /// The result of the longer part of a search, small enough for a register.
-enum Further {
+enum FurtherSearch {
     /// In this one of the key's two buckets, in this slot.
-    At { home: u8, slot: u8 },
+    At { candidate: u8, slot: u8 },
     /// Not there.
     Nowhere,
     /// Not there, unless a slot that is changing hands goes back to it.
@@ -457,7 +472,7 @@ enum Further {
 }
 
 /// The result of a search.
-enum Found<'t, const K: usize> {
+enum SlotSearch<'t, const K: usize> {
     /// The key's slot.
     At(SlotPlace<'t, K>),
     /// The key has no slot.
@@ -470,15 +485,15 @@ enum Found<'t, const K: usize> {
 #[derive(Clone, Copy)]
 struct SlotPlace<'t, const K: usize> {
     bucket: Bucket<'t, K>,
-    home: usize,
+    bucket_index: usize,
     slot: usize,
 }
 
 impl<'t, const K: usize> SlotPlace<'t, K> {
     #[inline(always)]
-    fn seat(&self) -> Seat {
-        Seat::Slot {
-            bucket: self.home,
+    fn slot_ref(&self) -> SlotRef {
+        SlotRef::Slot {
+            bucket: self.bucket_index,
             slot: self.slot,
         }
     }

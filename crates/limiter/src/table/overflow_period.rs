@@ -66,9 +66,9 @@ impl OverflowPeriod {
 
 /// The spell of a table. The atomic is the standard library's in loom's models too: nothing is decided by it.
 #[derive(Debug, Default)]
-pub(super) struct Spell(AtomicU64);
+pub(super) struct LatestOverflow(AtomicU64);
 
-impl Spell {
+impl LatestOverflow {
     /// Goes on from a spell.
     pub(super) fn after(before: Option<OverflowPeriod>) -> Self {
         Self(AtomicU64::new(before.map_or(0, OverflowPeriod::word)))
@@ -110,7 +110,7 @@ mod tests {
     /// the end, and one by a clock that stepped back.
     #[test]
     fn a_spell_lasts_until_all_of_it_has_expired() {
-        let kept = Spell::default();
+        let kept = LatestOverflow::default();
         assert_eq!(kept.latest(), None);
         let late = Timestamp::from_nanos(119_000_000_001);
         kept.extend(OverflowPeriod {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(kept.latest(), Some(spell(100, 140)));
         kept.extend(spell(141, 150));
         assert_eq!(kept.latest(), Some(spell(141, 150)));
-        assert_eq!(Spell::after(kept.latest()).latest(), kept.latest());
+        assert_eq!(LatestOverflow::after(kept.latest()).latest(), kept.latest());
     }
 
     /// Goal: nothing wraps. Method: the ends of time.

@@ -15,7 +15,7 @@
 //! some moment knew, and no pattern of words makes a table panic or wait for ever.
 
 #[cfg(any(feature = "mmap", all(test, not(loom))))]
-use crate::algorithm::Judge;
+use crate::algorithm::RateAt;
 #[cfg(feature = "mmap")]
 use crate::algorithm::Word;
 use crate::sync::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use crate::key::KeyHash;
 use super::Table;
 use super::layout::Bucket;
 use super::lock::{HELD, give_back};
-use super::tag::Owner;
+use super::tag::SlotOwner;
 #[cfg(all(test, not(loom)))]
 use super::tag::Tag;
 
@@ -40,7 +40,7 @@ impl<const K: usize> Table<K> {
             for slot in 0..Bucket::<K>::SLOTS {
                 let tag = bucket.tag(slot);
                 let bits = tag.load(Ordering::Relaxed);
-                if Owner::of(bits) == Owner::Changing {
+                if SlotOwner::of(bits) == SlotOwner::Changing {
                     give_back(tag, bits);
                 }
             }
@@ -52,11 +52,11 @@ impl<const K: usize> Table<K> {
 impl<const K: usize> Table<K> {
     /// Drops what lies further ahead than a charge could have left it, as in a damaged file; how many keys and overflow words that
     /// concerned. For who is alone with the words.
-    pub(crate) fn drop_ahead(words: &[AtomicU64], judges: &[Judge; K]) -> u64 {
+    pub(crate) fn drop_ahead(words: &[AtomicU64], rates_at: &[RateAt; K]) -> u64 {
         // Relaxed: nobody else uses the words.
         let believe = |rate: usize, word: &AtomicU64| {
             let found = Word::from_bits(word.load(Ordering::Relaxed));
-            let believed = judges[rate].believed(found);
+            let believed = rates_at[rate].believed(found);
             word.store(believed.bits(), Ordering::Relaxed);
             u64::from(believed != found)
         };
@@ -104,7 +104,7 @@ mod tests {
     use crate::rate::{Period, Rate, Rates};
     use crate::table::overflow_filter::words_for;
     use crate::table::tag::BUSY;
-    use crate::table::{Change, Charged, Found, State, TableStats};
+    use crate::table::{ChargeOutcome, KeyState, SlotSearch, TableStats, WordChange};
     use crate::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_secs(1_900_000_000);
@@ -115,29 +115,29 @@ mod tests {
         hasher.part(&number.to_le_bytes()).finish()
     }
 
-    fn judges_at<const K: usize>(now: Timestamp) -> [Judge; K] {
+    fn rates_at_moment<const K: usize>(now: Timestamp) -> [RateAt; K] {
         let rate = |rank| {
             let period = Period::from_secs(60 * rank).expect("a period");
             Rate::new(COUNT, period).expect("a rate")
         };
         let policy = Policy::from(Rates::new((1..=K as u32).map(rate)).expect("rates"));
-        std::array::from_fn(|rate| policy.meters()[rate].at(now))
+        std::array::from_fn(|rate| policy.compiled_rates()[rate].at(now))
     }
 
-    fn judges<const K: usize>() -> [Judge; K] {
-        judges_at(NOW)
+    fn rates_at<const K: usize>() -> [RateAt; K] {
+        rates_at_moment(NOW)
     }
 
     fn admits<const K: usize>(table: &Table<K>, number: u64) -> bool {
-        let charged = table.change(key(number), &judges(), Change::Charge(Cost::ONE));
-        matches!(charged, Charged::Admitted(..))
+        let charged = table.change(key(number), &rates_at(), WordChange::Charge(Cost::ONE));
+        matches!(charged, ChargeOutcome::Admitted(..))
     }
 
     /// The tag of a key's slot.
     fn tag_of<const K: usize>(table: &Table<K>, number: u64) -> &AtomicU64 {
         let tag = Tag::of(key(number));
-        match table.find(tag, table.memory.homes(tag)) {
-            Found::At(place) => place.tag(),
+        match table.find(tag, table.memory.candidate_buckets(tag)) {
+            SlotSearch::At(place) => place.tag(),
             _ => unreachable!("it was charged"),
         }
     }
@@ -147,10 +147,10 @@ mod tests {
         let table = Table::<K>::with_buckets(2, words_for(None), TableStats::default());
         assert!(admits(&table, 1) && admits(&table, 1));
         tag_of(&table, 1).fetch_or(BUSY, Ordering::Relaxed);
-        for home in 0..2 {
+        for bucket_index in 0..2 {
             table
                 .memory
-                .bucket(home)
+                .bucket(bucket_index)
                 .lock()
                 .fetch_or(HELD, Ordering::Relaxed);
         }
@@ -167,11 +167,11 @@ mod tests {
                 admits(table, 1) && !admits(table, 1),
                 "one of three was left"
             );
-            let State::Own(words) = table.peek(key(2), &judges(), None) else {
+            let KeyState::Own(words) = table.peek(key(2), &rates_at(), None) else {
                 unreachable!("it was seated");
             };
             assert_eq!(
-                judges::<K>()[0].standing(words[0], None).remaining,
+                rates_at::<K>()[0].standing(words[0], None).remaining,
                 COUNT - 1
             );
         }
@@ -179,14 +179,19 @@ mod tests {
         go_on(&abandoned::<2>());
         let healed = abandoned::<4>();
         healed.healed();
-        for home in 0..2 {
+        for bucket_index in 0..2 {
             assert_eq!(
-                healed.memory.bucket(home).lock().load(Ordering::Relaxed) & HELD,
+                healed
+                    .memory
+                    .bucket(bucket_index)
+                    .lock()
+                    .load(Ordering::Relaxed)
+                    & HELD,
                 0
             );
         }
-        let owner = Owner::of(tag_of(&healed, 1).load(Ordering::Relaxed));
-        assert_eq!(owner, Owner::Key(Tag::of(key(1))));
+        let owner = SlotOwner::of(tag_of(&healed, 1).load(Ordering::Relaxed));
+        assert_eq!(owner, SlotOwner::Key(Tag::of(key(1))));
         go_on(&healed);
     }
 
@@ -203,9 +208,9 @@ mod tests {
             1,
             "one slot of seven is not free yet"
         );
-        let later = judges_at(NOW.saturating_add(std::time::Duration::from_secs(120)));
+        let later = rates_at_moment(NOW.saturating_add(std::time::Duration::from_secs(120)));
         for number in 10..17 {
-            table.change(key(number), &later, Change::Charge(Cost::ONE));
+            table.change(key(number), &later, WordChange::Charge(Cost::ONE));
         }
         assert_eq!(table.occupancy(&later).live, 7);
     }

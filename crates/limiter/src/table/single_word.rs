@@ -1,6 +1,6 @@
 //! Changes the one word of a key by a rule that the caller brings: what permits and bans need of a table.
 //!
-//! The words of a limit are judged by rates (`Judge`). These are not, but live by the same invariants: a key has at most
+//! The words of a limit are judged by rates (`RateAt`). These are not, but live by the same invariants: a key has at most
 //! one slot, only slots that owe nothing change hands, the word is the arbiter between an old key and a claim. So they
 //! are found and seated by the same code, and the caller says what a word weighs and what becomes of it. What newcomers
 //! without a slot share, if anything, is the caller's too: the overflow word of a bucket is his.
@@ -11,22 +11,22 @@
 //! 2. A claim that loses the slot after it wrote there says so, and the caller takes back what it wrote: these words may
 //!    stand for something that no time makes right.
 
-use crate::algorithm::{Judge, Word};
+use crate::algorithm::{RateAt, Word};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
-use super::insert::Lost;
+use super::insert::ClaimTrace;
 #[cfg(feature = "mmap")]
 use super::layout::scale;
-use super::layout::{Bucket, Memory};
-use super::lock::Lock;
-use super::stats::Counts;
-use super::tag::{Owner, Tag};
+use super::layout::{Bucket, TableMemory};
+use super::lock::BucketLock;
+use super::stats::StatCounters;
+use super::tag::{SlotOwner, Tag};
 use super::update::{revise, swap};
-use super::{Found, Seat, Table};
+use super::{SlotRef, SlotSearch, Table};
 
 /// Says what a word weighs.
-pub(crate) trait Weigh {
+pub(crate) trait SlotWeight {
     /// Returns whether its slot must stay with its key.
     fn owes(&self, word: Word) -> bool;
 
@@ -34,7 +34,7 @@ pub(crate) trait Weigh {
     fn used_units(&self, word: Word) -> u64;
 }
 
-impl Weigh for Judge {
+impl SlotWeight for RateAt {
     fn owes(&self, word: Word) -> bool {
         self.owes(word)
     }
@@ -46,22 +46,22 @@ impl Weigh for Judge {
 
 /// The bucket of a key's two that it lives in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum CandidateBucket {
     First,
     Second,
 }
 
 /// The place where a key may live.
 #[derive(Clone, Copy)]
-pub(crate) struct Address {
+pub(crate) struct KeyAddress {
     tag: Tag,
-    homes: [usize; 2],
+    candidate_buckets: [usize; 2],
 }
 
 /// The result of changing the word of a key that has a slot.
-pub(crate) enum Known {
+pub(crate) enum WordOutcome {
     /// The word that was written, and its slot.
-    Written(Word, Seat),
+    Written(Word, SlotRef),
     /// The rule left this as it is.
     Left(Word),
     /// The key has no slot.
@@ -69,19 +69,19 @@ pub(crate) enum Known {
 }
 
 /// The result of looking for a slot for a key that had none.
-pub(crate) enum Claimed {
+pub(crate) enum ClaimOutcome {
     /// The key has a slot, with this word.
-    Seated(Word, Seat),
+    Claimed(Word, SlotRef),
     /// Another thread came between; whoever asked looks again. A word that was written is still there if one is named.
-    Lost(Option<(Word, Seat)>),
+    Lost(Option<(Word, SlotRef)>),
     /// Every slot that it could use owes.
     NoRoom,
 }
 
 /// The right to seat the newcomers of a bucket, until somebody loses patience.
-pub(crate) struct Turn<'t>(Lock<'t>);
+pub(crate) struct InsertTurn<'t>(BucketLock<'t>);
 
-impl Turn<'_> {
+impl InsertTurn<'_> {
     /// Returns whether the lock was not taken away; everything done before a `true` is visible to the thread that
     /// takes it later.
     pub(crate) fn is_mine(&self) -> bool {
@@ -92,26 +92,29 @@ impl Turn<'_> {
 impl Table<1> {
     /// Computes where `key` may live in this table.
     #[inline]
-    pub(crate) fn address(&self, key: KeyHash) -> Address {
+    pub(crate) fn address(&self, key: KeyHash) -> KeyAddress {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        Address { tag, homes }
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        KeyAddress {
+            tag,
+            candidate_buckets,
+        }
     }
 
     /// The word of a key that has a slot. Writes nothing.
     #[inline]
-    pub(crate) fn word_at(&self, at: Address) -> Option<Word> {
+    pub(crate) fn word_at(&self, at: KeyAddress) -> Option<Word> {
         // Each turn means that another thread claimed this slot since the search.
         loop {
-            match self.find(at.tag, at.homes) {
-                Found::At(place) => {
+            match self.find(at.tag, at.candidate_buckets) {
+                SlotSearch::At(place) => {
                     if let Some([word]) = place.read(at.tag) {
                         return Some(word);
                     }
                 }
-                Found::Nowhere => return None,
+                SlotSearch::Nowhere => return None,
                 // Waits until it is not.
-                Found::Hidden => _ = self.seated(at.tag, at.homes),
+                SlotSearch::Hidden => _ = self.has_slot(at.tag, at.candidate_buckets),
             }
         }
     }
@@ -119,8 +122,8 @@ impl Table<1> {
     /// Reads like [`word_at`](Self::word_at), in a table whose overflow words are [signposts](Self::put_signpost):
     /// searches the second bucket only if the first one points there.
     #[inline]
-    pub(crate) fn word_by_signpost(&self, at: Address) -> Option<Word> {
-        let bucket = self.memory.bucket(at.homes[0]);
+    pub(crate) fn word_by_signpost(&self, at: KeyAddress) -> Option<Word> {
+        let bucket = self.memory.bucket(at.candidate_buckets[0]);
         let mut busy = 0;
         for slot in 0..Bucket::<1>::SLOTS {
             // Acquire: pairs with the claim's release of the tag, so that its word is seen.
@@ -133,7 +136,7 @@ impl Table<1> {
         // Acquire: behind the tags. A key is seated in its second bucket after its bit was set, so who knows that it was
         // seated finds the bit.
         let points = bucket.overflow(0).load(Ordering::Acquire) & at.signpost() != 0;
-        if points || Owner::hides(busy) {
+        if points || SlotOwner::hides(busy) {
             self.word_at(at)
         } else {
             None
@@ -142,108 +145,114 @@ impl Table<1> {
 
     /// Replaces the word of a key that has a slot by what `next` makes of it, unless that is nothing.
     #[inline]
-    pub(crate) fn change_word(&self, at: Address, next: impl Fn(Word) -> Option<Word>) -> Known {
+    pub(crate) fn change_word(
+        &self,
+        at: KeyAddress,
+        next: impl Fn(Word) -> Option<Word>,
+    ) -> WordOutcome {
         // Lock-free: another round means that another thread changed the word, or claimed the slot.
         loop {
-            match self.find(at.tag, at.homes) {
-                Found::At(place) => {
+            match self.find(at.tag, at.candidate_buckets) {
+                SlotSearch::At(place) => {
                     let Some([word]) = place.read(at.tag) else {
                         continue;
                     };
                     let Some(wanted) = next(word) else {
-                        return Known::Left(word);
+                        return WordOutcome::Left(word);
                     };
                     // Invariant 3 of `table`: fails if a claim was here first.
                     if swap(place.state(0), word, wanted).is_ok() {
-                        return Known::Written(wanted, place.seat());
+                        return WordOutcome::Written(wanted, place.slot_ref());
                     }
                 }
-                Found::Nowhere => return Known::Nowhere,
-                Found::Hidden => _ = self.seated(at.tag, at.homes),
+                SlotSearch::Nowhere => return WordOutcome::Nowhere,
+                SlotSearch::Hidden => _ = self.has_slot(at.tag, at.candidate_buckets),
             }
         }
     }
 
     /// Waits for the turn to seat this key; `None` if it has a slot after all.
-    pub(crate) fn turn(&self, at: Address) -> Option<Turn<'_>> {
-        let lock = Lock::take(self.memory.bucket(at.homes[0]).lock());
-        (!self.seated(at.tag, at.homes)).then_some(Turn(lock))
+    pub(crate) fn turn(&self, at: KeyAddress) -> Option<InsertTurn<'_>> {
+        let lock = BucketLock::take(self.memory.bucket(at.candidate_buckets[0]).lock());
+        (!self.has_slot(at.tag, at.candidate_buckets)).then_some(InsertTurn(lock))
     }
 
     /// Takes a slot that owes nothing over for a key, with the word that `first` makes of the slot's last one, and of
     /// which bucket it lies in.
-    pub(crate) fn seat_word(
+    pub(crate) fn claim_word(
         &self,
-        turn: &Turn<'_>,
-        at: Address,
-        weigh: &impl Weigh,
-        first: impl Fn(Word, Home) -> Word,
-    ) -> Claimed {
-        let vacancies = self.vacancies_of_both(at.tag, at.homes, std::array::from_ref(weigh));
+        turn: &InsertTurn<'_>,
+        at: KeyAddress,
+        weigh: &impl SlotWeight,
+        first: impl Fn(Word, CandidateBucket) -> Word,
+    ) -> ClaimOutcome {
+        let vacancies =
+            self.vacancies_of_both(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
         for vacancy in vacancies.iter().flatten() {
             let [before] = vacancy.words;
-            let home = if vacancy.place.home == at.homes[0] {
-                Home::First
+            let candidate = if vacancy.place.bucket_index == at.candidate_buckets[0] {
+                CandidateBucket::First
             } else {
-                Home::Second
+                CandidateBucket::Second
             };
-            let (fresh, seat) = (first(before, home), vacancy.place.seat());
+            let (fresh, slot_ref) = (first(before, candidate), vacancy.place.slot_ref());
             match vacancy.claim(&turn.0, at.tag, &[fresh]) {
                 Ok(()) => {
-                    if vacancy.owner != Owner::Nobody {
+                    if vacancy.owner != SlotOwner::Nobody {
                         self.counts.reused();
                     }
-                    return Claimed::Seated(fresh, seat);
+                    return ClaimOutcome::Claimed(fresh, slot_ref);
                 }
-                Err(Lost::Words) => return Claimed::Lost(Some((fresh, seat))),
-                Err(Lost::Nothing) if turn.is_mine() => {}
-                Err(Lost::Nothing) => return Claimed::Lost(None),
+                Err(ClaimTrace::Words) => return ClaimOutcome::Lost(Some((fresh, slot_ref))),
+                Err(ClaimTrace::Nothing) if turn.is_mine() => {}
+                Err(ClaimTrace::Nothing) => return ClaimOutcome::Lost(None),
             }
         }
-        Claimed::NoRoom
+        ClaimOutcome::NoRoom
     }
 
     /// Replaces the word of a seat, whoever has it, by what `next` makes of it, unless that is nothing.
-    pub(crate) fn change_seat(&self, seat: Seat, next: impl Fn(Word) -> Option<Word>) {
-        if let Seat::Slot { bucket, slot } = seat {
+    pub(crate) fn change_word_at(&self, slot_ref: SlotRef, next: impl Fn(Word) -> Option<Word>) {
+        if let SlotRef::Slot { bucket, slot } = slot_ref {
             revise(self.memory.bucket(bucket).state(slot, 0), next);
         }
     }
 
     /// The words that count for a seat: its slot's, or the overflow words of both buckets.
     #[inline]
-    pub(crate) fn words_of(&self, seat: Seat) -> impl Iterator<Item = &AtomicU64> {
-        let (slot, homes) = match seat {
-            Seat::Slot { bucket, slot } => {
+    pub(crate) fn words_of(&self, slot_ref: SlotRef) -> impl Iterator<Item = &AtomicU64> {
+        let (slot, candidate_buckets) = match slot_ref {
+            SlotRef::Slot { bucket, slot } => {
                 (Some(self.memory.bucket(bucket).state(slot, 0)), [0; 2])
             }
-            Seat::Overflow(homes) => (None, homes),
+            SlotRef::Overflow(candidate_buckets) => (None, candidate_buckets),
         };
-        let rows = Memory::<1>::distinct(homes)
+        let rows = TableMemory::<1>::distinct(candidate_buckets)
             .filter(move |_| slot.is_none())
-            .map(|(_, home)| self.memory.bucket(home).overflow(0));
+            .map(|(_, bucket_index)| self.memory.bucket(bucket_index).overflow(0));
         slot.into_iter().chain(rows)
     }
 
     /// The seat of a key that shares the overflow words of its buckets.
-    pub(crate) fn seat_in_overflow(at: Address) -> Seat {
-        Seat::Overflow(at.homes)
+    pub(crate) fn overflow_ref(at: KeyAddress) -> SlotRef {
+        SlotRef::Overflow(at.candidate_buckets)
     }
 
     /// Returns whether a key without a slot would get one.
-    pub(crate) fn has_room(&self, at: Address, weigh: &impl Weigh) -> bool {
-        let vacancies = self.vacancies_of_both(at.tag, at.homes, std::array::from_ref(weigh));
-        vacancies.iter().any(|home| !home.is_empty())
+    pub(crate) fn has_room(&self, at: KeyAddress, weigh: &impl SlotWeight) -> bool {
+        let vacancies =
+            self.vacancies_of_both(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
+        vacancies.iter().any(|bucket| !bucket.is_empty())
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &StatCounters {
         &self.counts
     }
 
     /// Leaves a mark in a key's first bucket that it may live in its second.
-    pub(crate) fn put_signpost(&self, at: Address) {
+    pub(crate) fn put_signpost(&self, at: KeyAddress) {
         // Relaxed on its own; the claim that follows publishes the tag, and with it this.
-        let word = self.memory.bucket(at.homes[0]).overflow(0);
+        let word = self.memory.bucket(at.candidate_buckets[0]).overflow(0);
         word.fetch_or(at.signpost(), Ordering::Relaxed);
     }
 
@@ -256,22 +265,30 @@ impl Table<1> {
         for bucket in &buckets {
             bucket.overflow(0).store(0, Ordering::Relaxed);
         }
-        for (home, bucket) in buckets.iter().enumerate() {
+        for (bucket_index, bucket) in buckets.iter().enumerate() {
             for slot in 0..Bucket::<1>::SLOTS {
-                let Owner::Key(tag) = Owner::of(bucket.tag(slot).load(Ordering::Relaxed)) else {
+                let SlotOwner::Key(tag) = SlotOwner::of(bucket.tag(slot).load(Ordering::Relaxed))
+                else {
                     continue;
                 };
-                let homes = tag.points().map(|point| scale(point, buckets.len()));
-                if homes[0] != home {
-                    let word = buckets[homes[0]].overflow(0);
-                    word.fetch_or(Address { tag, homes }.signpost(), Ordering::Relaxed);
+                let candidate_buckets = tag.points().map(|point| scale(point, buckets.len()));
+                if candidate_buckets[0] != bucket_index {
+                    let word = buckets[candidate_buckets[0]].overflow(0);
+                    word.fetch_or(
+                        KeyAddress {
+                            tag,
+                            candidate_buckets,
+                        }
+                        .signpost(),
+                        Ordering::Relaxed,
+                    );
                 }
             }
         }
     }
 }
 
-impl Address {
+impl KeyAddress {
     /// The bit that stands for the key among 64. Taken from the middle of the hash: buckets depend on its upper end.
     fn signpost(self) -> u64 {
         1 << (self.tag.bits() >> 8 & 63)

@@ -1,6 +1,6 @@
 //! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
 
-use crate::algorithm::{Judge, Word};
+use crate::algorithm::{RateAt, Word};
 use crate::key::KeyHash;
 use crate::status::KeyPlacement;
 use crate::sync::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use super::Table;
 use super::key_ages::KeyAges;
 use super::layout::Bucket;
 use super::lock::settled_owner;
-use super::overflow_period::{OverflowPeriod, Spell};
-use super::single_word::Weigh;
-use super::tag::Owner;
+use super::overflow_period::{LatestOverflow, OverflowPeriod};
+use super::single_word::SlotWeight;
+use super::tag::SlotOwner;
 
 /// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
 const SAMPLE: usize = 131_072;
@@ -64,17 +64,17 @@ impl TableStats {
 
 /// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
 #[repr(align(128))]
-pub(crate) struct Counts {
+pub(crate) struct StatCounters {
     admitted_in_overflow: AtomicU64,
     refused_in_overflow: AtomicU64,
     in_overflow_before: u64,
     refused_over_share: AtomicU64,
     slots_reused: AtomicU64,
     dropped: u64,
-    spell: Spell,
+    spell: LatestOverflow,
 }
 
-impl Counts {
+impl StatCounters {
     pub(crate) fn new(before: TableStats) -> Self {
         Self {
             admitted_in_overflow: AtomicU64::new(before.admitted_in_overflow),
@@ -83,7 +83,7 @@ impl Counts {
             refused_over_share: AtomicU64::new(before.refused_over_share),
             slots_reused: AtomicU64::new(before.slots_reused),
             dropped: before.dropped,
-            spell: Spell::after(before.overflow),
+            spell: LatestOverflow::after(before.overflow),
         }
     }
 
@@ -134,20 +134,20 @@ impl<const K: usize> Table<K> {
     }
 
     /// Estimates the occupancy of the table at the judges' moment.
-    pub(crate) fn occupancy<W: Weigh>(&self, judges: &[W; K]) -> Occupancy {
+    pub(crate) fn occupancy<W: SlotWeight>(&self, rates_at: &[W; K]) -> Occupancy {
         let buckets = self.memory.buckets();
         // Every n-th bucket. Keys fall into buckets by a seeded hash, so any choice of buckets is a fair sample.
         let step = buckets.div_ceil(SAMPLE);
         let (mut looked, mut live, mut units, mut overflowing) = (0, 0, 0, 0);
-        for home in (0..buckets).step_by(step) {
-            let bucket = self.memory.bucket(home);
+        for bucket_index in (0..buckets).step_by(step) {
+            let bucket = self.memory.bucket(bucket_index);
             looked += 1;
             live += (0..Bucket::<K>::SLOTS)
-                .filter(|slot| self.is_live(home, *slot, judges))
+                .filter(|slot| self.is_live(bucket_index, *slot, rates_at))
                 .count() as u64;
             let used = |rate: usize| {
                 let row = bucket.overflow(rate).load(Ordering::Relaxed);
-                judges[rate].used_units(Word::from_bits(row))
+                rates_at[rate].used_units(Word::from_bits(row))
             };
             units += used(K - 1);
             overflowing += u64::from((0..K).any(|rate| used(rate) > 0));
@@ -166,19 +166,21 @@ impl<const K: usize> Table<K> {
     }
 
     /// Ages of the latest charges of keys that still count; `None` if their states do not hold them.
-    pub(crate) fn ages(&self, judges: &[Judge; K]) -> Option<KeyAges> {
+    pub(crate) fn ages(&self, rates_at: &[RateAt; K]) -> Option<KeyAges> {
         let buckets = self.memory.buckets();
         // As in `occupancy`.
         let step = buckets.div_ceil(SAMPLE);
         let (mut looked, mut ages) = (0_u64, KeyAges::default());
-        for home in (0..buckets).step_by(step) {
+        for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
             for slot in 0..Bucket::<K>::SLOTS {
-                if let Some((_, words)) = self.occupant(home * Bucket::<K>::SLOTS + slot, judges) {
+                if let Some((_, words)) =
+                    self.occupant(bucket_index * Bucket::<K>::SLOTS + slot, rates_at)
+                {
                     ages.count(
-                        judges[0]
+                        rates_at[0]
                             .now()
-                            .saturating_since(judges[0].charged(words[0])?),
+                            .saturating_since(rates_at[0].charged(words[0])?),
                     );
                 }
             }
@@ -198,27 +200,27 @@ impl<const K: usize> Table<K> {
     }
 
     /// The key of slot `index`, counted through all buckets, and its words, if it owes something.
-    pub(crate) fn occupant<W: Weigh>(
+    pub(crate) fn occupant<W: SlotWeight>(
         &self,
         index: usize,
-        judges: &[W; K],
+        rates_at: &[W; K],
     ) -> Option<(KeyHash, [Word; K])> {
-        let (home, slot) = (index / Bucket::<K>::SLOTS, index % Bucket::<K>::SLOTS);
-        let (key, words) = self.settled(home, slot)?;
-        let owes = judges
+        let (bucket_index, slot) = (index / Bucket::<K>::SLOTS, index % Bucket::<K>::SLOTS);
+        let (key, words) = self.settled(bucket_index, slot)?;
+        let owes = rates_at
             .iter()
             .zip(&words)
-            .any(|(judge, word)| judge.owes(*word));
+            .any(|(rate_at, word)| rate_at.owes(*word));
         owes.then_some((key, words))
     }
 
-    fn is_live<W: Weigh>(&self, home: usize, slot: usize, judges: &[W; K]) -> bool {
-        let place = self.place(home, slot);
+    fn is_live<W: SlotWeight>(&self, bucket_index: usize, slot: usize, rates_at: &[W; K]) -> bool {
+        let place = self.place(bucket_index, slot);
         // A slot may change hands meanwhile: a census is an estimate.
-        settled_owner(place.tag()) != Owner::Nobody
-            && judges
+        settled_owner(place.tag()) != SlotOwner::Nobody
+            && rates_at
                 .iter()
                 .zip(place.words())
-                .any(|(judge, word)| judge.owes(word))
+                .any(|(rate_at, word)| rate_at.owes(word))
     }
 }

@@ -12,7 +12,7 @@ pub(super) const BUSY: u64 = 1;
 
 /// The state of a slot by its tag word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Owner {
+pub(super) enum SlotOwner {
     /// Nobody ever had it.
     Nobody,
     /// The slot belongs to this key.
@@ -56,7 +56,7 @@ impl Tag {
     }
 }
 
-impl Owner {
+impl SlotOwner {
     pub(super) const fn of(bits: u64) -> Self {
         match bits {
             0 => Self::Nobody,

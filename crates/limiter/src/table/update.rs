@@ -1,38 +1,40 @@
 //! Charges a key that has a slot, all its rates or none, and takes charges back.
 
-use crate::algorithm::{Charge, Judge, Word};
+use crate::algorithm::{RateAt, RateCharge, Word};
 use crate::cost::Cost;
 use crate::key::KeyHash;
-use crate::status::{KeyPlacement, Refusing};
+use crate::status::{KeyPlacement, RefusingRates};
 use crate::sync::{AtomicU64, Ordering};
 
 use super::lock::settled_owner;
-use super::tag::{Owner, Tag};
-use super::{Change, Charged, Found, Made, Seat, SlotPlace, State, Table};
+use super::tag::{SlotOwner, Tag};
+use super::{
+    ChargeOutcome, KeyState, MadeCharge, SlotPlace, SlotRef, SlotSearch, Table, WordChange,
+};
 
 /// The result of changing the words of a key that has a slot.
-pub(crate) enum Changed<const K: usize> {
+pub(crate) enum WordUpdate<const K: usize> {
     /// The words that were written.
     Written([Word; K]),
     /// The words that stay, and the rates that refuse; nothing of the change remains.
-    Left([Word; K], Refusing),
+    Left([Word; K], RefusingRates),
 }
 
 /// A key that has a slot, as it was seen before a charge.
-pub(crate) struct Seen<const K: usize> {
+pub(crate) struct SlotView<const K: usize> {
     pub(crate) words: [Word; K],
     /// The words after the charge, or the rates that refuse it.
-    pub(crate) next: Result<[Word; K], Refusing>,
-    pub(crate) seat: Seat,
+    pub(crate) next: Result<[Word; K], RefusingRates>,
+    pub(crate) slot_ref: SlotRef,
 }
 
-impl<const K: usize> Changed<K> {
+impl<const K: usize> WordUpdate<K> {
     /// The same of a charge whose key has this seat.
     #[inline(always)]
-    pub(super) fn at(self, seat: Seat) -> Charged<K> {
+    pub(super) fn at(self, slot_ref: SlotRef) -> ChargeOutcome<K> {
         match self {
-            Self::Written(words) => Charged::Admitted(State::Own(words), seat),
-            Self::Left(words, _) => Charged::Refused(State::Own(words)),
+            Self::Written(words) => ChargeOutcome::Admitted(KeyState::Own(words), slot_ref),
+            Self::Left(words, _) => ChargeOutcome::Refused(KeyState::Own(words)),
         }
     }
 }
@@ -44,21 +46,21 @@ impl<const K: usize> Table<K> {
     pub(super) fn change_known(
         place: SlotPlace<'_, K>,
         tag: Tag,
-        judges: &[Judge; K],
-        change: Change<'_, K>,
-    ) -> Option<Changed<K>> {
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+    ) -> Option<WordUpdate<K>> {
         // Lock-free: another round means that another thread changed the first word. Nothing was written till then
         // (invariant 3), so all words are judged anew.
         let (seen, next) = loop {
             let seen = place.read(tag)?;
             // Judged as a whole first: a refusal writes nothing.
-            match change.apply_all(judges, &seen) {
-                Err(refusing) => return Some(Changed::Left(seen, refusing)),
+            match change.apply_all(rates_at, &seen) {
+                Err(refusing) => return Some(WordUpdate::Left(seen, refusing)),
                 Ok(next) if swap(place.state(0), seen[0], next[0]).is_ok() => break (seen, next),
                 Ok(_) => {}
             }
         };
-        Self::change_others(place, tag, judges, change, (seen, next), 1)
+        Self::change_others(place, tag, rates_at, change, (seen, next), 1)
     }
 
     /// Changes the words of the rates from this one on, once those before were changed; as [`change_known`](Self::change_known).
@@ -66,49 +68,54 @@ impl<const K: usize> Table<K> {
     fn change_others(
         place: SlotPlace<'_, K>,
         tag: Tag,
-        judges: &[Judge; K],
-        change: Change<'_, K>,
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
         (mut seen, mut next): ([Word; K], [Word; K]),
         from: usize,
-    ) -> Option<Changed<K>> {
+    ) -> Option<WordUpdate<K>> {
         for rate in from..K {
             // Lock-free: another round means that another thread changed this word.
             while swap(place.state(rate), seen[rate], next[rate]).is_err() {
                 // Invariant 4: whoever finds another key's tag has nothing left to undo.
                 seen[rate] = place.reread(tag, rate)?;
-                match change.apply(&judges[rate], rate, seen[rate]) {
+                match change.apply(&rates_at[rate], rate, seen[rate]) {
                     Some(word) => next[rate] = word,
                     None => {
-                        if let Change::Charge(cost) = change {
-                            let made = judges[rate].now();
-                            let charges = next.map(|left| Charge { cost, left, made });
-                            undo(place, tag, judges, &charges[..rate]);
+                        if let WordChange::Charge(cost) = change {
+                            let made = rates_at[rate].now();
+                            let charges = next.map(|left| RateCharge { cost, left, made });
+                            undo(place, tag, rates_at, &charges[..rate]);
                         }
                         // Some do: this rate's word in `seen` is the one that was just judged.
-                        let refusing = change.apply_all(judges, &seen).err();
-                        let refusing = refusing.unwrap_or(Refusing::of_bits(1 << rate));
-                        return Some(Changed::Left(seen, refusing));
+                        let refusing = change.apply_all(rates_at, &seen).err();
+                        let refusing = refusing.unwrap_or(RefusingRates::of_bits(1 << rate));
+                        return Some(WordUpdate::Left(seen, refusing));
                     }
                 }
             }
         }
-        Some(Changed::Written(next))
+        Some(WordUpdate::Written(next))
     }
 
     /// Reads the words of `key`, the words after `cost`, if that fits, and the slot; `None` if the key has none, or
     /// none for sure. Writes nothing.
     #[inline(always)]
-    pub(crate) fn see(&self, key: KeyHash, judges: &[Judge; K], cost: Cost) -> Option<Seen<K>> {
+    pub(crate) fn see(
+        &self,
+        key: KeyHash,
+        rates_at: &[RateAt; K],
+        cost: Cost,
+    ) -> Option<SlotView<K>> {
         let tag = Tag::of(key);
-        let Found::At(place) = self.find(tag, self.memory.homes(tag)) else {
+        let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) else {
             return None;
         };
         let words = place.read(tag)?;
-        let next = Change::Charge(cost).apply_all(judges, &words);
-        Some(Seen {
+        let next = WordChange::Charge(cost).apply_all(rates_at, &words);
+        Some(SlotView {
             words,
             next,
-            seat: place.seat(),
+            slot_ref: place.slot_ref(),
         })
     }
 
@@ -118,12 +125,12 @@ impl<const K: usize> Table<K> {
     pub(crate) fn charge_seen(
         &self,
         key: KeyHash,
-        seat: Seat,
+        slot_ref: SlotRef,
         [seen, next]: [[Word; K]; 2],
-        judges: impl FnOnce() -> [Judge; K],
+        rates_at: impl FnOnce() -> [RateAt; K],
         cost: Cost,
     ) -> Option<[Word; K]> {
-        let Seat::Slot { bucket, slot } = seat else {
+        let SlotRef::Slot { bucket, slot } = slot_ref else {
             return None;
         };
         let place = self.place(bucket, slot);
@@ -133,10 +140,10 @@ impl<const K: usize> Table<K> {
         let Some(rate) = (1..K).find(|rate| swap(*rate).is_err()) else {
             return Some(next);
         };
-        let change = Change::Charge(cost);
-        match Self::change_others(place, Tag::of(key), &judges(), change, (seen, next), rate)? {
-            Changed::Written(words) => Some(words),
-            Changed::Left(..) => None,
+        let change = WordChange::Charge(cost);
+        match Self::change_others(place, Tag::of(key), &rates_at(), change, (seen, next), rate)? {
+            WordUpdate::Written(words) => Some(words),
+            WordUpdate::Left(..) => None,
         }
     }
 
@@ -144,14 +151,14 @@ impl<const K: usize> Table<K> {
     pub(crate) fn undo_taken_over(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
-        made: &Made<K>,
+        rates_at: &[RateAt; K],
+        made: &MadeCharge<K>,
         cost: Cost,
     ) {
         let tag = Tag::of(key);
-        if let Found::At(place) = self.find(tag, self.memory.homes(tag)) {
+        if let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) {
             let charges = made.left.map(|[left, _]| made.charge(left, cost));
-            undo(place, tag, judges, &charges);
+            undo(place, tag, rates_at, &charges);
         }
     }
 
@@ -162,27 +169,31 @@ impl<const K: usize> Table<K> {
     pub(crate) fn set(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         used: Option<Cost>,
     ) -> KeyPlacement {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
+        let candidate_buckets = self.memory.candidate_buckets(tag);
         // As in `change`: another round means that another thread claimed or seated something.
         loop {
-            match self.find(tag, homes) {
-                Found::At(place) => {
-                    if self.set_known(&place, tag, judges, used).is_some() {
+            match self.find(tag, candidate_buckets) {
+                SlotSearch::At(place) => {
+                    if self.set_known(&place, tag, rates_at, used).is_some() {
                         return KeyPlacement::OwnSlot;
                     }
                 }
                 // Waits until it is not.
-                Found::Hidden => _ = self.seated(tag, homes),
-                Found::Nowhere => {
+                SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
+                SlotSearch::Nowhere => {
                     let Some(used) = used else {
-                        return self.unseated(tag, homes, judges).placement();
+                        return self
+                            .state_without_slot(tag, candidate_buckets, rates_at)
+                            .placement();
                     };
-                    return match self.change(key, judges, Change::ChargeUnchecked(used)) {
-                        Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
+                    return match self.change(key, rates_at, WordChange::ChargeUnchecked(used)) {
+                        ChargeOutcome::Admitted(state, _) | ChargeOutcome::Refused(state) => {
+                            state.placement()
+                        }
                     };
                 }
             }
@@ -196,32 +207,36 @@ impl<const K: usize> Table<K> {
     pub(crate) fn adopt(
         &self,
         key: KeyHash,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         words: &[Word; K],
     ) -> KeyPlacement {
         let tag = Tag::of(key);
-        let homes = self.memory.homes(tag);
-        let owes = judges
+        let candidate_buckets = self.memory.candidate_buckets(tag);
+        let owes = rates_at
             .iter()
             .zip(words)
-            .any(|(judge, word)| judge.owes(*word));
+            .any(|(rate_at, word)| rate_at.owes(*word));
         if !owes {
             // As in `set`.
             loop {
-                match self.find(tag, homes) {
-                    Found::At(place) => {
-                        let adopt = Change::Adopt(words);
-                        if Self::change_known(place, tag, judges, adopt).is_some() {
+                match self.find(tag, candidate_buckets) {
+                    SlotSearch::At(place) => {
+                        let adopt = WordChange::Adopt(words);
+                        if Self::change_known(place, tag, rates_at, adopt).is_some() {
                             return KeyPlacement::OwnSlot;
                         }
                     }
-                    Found::Hidden => _ = self.seated(tag, homes),
-                    Found::Nowhere => return self.unseated(tag, homes, judges).placement(),
+                    SlotSearch::Hidden => _ = self.has_slot(tag, candidate_buckets),
+                    SlotSearch::Nowhere => {
+                        return self
+                            .state_without_slot(tag, candidate_buckets, rates_at)
+                            .placement();
+                    }
                 }
             }
         }
-        match self.change(key, judges, Change::Adopt(words)) {
-            Charged::Admitted(state, _) | Charged::Refused(state) => state.placement(),
+        match self.change(key, rates_at, WordChange::Adopt(words)) {
+            ChargeOutcome::Admitted(state, _) | ChargeOutcome::Refused(state) => state.placement(),
         }
     }
 
@@ -230,14 +245,14 @@ impl<const K: usize> Table<K> {
         &self,
         place: &SlotPlace<'_, K>,
         tag: Tag,
-        judges: &[Judge; K],
+        rates_at: &[RateAt; K],
         used: Option<Cost>,
     ) -> Option<()> {
-        for (rate, judge) in judges.iter().enumerate() {
+        for (rate, rate_at) in rates_at.iter().enumerate() {
             // Lock-free: another round means that another thread changed this word.
             loop {
                 let seen = place.reread(tag, rate)?;
-                if swap(place.state(rate), seen, judge.set(seen, used)).is_ok() {
+                if swap(place.state(rate), seen, rate_at.set(seen, used)).is_ok() {
                     break;
                 }
             }
@@ -249,18 +264,23 @@ impl<const K: usize> Table<K> {
     pub(crate) fn undo(
         &self,
         key: KeyHash,
-        seat: Seat,
-        judges: &[Judge; K],
-        made: &Made<K>,
+        slot_ref: SlotRef,
+        rates_at: &[RateAt; K],
+        made: &MadeCharge<K>,
         cost: Cost,
     ) {
-        match seat {
-            Seat::Slot { bucket: home, slot } => {
-                let place = self.place(home, slot);
+        match slot_ref {
+            SlotRef::Slot {
+                bucket: bucket_index,
+                slot,
+            } => {
+                let place = self.place(bucket_index, slot);
                 let charges = made.left.map(|[left, _]| made.charge(left, cost));
-                undo(place, Tag::of(key), judges, &charges);
+                undo(place, Tag::of(key), rates_at, &charges);
             }
-            Seat::Overflow(homes) => self.undo_overflow(homes, judges, made, cost),
+            SlotRef::Overflow(candidate_buckets) => {
+                self.undo_overflow(candidate_buckets, rates_at, made, cost)
+            }
         }
     }
 }
@@ -274,10 +294,10 @@ impl<const K: usize> SlotPlace<'_, K> {
             // Acquire, both: as in `read`, a word that a claim wrote shows the claim's tag, or its busy bit, in the
             // load that follows.
             let word = Word::from_bits(self.state(rate).load(Ordering::Acquire));
-            match Owner::of(self.tag().load(Ordering::Acquire)) {
-                Owner::Key(owner) => return (owner == tag).then_some(word),
-                Owner::Nobody => return None,
-                Owner::Changing => settled_owner(self.tag()),
+            match SlotOwner::of(self.tag().load(Ordering::Acquire)) {
+                SlotOwner::Key(owner) => return (owner == tag).then_some(word),
+                SlotOwner::Nobody => return None,
+                SlotOwner::Changing => settled_owner(self.tag()),
             };
         }
     }
@@ -287,14 +307,14 @@ impl<const K: usize> SlotPlace<'_, K> {
 fn undo<const K: usize>(
     place: SlotPlace<'_, K>,
     tag: Tag,
-    judges: &[Judge; K],
-    charges: &[Charge],
+    rates_at: &[RateAt; K],
+    charges: &[RateCharge],
 ) {
     for (rate, charge) in charges.iter().enumerate().rev() {
         // Lock-free: another round means that another thread changed this word. A slot that went to another key owes
         // this one nothing any more, nor does this one owe it.
         while let Some(seen) = place.reread(tag, rate) {
-            let next = judges[rate].undo(seen, *charge);
+            let next = rates_at[rate].undo(seen, *charge);
             if next.is_none_or(|next| swap(place.state(rate), seen, next).is_ok()) {
                 break;
             }

@@ -1,6 +1,6 @@
 //! A million short lives, each checked by counting.
 
-use sluicegate_limiter::exact::{Charged, LogTable};
+use sluicegate_limiter::exact::{LogCharge, LogTable};
 use sluicegate_limiter::{Rates, Timestamp};
 
 use super::{Random, cost, key, rates};
@@ -60,7 +60,7 @@ fn no_span_of_a_million_traces_holds_more_than_its_count() {
                 Timestamp::from_nanos(now),
             );
             match charged {
-                Charged::Admitted(..) => {
+                LogCharge::Admitted(..) => {
                     admitted += 1;
                     admissions.extend((0..units).map(|_| now));
                     assert!(
@@ -71,7 +71,7 @@ fn no_span_of_a_million_traces_holds_more_than_its_count() {
                         "{rates:?}: {admissions:?}"
                     );
                 }
-                Charged::Refused(_) => {
+                LogCharge::Refused(_) => {
                     refused += 1;
                     assert!(
                         rates

@@ -1,6 +1,6 @@
 //! C3: a flood of new keys makes nobody's count go down, and no memory grow.
 
-use sluicegate_limiter::exact::{LogTable, Receipt, Reset};
+use sluicegate_limiter::exact::{ForgetOutcome, LogReceipt, LogTable};
 use sluicegate_limiter::{Capacity, Cost, KeyPlacement};
 
 use super::{START, admits, after, cost, key, left, rates};
@@ -47,7 +47,7 @@ fn a_flood_resets_nobody() {
 fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
     let rates = rates(&[(3, 60)]);
     let table = LogTable::with_buckets(1, &rates);
-    let mut slots: Vec<Receipt> = Vec::new();
+    let mut slots: Vec<LogReceipt> = Vec::new();
     let mut number = 0;
     let newcomer = loop {
         let receipt = table.charge_unchecked(key(number), &rates, Cost::ONE, START);
@@ -61,7 +61,7 @@ fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
     assert!(admits(&table, &rates, newcomer, START));
     let peek = table.peek(key(newcomer), &rates, Cost::ONE, START);
     assert_eq!(peek.placement(), KeyPlacement::Overflow);
-    assert_eq!(table.reset(key(newcomer)), Reset::Shared);
+    assert_eq!(table.reset(key(newcomer)), ForgetOutcome::Shared);
     // One of those with a slot gives back what it took.
     table.undo(slots.remove(0));
     assert!(admits(&table, &rates, newcomer, START));
@@ -77,7 +77,7 @@ fn a_charge_in_overflow_is_given_back_wherever_it_went() {
     let rates = rates(&[(5, 60)]);
     for seated in [false, true] {
         let table = LogTable::with_buckets(1, &rates);
-        let receipts: Vec<Receipt> = (0..100)
+        let receipts: Vec<LogReceipt> = (0..100)
             .map(|number| table.charge_unchecked(key(number), &rates, Cost::ONE, START))
             .take_while(|receipt| receipt.placement() == KeyPlacement::OwnSlot)
             .collect();

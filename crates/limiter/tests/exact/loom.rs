@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use sluicegate_limiter::exact::{Charged, LogTable, Receipt};
+use sluicegate_limiter::exact::{LogCharge, LogReceipt, LogTable};
 use sluicegate_limiter::{Cost, KeyPlacement, Rates, Timestamp};
 
 use crate::common::{after, key, rates};
@@ -42,10 +42,10 @@ impl Exact {
         }
     }
 
-    fn charge(&self, number: u64, now: Timestamp) -> Option<Receipt> {
+    fn charge(&self, number: u64, now: Timestamp) -> Option<LogReceipt> {
         match self.table.charge(key(number), &self.rates, Cost::ONE, now) {
-            Charged::Admitted(_, receipt) => Some(receipt),
-            Charged::Refused(_) => None,
+            LogCharge::Admitted(_, receipt) => Some(receipt),
+            LogCharge::Refused(_) => None,
         }
     }
 

@@ -9,7 +9,7 @@ mod stress;
 
 use std::time::Duration;
 
-use sluicegate_limiter::exact::{Charged, LogTable};
+use sluicegate_limiter::exact::{LogCharge, LogTable};
 use sluicegate_limiter::{Cost, KeyHash, Period, Rate, Rates, Seed, Timestamp};
 
 /// A moment in the middle of nowhere.
@@ -41,7 +41,7 @@ fn after(millis: u64) -> Timestamp {
 fn admits(table: &LogTable, rates: &Rates, number: u64, now: Timestamp) -> bool {
     matches!(
         table.charge(key(number), rates, Cost::ONE, now),
-        Charged::Admitted(..)
+        LogCharge::Admitted(..)
     )
 }
 

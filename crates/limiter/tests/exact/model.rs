@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluicegate_limiter::exact::{Answer, Charged, LogTable, Receipt, Reset};
+use sluicegate_limiter::exact::{ForgetOutcome, LogAnswer, LogCharge, LogReceipt, LogTable};
 use sluicegate_limiter::{Capacity, NEVER, Rates, Timestamp};
 
 use super::oracle::Oracle;
@@ -25,7 +25,7 @@ enum Operation {
     /// A receipt is given back, all or a part: which, counted back from the latest, and how much.
     Release(usize, u32),
     /// A key is forgotten.
-    Reset(u64),
+    ForgetOutcome(u64),
     /// A key is said to have used so much.
     Set(u64, u32),
     /// Time passes.
@@ -67,7 +67,7 @@ fn any_operation() -> impl Strategy<Value = Operation> {
         12 => (0..KEYS, units()).prop_map(|(key, units)| Operation::Charge(key, units)),
         2 => (0..KEYS, 1u32..4).prop_map(|(key, units)| Operation::ChargeUnchecked(key, units)),
         4 => (0usize..6, units()).prop_map(|(back, units)| Operation::Release(back, units)),
-        1 => (0..KEYS).prop_map(Operation::Reset),
+        1 => (0..KEYS).prop_map(Operation::ForgetOutcome),
         1 => (0..KEYS, 1u32..8).prop_map(|(key, units)| Operation::Set(key, units)),
         8 => time().prop_map(Operation::Wait),
         2 => time().prop_map(Operation::StepBack),
@@ -80,7 +80,7 @@ struct Bench {
     size: u32,
     table: LogTable,
     oracle: Oracle,
-    receipts: Vec<(u64, u64, Receipt)>,
+    receipts: Vec<(u64, u64, LogReceipt)>,
     now: Timestamp,
     /// The latest reading of the clock.
     latest: Timestamp,
@@ -133,9 +133,9 @@ impl Bench {
                     }
                 }
             }
-            Operation::Reset(number) => {
+            Operation::ForgetOutcome(number) => {
                 let outcome = self.table.reset(key(number));
-                prop_assert_ne!(outcome, Reset::Shared);
+                prop_assert_ne!(outcome, ForgetOutcome::Shared);
                 self.oracle.reset(number);
                 self.receipts.retain(|(owner, _, _)| *owner != number);
             }
@@ -172,13 +172,13 @@ impl Bench {
             .table
             .charge(key(number), &self.rates, cost(units), now)
         {
-            Charged::Admitted(answer, receipt) => {
+            LogCharge::Admitted(answer, receipt) => {
                 prop_assert!(fits, "an admission that the oracle refuses");
                 let at = self.oracle.charge(number, units, now);
                 self.receipts.push((number, at, receipt));
                 self.compare(&answer, number, None)
             }
-            Charged::Refused(answer) => {
+            LogCharge::Refused(answer) => {
                 prop_assert!(!fits, "a refusal that the oracle admits");
                 self.compare(&answer, number, Some(units))?;
                 self.comes_true(&answer, number, units)
@@ -188,7 +188,7 @@ impl Bench {
 
     fn compare(
         &self,
-        answer: &Answer,
+        answer: &LogAnswer,
         number: u64,
         refused: Option<u32>,
     ) -> Result<(), TestCaseError> {
@@ -207,7 +207,7 @@ impl Bench {
     }
 
     /// The moment to come back is the first at which the oracle admits.
-    fn comes_true(&self, answer: &Answer, number: u64, units: u32) -> Result<(), TestCaseError> {
+    fn comes_true(&self, answer: &LogAnswer, number: u64, units: u32) -> Result<(), TestCaseError> {
         let rate = answer.refusing().expect("a refusal names its rate");
         let wait = answer.statuses()[rate].next_free;
         let then = self.now.saturating_add(wait);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use sluicegate_limiter::exact::{Charged, LogTable, Receipt};
+use sluicegate_limiter::exact::{LogCharge, LogReceipt, LogTable};
 use sluicegate_limiter::{Capacity, Cost};
 
 use super::{Random, START, admits, after, cost, key, left, rates};
@@ -68,13 +68,13 @@ fn what_is_charged_and_not_given_back_is_what_counts() {
     let kept: [AtomicU32; KEYS as usize] = Default::default();
     together(8, |thread| {
         let mut random = Random(thread as u64 + 1);
-        let mut receipts: Vec<(usize, Receipt)> = Vec::new();
+        let mut receipts: Vec<(usize, LogReceipt)> = Vec::new();
         for step in 0..STEPS {
             let number = random.below(KEYS);
             let units = 1 + random.below(3) as u32;
             // Four moments, so that entries of others stand before and behind.
             let now = after(4 * step / STEPS);
-            if let Charged::Admitted(_, receipt) =
+            if let LogCharge::Admitted(_, receipt) =
                 table.charge(key(number), &rates, cost(units), now)
             {
                 kept[number as usize].fetch_add(units, Ordering::Relaxed);
@@ -196,7 +196,7 @@ fn clocks_that_disagree_do_not_open_a_span() {
             let nanos = 1_000_000 * tick + random.below(10_000_000);
             let now = START.saturating_add(std::time::Duration::from_nanos(nanos));
             let charged = table.charge(key(1), &rates, Cost::ONE, now);
-            if matches!(charged, Charged::Admitted(..)) {
+            if matches!(charged, LogCharge::Admitted(..)) {
                 mine.push(nanos);
             }
         }

@@ -1,9 +1,9 @@
 //! Carries words over when the structure of a limit is edited: counts are added, never lost.
 
-use super::{Judge, Snapshot, stamp_of};
+use super::{SlidingAt, WindowSnapshot, stamp_of};
 use crate::algorithm::Word;
 
-impl Judge {
+impl SlidingAt {
     /// What has been used by now, in whole units; a fraction weighs on no decision, and only grows smaller.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         self.units(&self.window(word))
@@ -34,11 +34,11 @@ impl Judge {
     /// The previous and the current count of a word as the window of `second` sees them.
     fn seen_from(
         &self,
-        Snapshot {
+        WindowSnapshot {
             stamp,
             previous,
             current,
-        }: Snapshot,
+        }: WindowSnapshot,
         second: i64,
     ) -> (u32, u32) {
         let windows =
@@ -71,7 +71,7 @@ impl Judge {
     /// counts is taken as made in the window of the latest charge: more than the truth for at most two of this rate's
     /// periods, never less.
     #[must_use]
-    pub(crate) fn convert(&self, word: Word, from: &Judge) -> Word {
+    pub(crate) fn convert(&self, word: Word, from: &SlidingAt) -> Word {
         let Some(snapshot) = word.snapshot() else {
             return Word::UNUSED;
         };

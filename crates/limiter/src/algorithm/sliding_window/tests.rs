@@ -6,13 +6,13 @@ use crate::rate::{MAX_PERIOD, Period};
 /// A moment at which windows of 10 s begin, somewhere in a round of stamps.
 const START: u64 = 1_800_000_000;
 
-fn judge_of(count: u32, secs: u32, now: Timestamp) -> Judge {
+fn judge_of(count: u32, secs: u32, now: Timestamp) -> SlidingAt {
     let period = Period::from_secs(secs).expect("a period");
-    Meter::new(Rate::new(count, period).expect("a rate")).at(now)
+    SlidingRate::new(Rate::new(count, period).expect("a rate")).at(now)
 }
 
 /// A rate of 10 per 10 s, `millis` after START.
-fn judge(millis: u64) -> Judge {
+fn rate_at(millis: u64) -> SlidingAt {
     judge_of(
         10,
         10,
@@ -25,24 +25,24 @@ fn cost(units: u32) -> Cost {
 }
 
 /// The charge that left `word`.
-fn charge(left: Word, cost: Cost) -> Charge {
-    Charge {
+fn charge(left: Word, cost: Cost) -> RateCharge {
+    RateCharge {
         cost,
         left,
         made: Timestamp::from_secs(START),
     }
 }
 
-/// The word of a key that took `units` when `judge` judged.
-fn charged(judge: Judge, units: u32) -> Word {
-    judge.charge_unchecked(Word::UNUSED, cost(units))
+/// The word of a key that took `units` when `rate_at` judged.
+fn charged(rate_at: SlidingAt, units: u32) -> Word {
+    rate_at.charge_unchecked(Word::UNUSED, cost(units))
 }
 
 /// Goal: the formula. Method: 8 units in one window, what is left 0, 5 and 10 s into the next.
 #[test]
 fn the_previous_window_fades_out() {
-    let word = charged(judge(9_000), 8);
-    let left = |millis| judge(millis).standing(word, None).remaining;
+    let word = charged(rate_at(9_000), 8);
+    let left = |millis| rate_at(millis).standing(word, None).remaining;
     assert_eq!(
         [
             left(9_000),
@@ -54,23 +54,23 @@ fn the_previous_window_fades_out() {
         [2, 2, 6, 10, 10]
     );
     assert_eq!((left(15_001), left(18_750), left(18_751)), (7, 9, 10));
-    assert!(judge(15_000).fits(word, cost(6)) && !judge(15_000).fits(word, cost(7)));
+    assert!(rate_at(15_000).fits(word, cost(6)) && !rate_at(15_000).fits(word, cost(7)));
 }
 
 /// Goal: true waits. Method: a full window; when one unit fits again, when two and ten do, and one millisecond before.
 #[test]
 fn a_wait_ends_at_the_first_moment_that_admits() {
-    let word = charged(judge(1_000), 10);
-    let wait = |units| judge(1_000).standing(word, Some(cost(units))).next_free;
+    let word = charged(rate_at(1_000), 10);
+    let wait = |units| rate_at(1_000).standing(word, Some(cost(units))).next_free;
     // The window ends in 9 s; with the first millisecond of the next one less than ten count, after a tenth less than nine.
     assert_eq!(wait(1), Duration::from_millis(9_001));
     assert_eq!(wait(2), Duration::from_millis(10_001));
     assert_eq!(wait(10), Duration::from_millis(18_001));
     assert_eq!(wait(11), NEVER);
-    assert!(!judge(10_000).fits(word, cost(1)) && judge(10_001).fits(word, cost(1)));
-    assert!(!judge(11_000).fits(word, cost(2)) && judge(11_001).fits(word, cost(2)));
+    assert!(!rate_at(10_000).fits(word, cost(1)) && rate_at(10_001).fits(word, cost(1)));
+    assert!(!rate_at(11_000).fits(word, cost(2)) && rate_at(11_001).fits(word, cost(2)));
     assert_eq!(
-        judge(1_000).standing(word, None).reset,
+        rate_at(1_000).standing(word, None).reset,
         Duration::from_millis(18_001)
     );
 }
@@ -79,10 +79,10 @@ fn a_wait_ends_at_the_first_moment_that_admits() {
 /// admitted as early as it is.
 #[test]
 fn timed_bursts_get_twice_the_count_and_no_more() {
-    let mut word = charged(judge(9_999), 10);
+    let mut word = charged(rate_at(9_999), 10);
     let mut within = 10;
     for millis in (10_000..19_999).step_by(if cfg!(miri) { 500 } else { 1 }) {
-        while let Some(next) = judge(millis).charge(word, Cost::ONE) {
+        while let Some(next) = rate_at(millis).charge(word, Cost::ONE) {
             word = next;
             within += 1;
         }
@@ -124,7 +124,7 @@ fn who_asks_all_the_time_gets_the_count_in_every_window() {
     for window in 0..5 {
         let mut admitted = 0;
         for millis in 10_000 * window..10_000 * (window + 1) {
-            while let Some(next) = judge(millis).charge(word, Cost::ONE) {
+            while let Some(next) = rate_at(millis).charge(word, Cost::ONE) {
                 word = next;
                 admitted += 1;
             }
@@ -137,21 +137,21 @@ fn who_asks_all_the_time_gets_the_count_in_every_window() {
 /// one after.
 #[test]
 fn an_undo_subtracts_where_the_charge_was_counted() {
-    let first = judge(0);
+    let first = rate_at(0);
     let one = charged(first, 4);
     let charge = charge(one, cost(4));
-    let undone = |millis: u64, word| judge(millis).undo(word, charge);
+    let undone = |millis: u64, word| rate_at(millis).undo(word, charge);
     assert_eq!(
         first
             .standing(undone(0, one).expect("it counts"), None)
             .remaining,
         10
     );
-    let later = judge(10_000).charge_unchecked(one, cost(2));
+    let later = rate_at(10_000).charge_unchecked(one, cost(2));
     let rest = undone(10_000, later).expect("it still counts as previous");
-    assert_eq!(judge(10_000).standing(rest, None).remaining, 8);
+    assert_eq!(rate_at(10_000).standing(rest, None).remaining, 8);
     assert_eq!(
-        undone(20_000, charged(judge(20_000), 2)),
+        undone(20_000, charged(rate_at(20_000), 2)),
         None,
         "two windows on it counts no more, or is another key's"
     );
@@ -161,21 +161,21 @@ fn an_undo_subtracts_where_the_charge_was_counted() {
 /// Goal: what is undone still owes, by time. Method: a word whose counts are zero again, through two windows.
 #[test]
 fn a_word_owes_for_two_windows_whatever_it_counts() {
-    let first = judge(9_999);
+    let first = rate_at(9_999);
     let word = charged(first, 1);
     let word = first
         .undo(word, charge(word, Cost::ONE))
         .expect("it counts");
-    assert!(judge(19_999).owes(word) && !judge(20_000).owes(word));
-    assert!(!judge(0).owes(Word::UNUSED));
+    assert!(rate_at(19_999).owes(word) && !rate_at(20_000).owes(word));
+    assert!(!rate_at(0).owes(Word::UNUSED));
 }
 
 /// Goal: saturated counts stay honest. Method: force past the ceiling, then undo both ways.
 #[test]
 fn a_count_at_its_ceiling_is_not_lowered_by_a_forced_undo() {
-    let now = judge(0);
+    let now = rate_at(0);
     let full = now.charge_unchecked(charged(now, MAX_COUNT - 1), cost(u32::MAX));
-    assert_eq!(now.undo_forced(full, charge(full, cost(5))), Some(full));
+    assert_eq!(now.undo_unchecked(full, charge(full, cost(5))), Some(full));
     assert!(!judge_of(MAX_COUNT, 10, Timestamp::from_secs(START)).fits(full, Cost::ONE));
 }
 
@@ -184,7 +184,7 @@ fn a_count_at_its_ceiling_is_not_lowered_by_a_forced_undo() {
 #[test]
 fn a_clock_that_steps_back_by_up_to_a_day_forgets_nothing() {
     const DAY: u64 = 24 * 60 * 60;
-    let word = charged(judge(0), 10);
+    let word = charged(rate_at(0), 10);
     let seen = |back: u64| judge_of(10, 10, Timestamp::from_secs(START - back));
     for back in [1, 60, DAY] {
         assert!(!seen(back).fits(word, Cost::ONE) && seen(back).owes(word));
@@ -263,13 +263,13 @@ fn the_ends_of_every_range_are_judged() {
 /// conversion both ways.
 #[test]
 fn words_that_are_joined_or_converted_count_no_less() {
-    let now = judge(12_000);
-    let (old, new) = (charged(judge(9_000), 3), charged(judge(11_000), 4));
+    let now = rate_at(12_000);
+    let (old, new) = (charged(rate_at(9_000), 3), charged(rate_at(11_000), 4));
     let sum = now.sum(old, new);
     assert_eq!(sum, now.sum(new, old));
     assert_eq!(now.used_units(sum), 6, "4 and 3 · 0.8, rounded down");
-    let larger = now.larger(old, charged(judge(9_500), 2));
-    assert_eq!(judge(10_000).used_units(larger), 3);
+    let larger = now.larger(old, charged(rate_at(9_500), 2));
+    assert_eq!(rate_at(10_000).used_units(larger), 3);
     for secs in [2, 5, 60, 3600] {
         let other = judge_of(100, secs, Timestamp::from_secs(START + 12));
         assert_eq!(other.used_units(other.convert(new, &now)), 4);

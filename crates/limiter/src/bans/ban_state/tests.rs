@@ -57,7 +57,7 @@ proptest! {
         rules in any_rules(),
         steps in prop::collection::vec((prop_oneof![0..5_000_u64, 0..400_000_u64], any::<bool>()), 1..80),
     ) {
-        let (mut sentence, mut calendar) = (Sentence::none(MARK), Calendar::default());
+        let (mut ban_state, mut calendar) = (BanState::none(MARK), Calendar::default());
         let mut passed = Duration::ZERO;
         for (millis, strikes) in steps {
             passed += Duration::from_millis(millis);
@@ -65,16 +65,16 @@ proptest! {
             calendar.turn(&rules, passed);
             if strikes {
                 calendar.strike(&rules, passed);
-                if let Some(struck) = sentence.struck(&rules, now) {
-                    sentence = Sentence::of(struck.word(), MARK);
+                if let Some(struck) = ban_state.struck(&rules, now) {
+                    ban_state = BanState::of(struck.word(), MARK);
                 }
             }
             let left = calendar.end.saturating_sub(passed);
             let banned = (left > Duration::ZERO).then_some(ActiveBan { left, level: calendar.level });
-            prop_assert_eq!(sentence.active(&rules, now), banned);
-            prop_assert_eq!(sentence.level(&rules, now), calendar.level);
-            prop_assert_eq!(Remembering { rules: &rules, now }.owes(sentence.word()), calendar.level > 0);
-            prop_assert_eq!(sentence.moderated(&rules, now), None);
+            prop_assert_eq!(ban_state.active(&rules, now), banned);
+            prop_assert_eq!(ban_state.level(&rules, now), calendar.level);
+            prop_assert_eq!(BanWeight { rules: &rules, now }.owes(ban_state.word()), calendar.level > 0);
+            prop_assert_eq!(ban_state.moderated(&rules, now), None);
         }
     }
 
@@ -85,23 +85,23 @@ proptest! {
         rules in any_rules(), bits in any::<u64>(), now in any::<u64>(), mark in any::<u64>(), ours in any::<bool>(),
     ) {
         let mark = KeyMark::of(if ours { bits } else { mark });
-        let (sentence, now) = (Sentence::of(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
-        let standing = sentence.active(&rules, now);
+        let (ban_state, now) = (BanState::of(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
+        let standing = ban_state.active(&rules, now);
         if let Some(banned) = standing {
             prop_assert!(banned.left > Duration::ZERO && banned.left <= rules.length(banned.level));
-            let moderated = sentence.moderated(&rules, now).unwrap_or(sentence);
+            let moderated = ban_state.moderated(&rules, now).unwrap_or(ban_state);
             prop_assert_eq!(moderated.active(&rules, now), standing);
             prop_assert_eq!(moderated.moderated(&rules, now), None);
             let over = now.saturating_add(banned.left);
             prop_assert!(over == Timestamp::from_nanos(u64::MAX) || moderated.active(&rules, over).is_none());
         }
-        match sentence.struck(&rules, now) {
+        match ban_state.struck(&rules, now) {
             None => prop_assert!(standing.is_some()),
             Some(struck) => {
                 prop_assert!(standing.is_none());
-                prop_assert!(struck.level >= 1 && struck.level >= sentence.level(&rules, now));
+                prop_assert!(struck.level >= 1 && struck.level >= ban_state.level(&rules, now));
                 prop_assert!(struck.active(&rules, now).is_some());
-                prop_assert_eq!(Sentence::of(struck.word(), mark), struck);
+                prop_assert_eq!(BanState::of(struck.word(), mark), struck);
             }
         }
     }
@@ -116,10 +116,10 @@ fn a_word_of_another_mark_says_nothing() {
         Duration::from_secs(600),
     );
     let rules = rules.expect("rules");
-    let struck = Sentence::none(MARK)
+    let struck = BanState::none(MARK)
         .struck(&rules, START)
         .expect("none is in force");
-    let other = Sentence::of(struck.word(), KeyMark::of(0x5a6));
+    let other = BanState::of(struck.word(), KeyMark::of(0x5a6));
     assert_eq!(
         (other.active(&rules, START), other.level(&rules, START)),
         (None, 0)
@@ -135,13 +135,13 @@ fn levels_outlive_the_rules_that_made_them() {
         BanRules::new(first, BanFactor::TWO, max).expect("rules")
     };
     let (long, short) = (rules(60, 3_840), rules(10, 20));
-    let mut sentence = Sentence::none(MARK);
+    let mut ban_state = BanState::none(MARK);
     let mut now = START;
     for _ in 0..9 {
-        sentence = sentence.struck(&long, now).expect("it is over");
-        now = now.saturating_add(long.length(sentence.level));
+        ban_state = ban_state.struck(&long, now).expect("it is over");
+        now = now.saturating_add(long.length(ban_state.level));
     }
-    assert_eq!((sentence.level, long.top()), (7, 7));
+    assert_eq!((ban_state.level, long.top()), (7, 7));
     let during = now.saturating_sub(Duration::from_secs(3_000));
     let banned = |left, level| {
         Some(ActiveBan {
@@ -149,8 +149,8 @@ fn levels_outlive_the_rules_that_made_them() {
             level,
         })
     };
-    assert_eq!(sentence.active(&long, during), banned(3_000, 7));
-    assert_eq!(sentence.active(&short, during), banned(20, 7));
-    let again = sentence.struck(&short, now).expect("it is over");
+    assert_eq!(ban_state.active(&long, during), banned(3_000, 7));
+    assert_eq!(ban_state.active(&short, during), banned(20, 7));
+    let again = ban_state.struck(&short, now).expect("it is over");
     assert_eq!(again.active(&short, now), banned(20, 7));
 }

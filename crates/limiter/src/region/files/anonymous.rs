@@ -29,15 +29,15 @@ use super::open::recognise;
 #[derive(Debug)]
 pub struct AnonymousFiles {
     seed: Seed,
-    files: Mutex<Named>,
+    files: Mutex<NamedFiles>,
 }
 
 /// Files by the name of their identity.
-pub(crate) type Named = BTreeMap<String, Known>;
+pub(crate) type NamedFiles = BTreeMap<String, NamedFile>;
 
 /// A file that is known here.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(crate) enum NamedFile {
     /// The file was given, and no limit has asked for it yet.
     Given(File),
     /// A region lies in it, or did.
@@ -46,7 +46,7 @@ pub(crate) enum Known {
 
 /// A file that has no name yet.
 #[derive(Debug)]
-pub(crate) struct Unnamed {
+pub(crate) struct UnnamedFile {
     name: String,
     file: Weak<File>,
 }
@@ -76,7 +76,7 @@ impl AnonymousFiles {
             let message = "it could be made shorter while it is used";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        self.lock().insert(name, Known::Given(File::from(file)));
+        self.lock().insert(name, NamedFile::Given(File::from(file)));
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl AnonymousFiles {
     pub fn in_use(&self) -> io::Result<Vec<(String, OwnedFd)>> {
         let mut duplicates = Vec::new();
         for (name, known) in &*self.lock() {
-            if let Known::Used(file) = known
+            if let NamedFile::Used(file) = known
                 && let Some(file) = file.upgrade()
             {
                 duplicates.push((name.clone(), file.try_clone()?.into()));
@@ -98,12 +98,12 @@ impl AnonymousFiles {
 
     /// Lets go of what was given and no limit has asked for; the names.
     pub fn forget_unused(&self) -> Vec<String> {
-        let unused = |_: &String, known: &mut Known| matches!(known, Known::Given(_));
+        let unused = |_: &String, known: &mut NamedFile| matches!(known, NamedFile::Given(_));
         let mut files = self.lock();
         files.extract_if(.., unused).map(|(name, _)| name).collect()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Named> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, NamedFiles> {
         // Every change of the map is one call of its own, so a poisoned lock still holds a whole one.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +112,7 @@ impl AnonymousFiles {
     /// it, and no other can have it.
     pub(super) fn region(
         &self,
-        files: &mut Named,
+        files: &mut NamedFiles,
         identity: &FileIdentity,
         now: Timestamp,
     ) -> Result<(Region, OpenOutcome), StateError> {
@@ -120,15 +120,17 @@ impl AnonymousFiles {
         let path = shown(name);
         let fail = |action| StateError::io(action, &path);
         let found = match files.get(name) {
-            Some(Known::Given(file)) => Some(Arc::new(file.try_clone().map_err(fail("share"))?)),
-            Some(Known::Used(file)) => file.upgrade(),
+            Some(NamedFile::Given(file)) => {
+                Some(Arc::new(file.try_clone().map_err(fail("share"))?))
+            }
+            Some(NamedFile::Used(file)) => file.upgrade(),
             None => None,
         };
         if let Some(file) = found
             // One that is not trusted gives way: the name says what it was to be, so it is another version's.
             && let Ok(words) = recognise(&file, identity, &self.seed).map_err(fail("read"))?
         {
-            let used = Known::Used(Arc::downgrade(&file));
+            let used = NamedFile::Used(Arc::downgrade(&file));
             let region = Region::mapped(file, HEADER_BYTES, words).map_err(fail("map"))?;
             files.insert(name.to_owned(), used);
             return Ok((region, OpenOutcome::Joined));
@@ -143,7 +145,7 @@ impl AnonymousFiles {
         &self,
         identity: &FileIdentity,
         now: Timestamp,
-    ) -> Result<(Region, Unnamed), StateError> {
+    ) -> Result<(Region, UnnamedFile), StateError> {
         let name = identity.file_name();
         let path = shown(name);
         let fail = |action| StateError::io(action, &path);
@@ -158,7 +160,7 @@ impl AnonymousFiles {
             .map_err(fail("write"))?;
         seal(&file).map_err(fail("seal"))?;
         let file = Arc::new(file);
-        let unnamed = Unnamed {
+        let unnamed = UnnamedFile {
             name: name.to_owned(),
             file: Arc::downgrade(&file),
         };
@@ -167,10 +169,11 @@ impl AnonymousFiles {
     }
 
     /// Publishes a draft like `StateDir::publish`.
-    pub(super) fn publish(files: &mut Named, unnamed: Unnamed) {
+    pub(super) fn publish(files: &mut NamedFiles, unnamed: UnnamedFile) {
         // Invariant 1: names of what is gone would pile up with every edit.
-        files.retain(|_, known| !matches!(known, Known::Used(file) if file.strong_count() == 0));
-        files.insert(unnamed.name, Known::Used(unnamed.file));
+        files
+            .retain(|_, known| !matches!(known, NamedFile::Used(file) if file.strong_count() == 0));
+        files.insert(unnamed.name, NamedFile::Used(unnamed.file));
     }
 }
 

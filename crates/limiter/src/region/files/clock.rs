@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::record::{Record, UntrustedFile, digest};
+use super::record::{FileRecord, UntrustedFile, digest};
 
 /// The part of real time by which limiter time may be faster or slower to meet the wall clock: 1/16.
 const CATCH_UP: u64 = 16;
@@ -118,7 +118,7 @@ pub enum ClockDrift {
 
 /// The correction that is still to be caught up, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
+enum ClockCorrection {
     Ahead(u64),
     Back(u64),
 }
@@ -128,7 +128,7 @@ enum Owed {
 pub struct Clock {
     since: BootTime,
     at: Timestamp,
-    owed: Owed,
+    owed: ClockCorrection,
 }
 
 impl Clock {
@@ -163,9 +163,11 @@ impl Clock {
         let most = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX) / CATCH_UP;
         let now = self.at.saturating_add(passed);
         match self.owed {
-            Owed::Ahead(owed) => now.saturating_add(Duration::from_nanos(owed.min(most))),
+            ClockCorrection::Ahead(owed) => {
+                now.saturating_add(Duration::from_nanos(owed.min(most)))
+            }
             // Never back: one nanosecond of correction takes sixteen of time.
-            Owed::Back(owed) => now.saturating_sub(Duration::from_nanos(owed.min(most))),
+            ClockCorrection::Back(owed) => now.saturating_sub(Duration::from_nanos(owed.min(most))),
         }
     }
 
@@ -210,11 +212,11 @@ impl Clock {
             WallClock::Unconfirmed(_) => time < EARLIEST && wall >= EARLIEST,
         };
         let (at, owed) = match (ahead, back) {
-            (far, _) if far > NEAR && confirmed => (wall, Owed::Ahead(0)),
-            (far, _) if far > NEAR => (time, Owed::Ahead(0)),
-            (_, far) if far > NEAR => (time, Owed::Ahead(0)),
-            (ahead, 0) => (time, Owed::Ahead(ahead)),
-            (_, back) => (time, Owed::Back(back)),
+            (far, _) if far > NEAR && confirmed => (wall, ClockCorrection::Ahead(0)),
+            (far, _) if far > NEAR => (time, ClockCorrection::Ahead(0)),
+            (_, far) if far > NEAR => (time, ClockCorrection::Ahead(0)),
+            (ahead, 0) => (time, ClockCorrection::Ahead(ahead)),
+            (_, back) => (time, ClockCorrection::Back(back)),
         };
         Self {
             since: reading.boottime,
@@ -256,13 +258,13 @@ impl ClockMark {
         self.time
     }
 
-    pub(super) fn sealed(&self) -> Record<MARK_BYTES> {
+    pub(super) fn sealed(&self) -> FileRecord<MARK_BYTES> {
         let boottime = u64::try_from(self.boottime.0.as_nanos()).unwrap_or(u64::MAX);
-        Record::sealed(MAGIC, &[self.boot.0, boottime, self.time.as_nanos()])
+        FileRecord::sealed(MAGIC, &[self.boot.0, boottime, self.time.as_nanos()])
     }
 
     pub(super) fn opened(bytes: &[u8]) -> Result<Self, UntrustedFile> {
-        let [boot, boottime, time] = Record::<MARK_BYTES>::opened(bytes, MAGIC)?.fields();
+        let [boot, boottime, time] = FileRecord::<MARK_BYTES>::opened(bytes, MAGIC)?.fields();
         Ok(Self {
             boot: BootId(boot),
             boottime: BootTime(Duration::from_nanos(boottime)),

@@ -2,7 +2,7 @@
 //! link is followed, and what is made belongs to its user alone.
 //!
 //! # Concurrency
-//! Whoever changes which names there are, or decides by who has a file open, holds the directory's [`Turn`]: a lock on
+//! Whoever changes which names there are, or decides by who has a file open, holds the directory's [`DirectoryLock`]: a lock on
 //! a file of its own, which the system releases when the process dies. Threads exclude each other by it as processes
 //! do.
 
@@ -37,7 +37,7 @@ pub(super) struct Directory {
 
 /// The right to change what files there are, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "closing it releases the lock")] File);
+pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "closing it releases the lock")] File);
 
 impl Directory {
     /// Opens the directory at `path`; makes it, for this user alone, if only it is missing.
@@ -88,14 +88,14 @@ impl Directory {
     }
 
     /// Waits for the turn, within bounds.
-    pub(super) fn turn(&self) -> Result<Turn, StateError> {
+    pub(super) fn turn(&self) -> Result<DirectoryLock, StateError> {
         let path = self.path_of(LOCK);
         let file = self
             .open_at(LOCK, OFlags::RDWR | OFlags::CREATE)
             .map_err(StateError::io("open", &path))?;
         for _ in 0..LOOKS {
             match file.try_lock() {
-                Ok(()) => return Ok(Turn(file)),
+                Ok(()) => return Ok(DirectoryLock(file)),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(WAIT),
                 Err(TryLockError::Error(error)) => {
                     return Err(StateError::io("lock", &path)(error));

@@ -6,7 +6,7 @@
 //! the digest of its identity. So an edit back and forth never mixes two meanings, an old file can be told from those
 //! in use, and it can be removed when nobody goes back to it.
 //!
-//! Where the length depends on a count, as that of logs does, it is no part of the identity: files of all [`Lengths`] mean
+//! Where the length depends on a count, as that of logs does, it is no part of the identity: files of all [`WordLengths`] mean
 //! the same, and who opens one is told how long it is.
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use std::fmt::Write;
 use crate::key::Seed;
 use crate::time::Timestamp;
 
-use super::record::{Record, UntrustedFile, digest};
+use super::record::{FileRecord, UntrustedFile, digest};
 
 /// Length of the header of a file of counters; data follows.
 pub(super) const HEADER_BYTES: usize = 4096;
@@ -31,13 +31,13 @@ pub struct LayoutId(pub u64);
 
 /// The lengths in words that a table may have whatever its counts are: `least`, and so many steps more, up to `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lengths {
+pub(crate) struct WordLengths {
     pub(crate) least: usize,
     pub(crate) step: usize,
     pub(crate) most: usize,
 }
 
-impl Lengths {
+impl WordLengths {
     const fn only(words: usize) -> Self {
         Self {
             least: words,
@@ -60,7 +60,7 @@ pub struct FileIdentity {
     layout: LayoutId,
     /// Length of a new file.
     words: usize,
-    lengths: Lengths,
+    lengths: WordLengths,
     digest: [u64; 2],
     file: String,
 }
@@ -70,7 +70,7 @@ impl FileIdentity {
     /// what `meaning` says: in order, everything that they depend on but the counts of the rates.
     #[must_use]
     pub fn new(name: &str, layout: LayoutId, words: usize, meaning: &[&[u8]]) -> Self {
-        Self::of_lengths(name, layout, Lengths::only(words), words, meaning)
+        Self::of_lengths(name, layout, WordLengths::only(words), words, meaning)
     }
 
     /// Makes an identity like [`new`](Self::new), for a table that goes on in a file of any of these lengths; a new
@@ -78,7 +78,7 @@ impl FileIdentity {
     pub(crate) fn of_lengths(
         name: &str,
         layout: LayoutId,
-        lengths: Lengths,
+        lengths: WordLengths,
         words: usize,
         meaning: &[&[u8]],
     ) -> Self {
@@ -115,11 +115,11 @@ impl FileIdentity {
     }
 
     /// The header of a file of this identity. When it was made is for who looks into the file; nothing depends on it.
-    pub(super) fn header(&self, seed: &Seed, created: Timestamp) -> Record<HEADER_BYTES> {
+    pub(super) fn header(&self, seed: &Seed, created: Timestamp) -> FileRecord<HEADER_BYTES> {
         let [meaning, more] = self.digest;
         let [mark, rest] = seed_mark(seed);
         let words = self.words as u64;
-        Record::sealed(
+        FileRecord::sealed(
             MAGIC,
             &[
                 self.layout.0,
@@ -143,7 +143,7 @@ impl FileIdentity {
         header: &[u8],
         bytes: u64,
     ) -> Result<usize, UntrustedFile> {
-        let record = Record::<HEADER_BYTES>::opened(header, MAGIC)?;
+        let record = FileRecord::<HEADER_BYTES>::opened(header, MAGIC)?;
         let [layout, words, meaning, more, mark, rest] = record.fields();
         if layout != self.layout.0 {
             return Err(UntrustedFile::OtherLayout { got: layout });
@@ -233,7 +233,7 @@ mod tests {
     /// and others, in the header and of the file.
     #[test]
     fn a_file_of_another_length_is_the_same_where_the_length_may_differ() {
-        let lengths = Lengths {
+        let lengths = WordLengths {
             least: 16,
             step: 8,
             most: 32,

@@ -7,8 +7,8 @@ use std::sync::MutexGuard;
 use crate::region::Region;
 use crate::time::Timestamp;
 
-use super::anonymous::{AnonymousFiles, Named, Unnamed};
-use super::directory::Turn;
+use super::anonymous::{AnonymousFiles, NamedFiles, UnnamedFile};
+use super::directory::DirectoryLock;
 use super::error::{OpenOutcome, StateError};
 use super::identity::FileIdentity;
 use super::open::FileDraft;
@@ -24,16 +24,16 @@ pub enum StateLocation<'a> {
 }
 
 /// The right to open and publish files of a place, one's own until it is dropped.
-pub(crate) enum PlaceTurn<'a> {
-    Directory(&'a StateDir, Turn),
-    Anonymous(&'a AnonymousFiles, MutexGuard<'a, Named>),
+pub(crate) enum LocationLock<'a> {
+    Directory(&'a StateDir, DirectoryLock),
+    Anonymous(&'a AnonymousFiles, MutexGuard<'a, NamedFiles>),
 }
 
 /// A file that is in use already, but is not found under its name yet.
 #[must_use = "without its name the file is gone with the process"]
-pub(crate) enum PlaceDraft<'a> {
+pub(crate) enum LocationDraft<'a> {
     Directory(&'a StateDir, FileDraft),
-    Anonymous(&'a AnonymousFiles, Unnamed),
+    Anonymous(&'a AnonymousFiles, UnnamedFile),
 }
 
 impl<'a> From<&'a StateDir> for StateLocation<'a> {
@@ -50,10 +50,10 @@ impl<'a> From<&'a AnonymousFiles> for StateLocation<'a> {
 
 impl<'a> StateLocation<'a> {
     /// Waits for the turn, within bounds.
-    pub(crate) fn turn(self) -> Result<PlaceTurn<'a>, StateError> {
+    pub(crate) fn turn(self) -> Result<LocationLock<'a>, StateError> {
         Ok(match self {
-            Self::Directory(directory) => PlaceTurn::Directory(directory, directory.turn()?),
-            Self::Anonymous(files) => PlaceTurn::Anonymous(files, files.lock()),
+            Self::Directory(directory) => LocationLock::Directory(directory, directory.turn()?),
+            Self::Anonymous(files) => LocationLock::Anonymous(files, files.lock()),
         })
     }
 
@@ -62,21 +62,21 @@ impl<'a> StateLocation<'a> {
         self,
         identity: &FileIdentity,
         now: Timestamp,
-    ) -> Result<(Region, PlaceDraft<'a>), StateError> {
+    ) -> Result<(Region, LocationDraft<'a>), StateError> {
         match self {
             Self::Directory(directory) => {
                 let (region, draft) = directory.draft(identity, now)?;
-                Ok((region, PlaceDraft::Directory(directory, draft)))
+                Ok((region, LocationDraft::Directory(directory, draft)))
             }
             Self::Anonymous(files) => {
                 let (region, unnamed) = files.draft(identity, now)?;
-                Ok((region, PlaceDraft::Anonymous(files, unnamed)))
+                Ok((region, LocationDraft::Anonymous(files, unnamed)))
             }
         }
     }
 }
 
-impl PlaceTurn<'_> {
+impl LocationLock<'_> {
     /// The region of `identity`; see [`StateDir::region`].
     pub(crate) fn region(
         &mut self,
@@ -115,7 +115,7 @@ impl PlaceTurn<'_> {
     }
 }
 
-impl PlaceDraft<'_> {
+impl LocationDraft<'_> {
     /// Gives it its name; see [`StateDir::publish`].
     pub(crate) fn publish(self) -> Result<(), StateError> {
         match self {

@@ -18,7 +18,7 @@ mod state_dir;
 pub use anonymous::AnonymousFiles;
 pub use clock::{BootId, BootTime, Clock, ClockDrift, ClockMark, ClockReading, WallClock};
 pub use error::{OpenOutcome, StateError};
-pub(crate) use identity::Lengths;
+pub(crate) use identity::WordLengths;
 pub use identity::{FileIdentity, LayoutId};
 pub use location::StateLocation;
 pub use open::FileDraft;

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use crate::key::Seed;
 use crate::time::Timestamp;
 
-use super::directory::{Directory, Turn, read_start, reserve};
+use super::directory::{Directory, DirectoryLock, read_start, reserve};
 use super::error::{OpenOutcome, StateError};
 use super::identity::{FileIdentity, HEADER_BYTES};
 use super::record::UntrustedFile;
@@ -37,14 +37,14 @@ pub(super) const DRAFT: &str = ".draft-";
 const DRAFTS: usize = 16;
 
 /// The result of opening a name.
-enum Found {
+enum FoundFile {
     Nothing,
     Usable(Region, OpenOutcome),
     Untrusted(UntrustedFile),
 }
 
 /// The reason why there is no file to go on from.
-pub(super) enum Unusable {
+pub(super) enum UnusableFile {
     Missing,
     Untrusted(UntrustedFile),
 }
@@ -61,7 +61,7 @@ pub struct FileDraft {
 /// middle of a change.
 pub(super) fn open(
     directory: &Directory,
-    turn: &Turn,
+    turn: &DirectoryLock,
     identity: &FileIdentity,
     seed: &Seed,
     now: Timestamp,
@@ -69,9 +69,9 @@ pub(super) fn open(
 ) -> Result<(Region, OpenOutcome), StateError> {
     let name = identity.file_name();
     let adopted = match find(directory, identity, seed, heal)? {
-        Found::Usable(region, adopted) => return Ok((region, adopted)),
-        Found::Nothing => OpenOutcome::Fresh,
-        Found::Untrusted(reason) => OpenOutcome::SetAside {
+        FoundFile::Usable(region, adopted) => return Ok((region, adopted)),
+        FoundFile::Nothing => OpenOutcome::Fresh,
+        FoundFile::Untrusted(reason) => OpenOutcome::SetAside {
             reason,
             moved_to: set_aside(directory, turn, name)?,
         },
@@ -84,7 +84,7 @@ pub(super) fn open(
 /// A new region that is not found under its name before it is published.
 pub(super) fn draft(
     directory: &Directory,
-    _turn: &Turn,
+    _turn: &DirectoryLock,
     identity: &FileIdentity,
     seed: &Seed,
     now: Timestamp,
@@ -130,7 +130,7 @@ pub(super) fn draft(
 /// Gives a draft its name, over a file that has it.
 pub(super) fn publish(
     directory: &Directory,
-    _turn: &Turn,
+    _turn: &DirectoryLock,
     draft: &FileDraft,
 ) -> Result<(), StateError> {
     rename(directory, draft)
@@ -152,18 +152,18 @@ fn find(
     identity: &FileIdentity,
     seed: &Seed,
     heal: impl FnOnce(&Region),
-) -> Result<Found, StateError> {
+) -> Result<FoundFile, StateError> {
     let name = identity.file_name();
     let path = directory.path_of(name);
     let fail = |action| StateError::io(action, &path);
     let file = match open_plain(directory, name).map_err(fail("open"))? {
         Ok(file) => file,
-        Err(Unusable::Missing) => return Ok(Found::Nothing),
-        Err(Unusable::Untrusted(reason)) => return Ok(Found::Untrusted(reason)),
+        Err(UnusableFile::Missing) => return Ok(FoundFile::Nothing),
+        Err(UnusableFile::Untrusted(reason)) => return Ok(FoundFile::Untrusted(reason)),
     };
     let words = match recognise(&file, identity, seed).map_err(fail("read"))? {
         Ok(words) => words,
-        Err(reason) => return Ok(Found::Untrusted(reason)),
+        Err(reason) => return Ok(FoundFile::Untrusted(reason)),
     };
     // Invariant 3. Whoever else wants the file waits for the turn, so the lock can be changed into a shared one without
     // anybody coming between.
@@ -178,8 +178,8 @@ fn find(
         heal(&region);
     }
     match locked.try_lock_shared() {
-        Ok(()) if alone => Ok(Found::Usable(region, OpenOutcome::Continued)),
-        Ok(()) => Ok(Found::Usable(region, OpenOutcome::Joined)),
+        Ok(()) if alone => Ok(FoundFile::Usable(region, OpenOutcome::Continued)),
+        Ok(()) => Ok(FoundFile::Usable(region, OpenOutcome::Joined)),
         Err(TryLockError::WouldBlock) => Err(StateError::Busy { path }),
         Err(TryLockError::Error(error)) => Err(fail("lock")(error)),
     }
@@ -198,15 +198,18 @@ pub(super) fn recognise(
 }
 
 /// Opens a regular file that nobody else can have written.
-pub(super) fn open_plain(directory: &Directory, name: &str) -> io::Result<Result<File, Unusable>> {
+pub(super) fn open_plain(
+    directory: &Directory,
+    name: &str,
+) -> io::Result<Result<File, UnusableFile>> {
     let file = match directory.open_file(name) {
         Ok(file) => file,
         Err(error) => {
             return match Errno::from_io_error(&error) {
-                Some(Errno::NOENT) => Ok(Err(Unusable::Missing)),
+                Some(Errno::NOENT) => Ok(Err(UnusableFile::Missing)),
                 // A link (FreeBSD says so in its own way), a directory, a socket.
                 Some(Errno::LOOP | Errno::MLINK | Errno::ISDIR | Errno::NXIO) => {
-                    Ok(Err(Unusable::Untrusted(UntrustedFile::NotAFile)))
+                    Ok(Err(UnusableFile::Untrusted(UntrustedFile::NotAFile)))
                 }
                 _ => Err(error),
             };
@@ -214,12 +217,14 @@ pub(super) fn open_plain(directory: &Directory, name: &str) -> io::Result<Result
     };
     let found = file.metadata()?;
     if !found.is_file() {
-        return Ok(Err(Unusable::Untrusted(UntrustedFile::NotAFile)));
+        return Ok(Err(UnusableFile::Untrusted(UntrustedFile::NotAFile)));
     }
     let mode = found.mode() & 0o7777;
     // Not even readable: the seed is a secret, and counters tell who asked for what.
     if mode & 0o077 != 0 || found.uid() != rustix::process::geteuid().as_raw() {
-        return Ok(Err(Unusable::Untrusted(UntrustedFile::Exposed { mode })));
+        return Ok(Err(UnusableFile::Untrusted(UntrustedFile::Exposed {
+            mode,
+        })));
     }
     Ok(Ok(file))
 }
@@ -242,7 +247,7 @@ pub(super) fn make_draft(directory: &Directory, name: &str) -> Result<(File, Str
 /// Moves what has this name out of the way; where to.
 pub(super) fn set_aside(
     directory: &Directory,
-    _turn: &Turn,
+    _turn: &DirectoryLock,
     name: &str,
 ) -> Result<PathBuf, StateError> {
     let aside = |number: usize| format!("{name}{ASIDE}{number}");

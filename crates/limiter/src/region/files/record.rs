@@ -95,9 +95,9 @@ impl fmt::Display for UntrustedFile {
 
 /// A record of `BYTES` bytes: at least 64, a multiple of 8.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Record<const BYTES: usize>([u8; BYTES]);
+pub(super) struct FileRecord<const BYTES: usize>([u8; BYTES]);
 
-impl<const BYTES: usize> Record<BYTES> {
+impl<const BYTES: usize> FileRecord<BYTES> {
     const LAST: usize = BYTES / WORD - 1;
     const WHOLE: () = assert!(BYTES.is_multiple_of(WORD) && BYTES >= 64);
 
@@ -191,17 +191,17 @@ mod tests {
 
     const MAGIC: [u8; 8] = *b"a record";
 
-    fn record() -> Record<256> {
-        Record::sealed(MAGIC, &[1, u64::MAX, 3])
+    fn record() -> FileRecord<256> {
+        FileRecord::sealed(MAGIC, &[1, u64::MAX, 3])
     }
 
     /// Goal: what was sealed can be opened. Method: fields there and back, and one that was not given.
     #[test]
     fn a_record_says_what_was_put_into_it() {
-        let opened = Record::<256>::opened(record().bytes(), MAGIC).expect("it is whole");
+        let opened = FileRecord::<256>::opened(record().bytes(), MAGIC).expect("it is whole");
         assert_eq!(opened.fields(), [1, u64::MAX, 3, 0]);
-        let full = Record::<64>::sealed(MAGIC, &[9; 20]);
-        let opened = Record::<64>::opened(full.bytes(), MAGIC).expect("it is whole");
+        let full = FileRecord::<64>::sealed(MAGIC, &[9; 20]);
+        let opened = FileRecord::<64>::opened(full.bytes(), MAGIC).expect("it is whole");
         assert_eq!(opened.fields(), [9, 9, 9, 9, 0]);
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let changed = |index, word| {
             let mut record = record();
             record.put(index, word);
-            Record::<256>::opened(record.bytes(), MAGIC).err()
+            FileRecord::<256>::opened(record.bytes(), MAGIC).err()
         };
         assert_eq!(changed(0, 5), Some(UntrustedFile::Foreign));
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(changed(1, 0), Some(UntrustedFile::Damaged));
         assert_eq!(changed(2, 2), Some(UntrustedFile::OtherVersion { got: 2 }));
         assert_eq!(changed(3, 2), Some(UntrustedFile::Damaged));
-        let short = Record::<256>::opened(&record().bytes()[..100], MAGIC).err();
+        let short = FileRecord::<256>::opened(&record().bytes()[..100], MAGIC).err();
         assert_eq!(short, Some(UntrustedFile::Short { bytes: 100 }));
     }
 
@@ -241,7 +241,7 @@ mod tests {
         fn a_change_of_any_byte_is_seen(at in 0..256_usize, by in 1..=u8::MAX) {
             let mut bytes = *record().bytes();
             bytes[at] ^= by;
-            prop_assert!(Record::<256>::opened(&bytes, MAGIC).is_err());
+            prop_assert!(FileRecord::<256>::opened(&bytes, MAGIC).is_err());
         }
 
         /// Goal: whatever lies there, opening it neither panics nor trusts it. Method: any bytes, some with our magic.
@@ -252,7 +252,7 @@ mod tests {
             if ours && bytes.len() >= 8 {
                 bytes[..8].copy_from_slice(&MAGIC);
             }
-            prop_assert!(Record::<256>::opened(&bytes, MAGIC).is_err());
+            prop_assert!(FileRecord::<256>::opened(&bytes, MAGIC).is_err());
         }
     }
 }

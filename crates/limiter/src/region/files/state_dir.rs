@@ -34,11 +34,11 @@ use crate::key::Seed;
 use crate::time::Timestamp;
 
 use super::clock::{Clock, ClockMark, ClockReading, MARK_BYTES};
-use super::directory::{Directory, Turn, read_start};
+use super::directory::{Directory, DirectoryLock, read_start};
 use super::error::{OpenOutcome, StateError};
 use super::identity::{FileIdentity, SUFFIX};
-use super::open::{self, ASIDE, DRAFT, FileDraft, Unusable};
-use super::record::Record;
+use super::open::{self, ASIDE, DRAFT, FileDraft, UnusableFile};
+use super::record::FileRecord;
 use crate::region::Region;
 
 const SEED: &str = "seed";
@@ -115,8 +115,8 @@ impl StateDir {
         let turn = self.directory.turn()?;
         let (latest, adopted) = match self.marks()? {
             Ok(marks) => (latest(marks), OpenOutcome::Continued),
-            Err(Unusable::Missing) => (None, OpenOutcome::Fresh),
-            Err(Unusable::Untrusted(reason)) => {
+            Err(UnusableFile::Missing) => (None, OpenOutcome::Fresh),
+            Err(UnusableFile::Untrusted(reason)) => {
                 let moved_to = open::set_aside(&self.directory, &turn, CLOCK)?;
                 (None, OpenOutcome::SetAside { reason, moved_to })
             }
@@ -169,14 +169,14 @@ impl StateDir {
     }
 
     /// The right to open and publish files, one's own until it is dropped: for more than one of these in a row.
-    pub(crate) fn turn(&self) -> Result<Turn, StateError> {
+    pub(crate) fn turn(&self) -> Result<DirectoryLock, StateError> {
         self.directory.turn()
     }
 
     /// Opens a region like [`region`](Self::region), while the directory's lock is held.
     pub(crate) fn region_in(
         &self,
-        turn: &Turn,
+        turn: &DirectoryLock,
         identity: &FileIdentity,
         now: Timestamp,
         heal: impl FnOnce(&Region),
@@ -200,7 +200,7 @@ impl StateDir {
     /// Makes a draft like [`draft`](Self::draft), while the directory's lock is held.
     pub(crate) fn draft_in(
         &self,
-        turn: &Turn,
+        turn: &DirectoryLock,
         identity: &FileIdentity,
         now: Timestamp,
     ) -> Result<(Region, FileDraft), StateError> {
@@ -219,7 +219,11 @@ impl StateDir {
     }
 
     /// Publishes like [`publish`](Self::publish), while the directory's lock is held.
-    pub(crate) fn publish_in(&self, turn: &Turn, draft: &FileDraft) -> Result<(), StateError> {
+    pub(crate) fn publish_in(
+        &self,
+        turn: &DirectoryLock,
+        draft: &FileDraft,
+    ) -> Result<(), StateError> {
         open::publish(&self.directory, turn, draft)
     }
 
@@ -272,7 +276,7 @@ impl StateDir {
     }
 
     /// The marks of the clock's file; not trusted when neither is readable.
-    fn marks(&self) -> Result<Result<[Option<ClockMark>; 2], Unusable>, StateError> {
+    fn marks(&self) -> Result<Result<[Option<ClockMark>; 2], UnusableFile>, StateError> {
         let path = self.directory.path_of(CLOCK);
         let bytes = match read_trusted::<CLOCK_BYTES>(&self.directory, CLOCK)
             .map_err(StateError::io("read", &path))?
@@ -283,7 +287,7 @@ impl StateDir {
         let (first, second) = bytes.split_at(MARK_BYTES.min(bytes.len()));
         let marks = [ClockMark::opened(first), ClockMark::opened(second)];
         Ok(match marks {
-            [Err(reason), Err(_)] => Err(Unusable::Untrusted(reason)),
+            [Err(reason), Err(_)] => Err(UnusableFile::Untrusted(reason)),
             marks => Ok(marks.map(Result::ok)),
         })
     }
@@ -301,7 +305,7 @@ fn latest(marks: [Option<ClockMark>; 2]) -> Option<ClockMark> {
 fn read_trusted<const MOST: usize>(
     directory: &Directory,
     name: &str,
-) -> io::Result<Result<Vec<u8>, Unusable>> {
+) -> io::Result<Result<Vec<u8>, UnusableFile>> {
     let file = match open::open_plain(directory, name)? {
         Ok(file) => file,
         Err(reason) => return Ok(Err(reason)),
@@ -315,13 +319,13 @@ fn read_trusted<const MOST: usize>(
 /// The seed that is kept, or `fresh`, which is kept from now on.
 fn adopt_seed(
     directory: &Directory,
-    turn: &Turn,
+    turn: &DirectoryLock,
     fresh: Seed,
 ) -> Result<(Seed, OpenOutcome), StateError> {
     let read = read_trusted::<SEED_BYTES>(directory, SEED)
         .map_err(StateError::io("read", &directory.path_of(SEED)))?;
     let opened = read.and_then(|bytes| {
-        Record::<SEED_BYTES>::opened(&bytes, SEED_MAGIC).map_err(Unusable::Untrusted)
+        FileRecord::<SEED_BYTES>::opened(&bytes, SEED_MAGIC).map_err(UnusableFile::Untrusted)
     });
     let adopted = match opened {
         Ok(record) => {
@@ -332,14 +336,15 @@ fn adopt_seed(
                 OpenOutcome::Continued,
             ));
         }
-        Err(Unusable::Missing) => OpenOutcome::Fresh,
-        Err(Unusable::Untrusted(reason)) => OpenOutcome::SetAside {
+        Err(UnusableFile::Missing) => OpenOutcome::Fresh,
+        Err(UnusableFile::Untrusted(reason)) => OpenOutcome::SetAside {
             reason,
             moved_to: open::set_aside(directory, turn, SEED)?,
         },
     };
     let bytes = u128::from_le_bytes(*fresh.bytes());
-    let record = Record::<SEED_BYTES>::sealed(SEED_MAGIC, &[bytes as u64, (bytes >> 64) as u64]);
+    let record =
+        FileRecord::<SEED_BYTES>::sealed(SEED_MAGIC, &[bytes as u64, (bytes >> 64) as u64]);
     write_new(directory, SEED, record.bytes())?;
     Ok((fresh, adopted))
 }

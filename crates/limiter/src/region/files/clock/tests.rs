@@ -220,9 +220,9 @@ fn a_mark_of_another_process_is_gone_on_from() {
     let ahead = Timestamp::from_secs(START + 3600);
     let told = ClockMark::of(ahead, machine.reading()).to_bytes();
     let mark = ClockMark::from_bytes(&told).expect("it is whole");
-    let heir = Clock::continued(mark, machine.later(10).reading());
-    assert_eq!(secs(heir, machine.later(10)), START + 3610);
-    assert_eq!(secs(heir, machine.later(26)), START + 3625);
+    let complete_successor = Clock::continued(mark, machine.later(10).reading());
+    assert_eq!(secs(complete_successor, machine.later(10)), START + 3610);
+    assert_eq!(secs(complete_successor, machine.later(26)), START + 3625);
     assert!(ClockMark::from_bytes(&told[1..]).is_err());
 }
 
