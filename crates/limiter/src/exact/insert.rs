@@ -12,7 +12,7 @@ use super::change::{LogChange, LogUpdate};
 use super::control::ControlWord;
 use super::evaluate::{LogAnswer, LogTime, longest};
 use super::layout::{LogMemory, SLOTS};
-use super::log::{Log, LogWriteGuard, LostRace};
+use super::log::{Log, LogView, LogWriteGuard, LostRace};
 use super::{LogTable, wait};
 
 /// The entries that a key inherits with a slot.
@@ -59,6 +59,19 @@ impl From<LostRace> for LogClaimFailure {
 /// Returns whether a bucket with these vacancies has room for the new keys of payers that have taken their share.
 fn is_roomy(vacancies: &[VacantLog]) -> bool {
     vacancies.len() > RESERVED
+}
+
+impl LogChange<'_> {
+    /// Units to append to an empty log, where the key inherits nothing; `None` where the entries must be composed.
+    fn appended_cost(&self, view: &LogView<'_>, rates: &Rates, moment: LogTime) -> Option<u32> {
+        match self {
+            Self::Charge(cost) | Self::ChargeUnchecked(cost) => {
+                let free = !view.owes(longest(rates), moment);
+                (free && cost.get() <= view.size()).then_some(cost.get())
+            }
+            Self::Set(_) | Self::Absorb(_) | Self::Adopt(_) => None,
+        }
+    }
 }
 
 impl LogTable {
@@ -280,25 +293,19 @@ impl LogTable {
             }
             let at = view.enters_as(moment);
             let answer = change.acceptance(&view, rates, at, moment);
-            let plain = match change {
-                LogChange::Charge(cost) | LogChange::ChargeUnchecked(cost) => {
-                    let free = !view.owes(longest(rates), moment);
-                    (free && cost.get() <= view.size()).then_some(cost.get())
+            if let Some(cost) = change.appended_cost(&view, rates, moment) {
+                if !log.is(seen) {
+                    continue;
                 }
-                LogChange::Set(_) | LogChange::Absorb(_) | LogChange::Adopt(_) => None,
-            };
-            let written = match plain {
-                Some(cost) if log.is(seen) => guard.append(at, cost),
-                None => {
-                    let composed = change.compose(&view, rates, moment);
-                    if !log.is(seen) {
-                        continue;
-                    }
-                    guard.fill(&composed)
+                guard.append(at, cost)?;
+            } else {
+                let composed = change.compose(&view, rates, moment);
+                if !log.is(seen) {
+                    continue;
                 }
-                Some(_) => continue,
-            };
-            return Ok(written.map(|()| LogUpdate::Made { answer, at })?);
+                guard.fill(&composed)?;
+            }
+            return Ok(LogUpdate::Made { answer, at });
         }
     }
 

@@ -81,8 +81,14 @@ impl Limit {
                 Some(first) => table.see(key, &self.sliding_rates_at(first, now), cost),
                 None => table.see(key, &self.rates_at(now), cost),
             };
-            seen.map_or_else(|| self.peek_without_slot(table, (payer, key), cost, now), |seen| PeekedKey::of(&seen, cost))
-        }, logs => PeekedKey::Log(logs.peek_for(key, self.rates(), cost, now, self.account(payer, now))))
+            match seen {
+                Some(seen) => PeekedKey::of(&seen, cost),
+                None => self.peek_without_slot(table, (payer, key), cost, now),
+            }
+        }, logs => {
+            let account = self.account(payer, now);
+            PeekedKey::Log(logs.peek_for(key, self.rates(), cost, now, account))
+        })
     }
 
     /// Looks at a key that has no slot, or none for sure.

@@ -134,12 +134,15 @@ impl<const K: usize> Table<K> {
             return None;
         };
         let place = self.place(bucket, slot);
-        let swap = |rate: usize| swap(place.state(rate), seen[rate], next[rate]);
-        // However long ago it was: invariant 2.
-        swap(0).ok()?;
-        let Some(rate) = (1..K).find(|rate| swap(*rate).is_err()) else {
+        let write = |rate: usize| swap(place.state(rate), seen[rate], next[rate]).is_ok();
+        // Invariant 3: the first word decides. It can be compared however long ago it was read: invariant 2.
+        if !write(0) {
+            return None;
+        }
+        let Some(rate) = (1..K).find(|rate| !write(*rate)) else {
             return Some(next);
         };
+        // Another thread changed the word of this rate: the charge goes on from what it is now.
         let change = WordChange::Charge(cost);
         match Self::change_others(place, Tag::of(key), &rates_at(), change, (seen, next), rate)? {
             WordUpdate::Written(words) => Some(words),
