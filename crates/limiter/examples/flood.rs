@@ -1,11 +1,11 @@
-//! Measures a flood of new keys: what it does to clients that are known, to newcomers, to itself, and to the time of a decision.
+//! Measures a flood of new keys: what it does to clients that are known, to new keys, to itself, and to the time of a decision.
 //!
 //! Run with `cargo run --release -p sluicegate-limiter --example flood [--write]`. `--write` also puts the tables into
 //! `docs/limiter.md`. Counts are the same on every run, times are not.
 //!
 //! # What is measured
 //! One limit of `20 per 1m` and the default capacity; all happens at one moment, so nothing is forgotten meanwhile. *Known
-//! clients* had used 5 before the flood; then they and as many *newcomers* ask 5 times each, of which a limiter without
+//! clients* had used 5 before the flood; then they and as many *new keys* ask 5 times each, of which a limiter without
 //! bounds refuses none. A flooder's key either asks once, so that it owes 1, or takes 20 at once, so that it is at its limit. The
 //! *model* is of a table that could be: buckets, slots and words as in this one, sequential, with what is to be compared.
 
@@ -26,7 +26,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 /// Units that a key may use, and how many each client uses before and after the flood.
 const COUNT: u32 = 20;
 const USED: u32 = 5;
-/// Known clients, and newcomers.
+/// Known clients, and new keys.
 const CLIENTS: u64 = 10_000;
 /// Keys of the largest flood.
 const MOST: u64 = 10_000_000;
@@ -78,8 +78,8 @@ fn by_size() -> Result<String, Box<dyn Error>> {
         "flooding keys",
         "× capacity",
         "known clients refused",
-        "newcomers refused, keys owe 1",
-        "newcomers refused, keys at their limit",
+        "new keys refused, keys owe 1",
+        "new keys refused, keys at their limit",
     ]);
     let mut times = String::new();
     for keys in [
@@ -132,8 +132,8 @@ fn by_prefixes() -> Result<String, Box<dyn Error>> {
     let mut table = Table::with_columns(&[
         "networks that the keys come from",
         "keys with a count",
-        "newcomers refused, without",
-        "newcomers refused, with a limit a network",
+        "new keys refused, without",
+        "new keys refused, with a limit a network",
     ]);
     for networks in [1, 256, 1_024, 4_096, 16_384, 65_536] {
         let own = limit(COUNT, Capacity::default())?;
@@ -173,9 +173,9 @@ fn by_policy() -> Result<String, Box<dyn Error>> {
     let mut table = Table::with_columns(&[
         "keys of the flood",
         "× capacity",
-        "as it is: known, newcomers",
-        "words raised to the smaller: known, newcomers",
-        "the lightest evicted: known, newcomers",
+        "as it is: known, new keys",
+        "words raised to the smaller: known, new keys",
+        "the lightest evicted: known, new keys",
     ]);
     let shapes = [
         ("owe 1", Units::Each(1)),
@@ -288,7 +288,7 @@ fn assert_nobody_was_reset(limit: &Limit, keys: u64, shape: Shape) -> Result<(),
             .remaining;
         assert_eq!(left, COUNT - USED, "known client {client}");
     }
-    // The flood is asked about by peeking: asking would change what newcomers meet.
+    // The flood is asked about by peeking: asking would change what new keys meet.
     for number in (0..keys).step_by((keys / 1_000) as usize) {
         let left = limit
             .peek(key(Who::Flooder(number)), Cost::ONE, NOW)

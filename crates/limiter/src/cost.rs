@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 pub struct Cost(NonZeroU32);
 
 impl Cost {
-    /// One unit, what a request costs unless somebody says otherwise.
+    /// One unit, the default cost of a request.
     pub const ONE: Self = Self(NonZeroU32::MIN);
 
     /// `units` units; `None` for zero.

@@ -1,7 +1,7 @@
 //! Says what was decided: one decision an ask, a verdict over all asks of a request.
 //!
-//! A decision keeps the words that decided and the moment, and works out how a rate stands only for who asks: most
-//! requests pass and nobody looks. Only what a log says is worked out at once. Everything here is of bounded size. The
+//! A decision keeps the words that decided and the moment, and works out the status of a rate only when it is read: most
+//! requests pass and it never is. Only the answer of a log is computed at once. Everything here is of bounded size. The
 //! verdict over one ask lies in a few cache lines and is made without allocation; one over several takes a single block.
 
 use std::fmt;

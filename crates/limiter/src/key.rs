@@ -1,4 +1,4 @@
-//! Turns a key's parts into the hash that stands for it: keyed, so that nobody outside can aim at a bucket or at a
+//! Turns a key's parts into the hash that stands for it: keyed, so that no client can aim at a bucket or at a
 //! victim.
 //!
 //! SipHash-1-3 under a secret seed: 6 ns for an address, and no way to find collisions without the seed,

@@ -46,7 +46,7 @@ pub struct Limit {
 /// The counters of a limit, and where they went when its structure was edited.
 pub(crate) struct LimitCounters {
     table: AnyTable,
-    /// The accounts of those who pay for new keys; without, nobody does.
+    /// The accounts of the payers of new keys; unset where payers have no shares.
     shares: OnceLock<PayerShares>,
     /// Set after `successor` is set. A flag of its own, so that a charge can load it with the ordering that the
     /// hand-over needs (`edit`).
@@ -234,9 +234,10 @@ impl Limit {
         self.decision_of(&self.peek_key(payer, key, cost, now), now)
     }
 
-    /// The same limit, in which new keys take their slots from the share of who pays for them: each payer that an
+    /// The same limit, in which new keys take their slots from the share of their payer: each payer that an
     /// [`Ask`](crate::Ask) names may take 1/256 of the capacity however crowded the table is, and more while it is not. Takes
-    /// [`SHARES_BYTES`](Self::SHARES_BYTES), and holds for all handles of the counters and after their edits. Without, nobody pays.
+    /// [`SHARES_BYTES`](Self::SHARES_BYTES), and holds for all handles of the counters and after their edits. Without it,
+    /// payers have no bound.
     #[must_use]
     pub fn with_payer_shares(self, seed: &Seed) -> Self {
         self.counters.shares.get_or_init(|| PayerShares::new(*seed));
@@ -318,7 +319,7 @@ impl Limit {
             Some((WordUpdate::Left(words, refusing), _)) => {
                 in_slot(AskOutcome::NotCharged(cost), refusing, &words)
             }
-            // Newcomers take the long way, so that the short one has to carry nothing for it.
+            // New keys take the long way, so that the short one has to carry nothing for it.
             None => return self.charge_otherwise((payer, key), cost, now),
         };
         Verdict::over_one(Decision::new(now, finding, K, &self.compiled_rates))
@@ -446,7 +447,7 @@ fn admitted<const K: usize>(state: &KeyState<K>, rates_at: &[RateAt; K], cost: C
         words[rate] = match state {
             KeyState::Own(words) => words[rate],
             KeyState::Shared(rows, _) => rate_at.lighter(rows[rate]),
-            // Whoever is counted nowhere was not admitted.
+            // A key that is counted nowhere was not admitted.
             KeyState::OverShare => rate_at.used_up(),
         };
     }

@@ -1,8 +1,8 @@
-//! Asks for a cache line before it is needed, so that a miss takes no time of its own.
+//! Prefetches a cache line before it is needed, so that a miss takes no time of its own.
 //!
 //! One key in seven lies in the other half of its first bucket or in its second one (`table::layout`). Asked for together
-//! with the line where a search begins, those lines are there when the search comes to them. And who knows a key before it
-//! is decided over can have its line brought meanwhile ([`Limit::prefetch`](crate::Limit::prefetch)). Side by side, when they
+//! with the line where a search begins, those lines are there when the search comes to them. And a caller that knows a key before its
+//! decision can have its line fetched meanwhile ([`Limit::prefetch`](crate::Limit::prefetch)). Side by side, when they
 //! came, to admit among a million keys under one rate took 1.11 to 1.20 times the floor with the hints and 1.37 without; as
 //! used, clock and hash included, 1.04 to 1.17 and 1.42 (docs/benchmarks.md has the rows of now). To load the lines instead
 //! gains nothing, since a decision waits for its loads. That is what one of the two pieces of `unsafe` in this crate is for.
@@ -18,7 +18,7 @@
 
 use crate::sync::AtomicU64;
 
-/// Will soon be read, perhaps.
+/// Prefetches a word that may soon be read.
 #[inline(always)]
 pub(crate) fn ahead(word: &AtomicU64) {
     #[cfg(all(feature = "mmap", target_arch = "x86_64", not(any(loom, miri))))]

@@ -1,10 +1,11 @@
 //! Bounds how many slots the keys of one payer may take while a table is crowded.
 //!
-//! Whoever can invent keys can fill a table: each new one takes a slot, and newcomers of others find none. So an [`Ask`](crate::Ask) may
+//! A client that can invent keys can fill a table: each new one takes a slot, and new keys of other clients find none. So
+//! an [`Ask`](crate::Ask) may
 //! name who *pays* for a new key, as the address of the client that sent it. Each key that takes a slot, and each that is counted in
 //! overflow for want of one, is entered in the account of its payer. A payer with more than its share, 1/256 of the capacity, finds room
 //! for further new keys only in buckets with more than [`RESERVED`] slots that owe nothing. Elsewhere they are refused, and nothing is
-//! written for them: neither a slot nor a word that others share. So newcomers of others find a slot in nearly every bucket, and behind it
+//! written for them: neither a slot nor a word that others share. So new keys of others find a slot in nearly every bucket, and behind it
 //! overflow words that are as good as empty, while a payer alone may use a table up to its capacity: with half as many keys none was
 //! refused in a simulation, with as many 2 to 4 of 1,000.
 //!
@@ -135,7 +136,7 @@ impl PayerShares {
     /// Memory of the accounts, in bytes.
     pub(crate) const BYTES: u64 = (ROWS * WIDTH * size_of::<u64>()) as u64;
 
-    /// Empty accounts. The seed is a secret: who knew it could find addresses that share the cells of another.
+    /// Empty accounts. The seed is a secret: a client that knew it could find addresses that share the cells of another.
     pub(crate) fn new(seed: Seed) -> Self {
         // Zero is an empty cell; a page takes memory once a payer has a cell there.
         let cells = Region::owned(ROWS * WIDTH);
@@ -158,7 +159,7 @@ impl PayerShares {
 
 impl PayerAccount<'_> {
     fn number(&self) -> u16 {
-        // The numbers of windows repeat after 18 hours and more; a cell that nobody has used since is believed once, in that window.
+        // The numbers of windows repeat after 18 hours and more; a cell that was not used since is believed once, in that window.
         (self.now.as_secs() / u64::from(self.period.as_secs())) as u16
     }
 

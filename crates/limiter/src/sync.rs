@@ -39,12 +39,12 @@ pub(crate) fn pause(turn: &mut u32) {
 }
 
 /// Pauses that a thread waits for one and the same state of another: about half a millisecond, thousands of times what a
-/// critical section takes, or as many turns of other threads on a busy core. Whoever is slower than that was killed,
-/// stopped, or starved; to be wrong about it costs little.
+/// critical section takes, or as many turns of other threads on a busy core. A thread that is slower than that was killed,
+/// stopped, or starved; a wrong guess costs little.
 #[cfg(not(loom))]
 const BACKOFF_LIMIT: u32 = 1_000;
 
-/// No end of it, so that loom explores the ordinary course of things, unless a test says otherwise.
+/// Unlimited, so that loom explores the ordinary course, unless a test sets another limit.
 #[cfg(loom)]
 const BACKOFF_LIMIT: u32 = u32::MAX;
 
@@ -54,7 +54,7 @@ thread_local! {
     static OF_TEST: std::cell::Cell<u32> = const { std::cell::Cell::new(BACKOFF_LIMIT) };
 }
 
-/// Lets this test's threads have no patience at all: what follows from it is explored, or at least not waited for.
+/// Sets the limit of this test's threads to zero: loom explores what follows, and other tests do not wait for it.
 #[cfg(any(loom, test))]
 #[doc(hidden)]
 pub fn exhaust_backoff() {
@@ -71,7 +71,7 @@ fn backoff() -> u32 {
     OF_TEST.get()
 }
 
-/// Waits for a word to change, for so long.
+/// Waits for a word to change, for a bounded number of turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundedBackoff {
     seen: u64,
@@ -81,14 +81,14 @@ pub(crate) struct BoundedBackoff {
 }
 
 impl Default for BoundedBackoff {
-    /// Patience with those who may have been killed.
+    /// The backoff for waits on a thread that may have been killed.
     fn default() -> Self {
         Self::with_limit(backoff())
     }
 }
 
 impl BoundedBackoff {
-    /// Patience for so many turns.
+    /// A backoff of so many turns.
     pub(crate) fn with_limit(most: u32) -> Self {
         Self {
             seen: 0,

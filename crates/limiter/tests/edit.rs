@@ -90,7 +90,7 @@ fn an_edit_of_the_periods_goes_on_from_the_nearest_count() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten, and a larger table relieves those that used nothing at once. Method: a full table
+/// Goal: new keys without a slot are not forgotten, and a larger table relieves those that used nothing at once. Method: a full table
 /// under every algorithm, its overflow, and edits of the capacity, back and forth; nobody uses more than the limit in all of them.
 #[test]
 fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
@@ -253,7 +253,7 @@ fn charges_that_race_with_edits_are_counted_at_least_once() {
 }
 
 /// Goal: a smaller burst frees nobody, and keys of different tiers keep their slots from one another. Method: a burst of a hundred hours is
-/// used up, then made smaller, by an edit and by another handle, under which a bucket of newcomers comes.
+/// used up, then made smaller, by an edit and by another handle, under which a bucket of new keys comes.
 #[test]
 fn a_debt_of_a_larger_burst_stays_a_debt() {
     let policy = |count, burst| {

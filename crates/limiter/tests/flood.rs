@@ -29,7 +29,7 @@ fn a_flood_of_new_keys_makes_no_count_go_down() {
                 "who was refused stays refused"
             );
         }
-        // Clients that had asked before keep their slots; the others are newcomers now, and share.
+        // Clients that had asked before keep their slots; the others are new keys now, and share.
         for client in (0..100).filter(|client| client % (u64::from(UNITS) + 1) != 0) {
             assert_eq!(left(&limit, client, START), before[client as usize]);
             assert_eq!(
@@ -87,7 +87,7 @@ fn small_tables_keep_their_keys_apart() {
     }
 }
 
-/// Goal: slots that owe nothing are reused, and only those. Method: the flood goes on for windows; a newcomer after it
+/// Goal: slots that owe nothing are reused, and only those. Method: the flood goes on for windows; a new key after it
 /// finds room again.
 #[test]
 fn room_comes_back_when_what_was_owed_is_past() {

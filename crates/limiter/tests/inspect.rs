@@ -1,4 +1,4 @@
-//! What a limit tells of its table: since when newcomers share counters, and how old what it holds is.
+//! What a limit tells of its table: since when new keys share counters, and how old what it holds is.
 
 mod common;
 
@@ -71,7 +71,7 @@ fn overflow_is_told_for_as_long_as_it_weighs_on_anybody() {
     }
 }
 
-/// Goal: one spell goes on while newcomers keep coming, another begins after a rest. Method: two fillings a period apart,
+/// Goal: one spell goes on while new keys keep coming, another begins after a rest. Method: two fillings a period apart,
 /// and a third after all has expired.
 #[test]
 fn a_rest_ends_a_spell_of_overflow() {

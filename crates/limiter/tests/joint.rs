@@ -206,7 +206,7 @@ fn a_release_after_an_edit_gives_back_at_most_what_was_charged() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten, and those that used nothing find the room that there is. Method: full tables of
+/// Goal: new keys without a slot are not forgotten, and those that used nothing find the room that there is. Method: full tables of
 /// either kind, their overflow, and edits to the other, with and without room; nobody uses more than the limit in all of them.
 #[test]
 fn an_edit_between_logs_and_words_takes_the_overflow_along() {

@@ -30,7 +30,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 fn explore_impatient(model: impl Fn() + Send + Sync + 'static) {
     exhaust_backoff();
     let mut builder = loom::model::Builder::new();
-    // Two keep this to seconds, and with them a model fails for each of these that is left out of `newcomer`: the looks at
+    // Two keep this to seconds, and with them a model fails for each of these that is left out of `new key`: the looks at
     // the turn in a claim and behind the overflow, the look at the busy word between two words, the exchange at the end.
     builder.preemption_bound = Some(2);
     builder.max_branches = 4_000;
@@ -47,7 +47,7 @@ fn both<T: Send + 'static, U>(
     (thread.join().expect("the other thread ends"), here)
 }
 
-/// Goal: invariants 2 and 3, no charge is lost when a slot changes hands. Method: a newcomer wants the slot of a key
+/// Goal: invariants 2 and 3, no charge is lost when a slot changes hands. Method: a new key wants the slot of a key
 /// that owes nothing while that key comes back; both have used all that they may, wherever they were seated.
 #[test]
 fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {
@@ -110,11 +110,11 @@ fn a_claim_and_a_charge_where_the_old_key_was_seen_do_not_lose_each_other() {
     });
 }
 
-/// Goal: invariant 1 while a claim fails. Method: a key that owes nothing comes back twice at once while a newcomer
+/// Goal: invariant 1 while a claim fails. Method: a key that owes nothing comes back twice at once while a new key
 /// with another lock wants its slot.
 ///
-/// The numbers are chosen by their hashes: both buckets are open to the old key and to the newcomer, each has its lock
-/// in the other's; the filler makes the old key's bucket the emptier one, where the newcomer looks at the old key's
+/// The numbers are chosen by their hashes: both buckets are open to the old key and to the new key, each has its lock
+/// in the other's; the filler makes the old key's bucket the emptier one, where the new key looks at the old key's
 /// slot first.
 #[test]
 fn a_slot_that_is_changing_hands_may_go_back_to_its_key() {
@@ -162,7 +162,7 @@ fn a_claim_of_two_words_and_a_charge_do_not_lose_each_other() {
 
 /// Goal: invariant 1, one slot a key. Method: one new key from two threads, room for one request.
 #[test]
-fn two_newcomers_of_one_key_share_a_slot() {
+fn two_new_keys_of_one_key_share_a_slot() {
     explore(|| {
         let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
         let theirs = Arc::clone(&limit);
@@ -277,10 +277,10 @@ fn a_key_in_overflow_does_not_race_with_itself() {
     });
 }
 
-/// Goal: no count is lost when keys of two buckets want the same slot. Method: two newcomers, one free slot between
+/// Goal: no count is lost when keys of two buckets want the same slot. Method: two new keys, one free slot between
 /// them.
 #[test]
-fn two_newcomers_for_one_slot_are_both_counted() {
+fn two_new_keys_for_one_slot_are_both_counted() {
     explore(|| {
         let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
         assert!(admits(&limit, 1, after(0)));
@@ -294,7 +294,7 @@ fn two_newcomers_for_one_slot_are_both_counted() {
     });
 }
 
-/// Goal: a newcomer whose turn is taken away does not count twice or half. Method: one new key from two impatient
+/// Goal: a new key whose turn is taken away does not count twice or half. Method: one new key from two impatient
 /// threads, with and without a free slot; never more than the limit passes, and what passed is not forgotten.
 #[test]
 fn a_turn_that_is_taken_away_admits_nobody_twice() {
@@ -313,12 +313,12 @@ fn a_turn_that_is_taken_away_admits_nobody_twice() {
     }
 }
 
-/// Goal: invariant 1 without patience. Method: a newcomer's turn is taken away while it is about to take a slot in one
-/// bucket, and meanwhile another key makes the other bucket the emptier one for the same newcomer.
+/// Goal: invariant 1 without patience. Method: a new key's turn is taken away while it is about to take a slot in one
+/// bucket, and meanwhile another key makes the other bucket the emptier one for the same new key.
 #[test]
 fn a_turn_that_is_taken_away_seats_nobody_twice() {
     const NEWCOMER: u64 = 10;
-    // Which fillers share which buckets with the newcomer depends on their hashes, so there are several.
+    // Which fillers share which buckets with the new key depends on their hashes, so there are several.
     for filler in 20..24 {
         explore_impatient(move || {
             let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 2));
@@ -335,7 +335,7 @@ fn a_turn_that_is_taken_away_seats_nobody_twice() {
     }
 }
 
-/// Goal: a slot that is given back forgets no charge of its key. Method: a newcomer claims the slot of a key that comes
+/// Goal: a slot that is given back forgets no charge of its key. Method: a new key claims the slot of a key that comes
 /// back twice and does not wait; one rate or two, of which the last has room for two.
 #[test]
 fn a_slot_that_is_given_back_keeps_its_counts() {
@@ -370,10 +370,10 @@ fn a_slot_that_is_given_back_keeps_its_counts() {
     }
 }
 
-/// Goal: keys of two buckets that take each other for dead lose nothing. Method: two newcomers, one free slot, no
+/// Goal: keys of two buckets that take each other for dead lose nothing. Method: two new keys, one free slot, no
 /// patience.
 #[test]
-fn newcomers_without_patience_are_all_counted() {
+fn new_keys_without_patience_are_all_counted() {
     explore_impatient(|| {
         let limit = Arc::new(Limit::with_buckets(rates(&[(1, 10)]), 1));
         assert!(admits(&limit, 1, after(0)));
@@ -388,7 +388,7 @@ fn newcomers_without_patience_are_all_counted() {
     });
 }
 
-/// Goal: as above for a debt, whose slot owes by what is left of it: an undo empties it at once. Method: a newcomer claims
+/// Goal: as above for a debt, whose slot owes by what is left of it: an undo empties it at once. Method: a new key claims
 /// the slot of a key that reserves and releases meanwhile and does not wait; what either is admitted counts once.
 #[test]
 fn a_debt_that_is_given_back_and_undone_keeps_its_counts() {
@@ -427,7 +427,7 @@ fn told(used: u32) -> RemoteState {
     }])
 }
 
-/// Goal: what a store says comes before a charge or after it. Method: both for a known key; then both for two newcomers that want
+/// Goal: what a store says comes before a charge or after it. Method: both for a known key; then both for two new keys that want
 /// the one slot that is left.
 #[test]
 fn what_a_store_says_and_a_charge_come_one_after_the_other() {
@@ -460,7 +460,7 @@ fn what_a_store_says_and_a_charge_come_one_after_the_other() {
     });
 }
 
-/// Goal: as above for a slot that changes hands. Method: a newcomer claims the slot of a key that owes nothing while a store says
+/// Goal: as above for a slot that changes hands. Method: a new key claims the slot of a key that owes nothing while a store says
 /// that it owes.
 #[test]
 fn what_a_store_says_and_a_claim_do_not_lose_each_other() {

@@ -35,7 +35,7 @@ fn kept(home: &Path) -> (Limit, OpenOutcome) {
 }
 
 /// A child's life, when the test binary is run as one: charges and says so, until it is killed. Beside what is compared
-/// it seats newcomers in slots of others, so that it can be killed in the middle of that.
+/// it seats new keys in slots of others, so that it can be killed in the middle of that.
 #[test]
 fn child() {
     let Some(home) = std::env::var_os(HOME) else {

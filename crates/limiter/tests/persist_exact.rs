@@ -74,7 +74,7 @@ fn child() {
         if said.write_all(&[word]).is_err() {
             return;
         }
-        // Both children the same few keys at about the same time; newcomers among them, in slots of others.
+        // Both children the same few keys at about the same time; new keys among them, in slots of others.
         for number in [turn % 3, 3 + turn / 100] {
             let ask = Ask {
                 cost: Cost::new(300).expect("a cost"),

@@ -194,7 +194,7 @@ proptest! {
 /// Goal: keys without a slot count at least what the store says, and telling it again adds nothing. Method: a bucket full of keys
 /// that owe, then another key adopts twice, and a third nothing at all.
 #[test]
-fn a_newcomer_in_overflow_counts_at_least_what_the_store_says() {
+fn a_new_key_in_overflow_counts_at_least_what_the_store_says() {
     let moment = START.as_secs() * 1_000;
     let states = [
         (

@@ -53,9 +53,9 @@ fn policies() -> Vec<Policy> {
 }
 
 /// Goal: one address that invents keys locks nobody out, and each of its keys is counted. Method: a hundred times the capacity in new
-/// keys of one payer, each asked once; then newcomers of others, who use all of their limit and no more.
+/// keys of one payer, each asked once; then new keys of others, who use all of their limit and no more.
 #[test]
-fn one_payer_leaves_room_for_the_newcomers_of_others() {
+fn one_payer_leaves_room_for_the_new_keys_of_others() {
     for policy in policies() {
         let limit = with_payer_shares(policy);
         let bytes = limit.bytes();
@@ -84,7 +84,7 @@ fn one_payer_leaves_room_for_the_newcomers_of_others() {
 }
 
 /// Goal: the numbers that docs/limiter.md gives. Method: a million new keys of one payer in a table of the default capacity, then ten
-/// thousand newcomers.
+/// thousand new keys.
 #[test]
 fn a_million_invented_keys_leave_room_at_the_default_capacity() {
     let limit = Limit::new(daily(Algorithm::SlidingWindow), Capacity::DEFAULT);
@@ -165,7 +165,7 @@ fn a_refusal_for_a_share_charges_no_limit() {
     }
 }
 
-/// Goal: keys without a payer, and limits without shares, are as they were. Method: the same flood; newcomers share counters.
+/// Goal: keys without a payer, and limits without shares, are as they were. Method: the same flood; new keys share counters.
 #[test]
 fn without_a_payer_nothing_changes() {
     for policy in policies() {

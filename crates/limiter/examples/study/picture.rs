@@ -1,4 +1,4 @@
-//! Draws: one look for all pictures, told apart in grey too, by shape as well as by colour.
+//! Draws: one look for all pictures, told apart in grey too, by shape as well as by color.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ pub(crate) const GREY: RGBColor = RGBColor(120, 120, 120);
 pub(crate) const PALE: RGBColor = RGBColor(205, 205, 205);
 pub(crate) const RED: RGBColor = RGBColor(190, 30, 45);
 
-/// How a series looks: a colour of the Okabe–Ito palette, which the colour-blind tell apart, and the shape of its marks.
+/// How a series looks: a color of the Okabe–Ito palette, which the color-blind tell apart, and the shape of its marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Square,

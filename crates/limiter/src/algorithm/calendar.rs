@@ -1,6 +1,6 @@
 //! Finds the day, week or month that a moment lies in, somewhere on earth.
 //!
-//! A [`CalendarZone`] is data: the offset from UTC before the first transition, and from each transition on. Whoever makes one
+//! A [`CalendarZone`] is data: the offset from UTC before the first transition, and from each transition on. The caller that makes one
 //! takes it from a library of time zones. A window begins at the first moment whose local time has reached its first
 //! midnight: a midnight that is skipped begins with the first moment after the gap, one that comes twice with its first
 //! coming. So days of 23 and 25 hours are windows of 23 and 25 hours, and every moment lies in exactly one window.

@@ -27,7 +27,7 @@
 //! charge is lower by its cost at first, and the two come closer only while the lower one is zero.
 //!
 //! # Limits
-//! A full debt drains within 62 days ([`MAX_FILL`]); forced charges stop at twice what is full. A moment further ahead than
+//! A full debt drains within 62 days ([`MAX_FILL`]); unchecked charges stop at twice what is full. A moment further ahead than
 //! that and 31 days is one from the round before. So much may be owed beyond what a rate allows, since it was made under a
 //! larger burst, before an edit or in another tier. A clock that steps back further forgets, one that steps back less delays
 //! by no more than the step. A key that was silent for 397 days less all that may find an old debt as if it were new.
@@ -61,12 +61,12 @@ const _: () = assert!(2 * MAX_FILL as i64 + BEYOND_MILLIS < ROUND / 2);
 pub(crate) struct DrainBounds {
     /// Units that may be owed.
     pub(crate) burst: u32,
-    /// Milliseconds that a request may be held back until what was owed before it has drained; `None` holds nobody back.
+    /// Milliseconds that a request may be held back until what was owed before it has drained; `None` holds no request back.
     pub(crate) most_wait: Option<u32>,
 }
 
 impl DrainBounds {
-    /// No bound but the burst, and whoever is admitted goes at once.
+    /// No bound but the burst, and an admitted request goes at once.
     pub(crate) const fn of_burst(burst: u32) -> Self {
         Self {
             burst,
@@ -258,7 +258,7 @@ impl DrainAt {
         self.owing(self.debt(fresh), Self::next_generation(before))
     }
 
-    /// The word, or one that owes no more than forced charges make it.
+    /// The word, or one that owes no more than unchecked charges make it.
     #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
         let most = 2 * self.most();

@@ -1,7 +1,7 @@
 //! The leaky bucket as a queue: admitted requests leave one by one at the drain rate, in order of admission.
 //!
 //! The state is the moment at which the next request may leave. A request that finds it in the past leaves at once, any
-//! other waits until then; either way the next one leaves cost · T later, T = period / count. Whoever admitted it holds
+//! other waits until then; either way the next one leaves cost · T later, T = period / count. The caller holds
 //! it back for the delay that the decision tells.
 //!
 //! # Guarantee
@@ -16,7 +16,7 @@
 
 use super::drain::DrainBounds;
 
-/// A queue of so many, in which nobody waits longer than `most_wait` milliseconds.
+/// A queue of so many, in which no request waits longer than `most_wait` milliseconds.
 pub(crate) const fn shape(queue: u32, most_wait: u32) -> DrainBounds {
     DrainBounds {
         burst: queue.saturating_add(1),

@@ -1,4 +1,4 @@
-//! Says how a rate is judged, apart from where its state is stored: pure functions over one packed word a rate.
+//! Judges a rate, apart from where its state is stored: pure functions over one packed word a rate.
 //!
 //! One file an algorithm, which states its guarantee and derives it; here they get one face. A [`CompiledRate`] is a rate with
 //! its algorithm, a [`RateAt`] is a meter at a moment, a [`Word`] is what a key used. The sliding window is compiled into
@@ -202,7 +202,7 @@ impl RateAt {
     ///
     /// Stamps and starts that could come back under another key do not go back (invariant 2 of `table`): what `told` says is
     /// seen from the later moment of the two. Only windows from a first request begin when they are told to: one that still
-    /// lasts is not over before the slot can change hands, and whoever claims it then begins later than this moment. (Where
+    /// lasts is not over before the slot can change hands, and the next owner begins later than this moment. (Where
     /// clocks stepped back, a thread would have to sleep for as long as the step, and the slot to change hands meanwhile.)
     #[must_use]
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
@@ -230,7 +230,7 @@ impl RateAt {
     }
 
     /// The word as found in a file: unused if it lies further ahead than a window, which no charge leaves there, and a debt no larger than
-    /// forced charges make it.
+    /// unchecked charges make it.
     #[cfg(feature = "mmap")]
     #[must_use]
     pub(crate) fn believed(&self, word: Word) -> Word {

@@ -168,7 +168,7 @@ impl Policy {
             Algorithm::FixedWindow(Alignment::FirstRequest) => {
                 CompiledRate::Window(rate, fixed_window::WindowGrid::First)
             }
-            // Of what moment does not matter: who judges puts its own in its place.
+            // Of what moment does not matter: the judgement puts its own in its place.
             Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => {
                 CompiledRate::Window(rate, zone.window(*unit, Timestamp::default()))
             }

@@ -9,7 +9,7 @@
 //!
 //! so the previous window is taken as evenly spread and fades out as the current one passes. Its fraction of a unit counts
 //! as nothing: a request passes as long as the approximated rate has not reached the count before it. Counted as a
-//! unit it would refuse every second request of who asks once a period under a count of 1
+//! unit it would refuse every second request of a client that asks once a period under a count of 1
 //! (`docs/decisions/0007-fractions-of-a-window-count-as-nothing.md` has the numbers).
 //!
 //! # The word
@@ -30,13 +30,13 @@
 //! the span: up to 2 · count, in the last `P / count` of the window. That is reached only by a client that times its bursts
 //! to window ends. GCRA has the same bound; only an exact log has none.
 //!
-//! *Who leaves `P / count` and 1 ms between his requests is never refused.* Of such requests, m came before in this window
+//! *A client that leaves `P / count` and 1 ms between requests is never refused.* Of such requests, m came before in this window
 //! and k ≤ count in the previous one. Let c = count and x = e/P. From m · P/c < e (m > 0) follows m < c·x, so
 //! m ≤ ⌈c·x⌉ − 1, and ⌊k·(1 − x)⌋ ≤ c − ⌈c·x⌉: together with the request itself at most c. With m = 0 and x > 0 the same
 //! holds; with m = 0 and x = 0, c earlier requests and this one would span more than P, so k ≤ c − 1. The millisecond pays
 //! for rounding e down.
 //!
-//! *Who asks all the time gets `count` in every window:* in its last `P / count` the previous one weighs nothing.
+//! *A client that asks all the time gets `count` in every window:* in its last `P / count` the previous one weighs nothing.
 //!
 //! # Limits
 //! Counts saturate at 2^20 − 1. With P ≤ 31 days < 2^32 ms, `previous · P` and `count · P` stay below 2^52 and their
@@ -45,7 +45,7 @@
 //!
 //! A stamp up to one day ahead of now is taken as a clock that stepped back (or a thread with an older reading): the
 //! word is judged in its own window, nothing of which has elapsed. Everything else is past. So a clock that steps back
-//! by more than a day forgets, and a word that nobody touched for 193 to 194 days reads as one from the coming day; the
+//! by more than a day forgets, and a word that was not touched for 193 to 194 days reads as one from the coming day; the
 //! key it stands for may be refused for that day, which is the price of 24 bits.
 
 use std::time::Duration;
@@ -265,7 +265,7 @@ impl SlidingAt {
         else {
             return window;
         };
-        // As most words of who comes often: charged in this window, and no round of stamps began since. What is ahead wraps to more
+        // Most words of a frequent client: charged in this window, and no round of stamps began since. What is ahead wraps to more
         // than any period.
         let behind = self.stamp.wrapping_sub(stamp);
         if u64::from(behind) <= (self.second - self.start) as u64 {

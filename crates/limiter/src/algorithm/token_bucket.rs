@@ -70,7 +70,7 @@ impl TokenBucketAt {
         (u64::from(missing) - refilled.min(u64::from(missing))) as u32
     }
 
-    /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than forced charges take.
+    /// The word, or an unused one where its period begins more than a period ahead; no more tokens missing than unchecked charges take.
     #[cfg(feature = "mmap")]
     pub(crate) fn believed(&self, word: Word) -> Word {
         match BegunWindow::of(word, self.now) {

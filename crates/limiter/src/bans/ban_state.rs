@@ -8,7 +8,7 @@
 //! The level says how many bans in a row; 0 is none. The end is when the latest ends or ended: what is remembered fades from
 //! there. 45 bits reach beyond the last moment that a `Timestamp` can tell, so ends never go round.
 //!
-//! The mark is of the key's hash. A claim that loses its slot after it wrote there must not ban whoever has the slot: a
+//! The mark is of the key's hash. A claim that loses its slot after it wrote there must not ban the slot's owner: a
 //! word of another mark says nothing of a key. So it does if the claim's process is killed between its two writes, unless
 //! the marks agree by chance, 1 of 4096. The mark also tells the words of different keys apart in a slot (invariant 1 of
 //! `table::single_word`).
@@ -174,7 +174,7 @@ pub(super) struct BanWeight<'r> {
 }
 
 impl SlotWeight for BanWeight<'_> {
-    /// Whoever's it is: a word that a lost claim left behind goes when its time has come.
+    /// Holds for any key: a word that a lost claim left behind goes when its time has come.
     fn owes(&self, word: Word) -> bool {
         BanState::of_anybody(word).level(self.rules, self.now) > 0
     }

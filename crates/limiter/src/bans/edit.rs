@@ -3,7 +3,7 @@
 //! Sentences do not depend on the rules, so an edit of the rules alone keeps the table. Another capacity takes another
 //! table, filled while requests go on: as in `limit::edit` the old one gets a *successor* first; from then on every ban
 //! that begins in the old is also told to the new; then all that the old remembers is copied. Telling and copying may
-//! come twice and in any order: of two sentences of a key the later end stays.
+//! come twice and in any order: of two ban states of a key the later end stays.
 //!
 //! # Limits
 //! A request that still holds the old bans when the new ones are in use does not see what began only there. What a
@@ -54,7 +54,7 @@ impl Bans {
         let table = make(latest.ban_table.table.stats());
         let next = Self::within(rules, capacity, BanTable::new(table));
         let next = latest.ban_table.successor.get_or_init(|| next).clone();
-        // SeqCst: a ban that the copy misses sees the successor. After it is set, so that who sees the flag finds it.
+        // SeqCst: a ban that the copy misses sees the successor. After it is set, so that a thread that sees the flag finds it.
         latest.ban_table.moved.store(true, Ordering::SeqCst);
         next.ban_table.counts.add(&latest.ban_table.counts);
         latest.copy_into(&next, now);
@@ -142,7 +142,7 @@ impl Bans {
         }
     }
 
-    /// Takes a sentence over from the table before this one.
+    /// Takes a ban state over from the table before this one.
     fn adopt(&self, key: KeyHash, word: Word, now: Timestamp) {
         let at = self.ban_table.table.address(key);
         let mark = mark(at);

@@ -1,7 +1,7 @@
-//! Owns who is banned: keys that exceeded their limit, for how long still, and how often before.
+//! Owns the bans: the keys that exceeded their limit, the remaining time, and the number of bans before.
 //!
-//! A limit refuses while it has no room; a ban refuses longer, and longer each time. Whoever decides looks at the ban
-//! first ([`Bans::active`]): a banned request charges nothing. When a limit refuses it strikes ([`Bans::strike`]).
+//! A limit refuses while it has no room; a ban refuses longer, and longer each time. Callers check for a ban
+//! first ([`Bans::active`]): a banned request charges nothing. When a limit refuses they strike ([`Bans::strike`]).
 //!
 //! # Guarantee
 //! *One ban for any number of refusals at a time:* a strike while a ban is in force changes nothing, and of strikes that
@@ -10,12 +10,12 @@
 //!
 //! *Levels.* The first ban has level 1 and lasts [`BanRules::first`]. A strike after its end leads one level higher, and
 //! each level lasts `factor` times the one below, up to `max`. For every `max` without a ban since the end of the latest
-//! one level is forgotten. So who is banned more often than once in `max` is banned for longer and longer, who is banned
+//! one level is forgotten. So a key that is banned more often than once in `max` is banned for longer and longer, one that is banned
 //! more seldom always for the first length, and the longest ban is remembered for as many `max` as there are levels to
 //! it. (To forget a level in the time of the last ban instead would need less memory, but a client that waits as long as it
 //! was banned would never rise.)
 //!
-//! *Nobody is forgotten to make room.* Slots are taken over only from keys of whom nothing is remembered. When all slots
+//! *No key is forgotten to make room.* Slots are taken over only from keys of which nothing is remembered. When all slots
 //! that a key could use are taken, its strike is not kept ([`StrikeOutcome::NotKept`], [`BanStats::not_kept`]), and nothing else
 //! happens: the limit goes on refusing it.
 //!
@@ -24,12 +24,12 @@
 //!
 //! # Memory
 //! A table as a limit's with one rate: fixed, 30 bytes a key at full capacity. Capacity must hold the keys that were banned
-//! and are not forgotten: those of the last `max` and its multiples for who is banned again.
+//! and are not forgotten: those of the last `max` and its multiples for keys that are banned again.
 //!
 //! # Concurrency
-//! As in `table`. Looking at a key that has no slot reads one bucket: its overflow word, which nobody needs here, is a set
+//! As in `table`. Looking at a key that has no slot reads one bucket: its overflow word, which bans do not need, is a set
 //! of *signposts*, one bit of 64 for a key that was seated in its second bucket. A signpost is put up before the key is
-//! seated and never taken down while the table is in use: those who are misled look at both.
+//! seated and never taken down while the table is in use: a search that it misleads reads both.
 
 mod ban_state;
 mod edit;
@@ -63,7 +63,7 @@ pub struct Bans {
     ban_table: Arc<BanTable>,
 }
 
-/// The sentences of all keys, and where they went when the capacity was edited.
+/// The ban states of all keys, and where they went when the capacity was edited.
 struct BanTable {
     table: Table<1>,
     counts: BanCounts,
@@ -74,7 +74,7 @@ struct BanTable {
     edits: Mutex<()>,
 }
 
-/// The tallies as they grow. All Relaxed: each is a fact by itself and publishes nothing.
+/// The statistics as they grow. All Relaxed: each is a fact by itself and publishes nothing.
 #[derive(Default)]
 #[repr(align(128))]
 struct BanCounts {
@@ -111,7 +111,7 @@ pub struct BanStats {
     pub begun: u64,
     /// Strikes that were not kept, and keys that an edit to a smaller capacity had no room for.
     pub not_kept: u64,
-    /// Slots taken over from a key of whom nothing was remembered any more.
+    /// Slots taken over from a key of which nothing was remembered any more.
     pub slots_reused: u64,
 }
 
@@ -135,7 +135,7 @@ impl StrikeOutcome {
 }
 
 impl Bans {
-    /// Nobody is banned yet. Memory is for `capacity` keys that are banned or remembered at the same time; none of it is
+    /// Bans without any entry. Memory is for `capacity` keys that are banned or remembered at the same time; none of it is
     /// allocated later.
     #[must_use]
     pub fn new(rules: BanRules, capacity: Capacity) -> Self {
@@ -294,7 +294,7 @@ impl Bans {
         };
         let claimed = table.claim_word(&turn, at, &BanWeight { rules, now }, put);
         if let ClaimOutcome::Lost(Some((mine, slot_ref))) = claimed {
-            // It says nothing of whoever has the slot, but would keep it from newcomers.
+            // It says nothing of the slot's owner, but would keep it from new keys.
             table.change_word_at(slot_ref, |word| (word == mine).then_some(Word::UNUSED));
         }
         claimed

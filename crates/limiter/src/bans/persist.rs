@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 use super::{BanRules, BanTable, Bans};
 
-/// Names the layout: one word a slot, signposts for overflow words, sentences as `ban_state` packs them. Another packing
+/// Names the layout: one word a slot, signposts for overflow words, ban states as `ban_state` packs them. Another packing
 /// takes another number than 1 above the rest.
 const LAYOUT: u64 = 1 << 16 | Table::<1>::LAYOUT;
 
@@ -34,7 +34,7 @@ impl Bans {
 
     /// Bans that go on from those in this place, or begin there.
     ///
-    /// Keys must be hashed under the place's seed, and moments come from one clock with those of whoever banned there before.
+    /// Keys must be hashed under the place's seed, and moments come from one clock with those of earlier bans there.
     ///
     /// # Errors
     /// No room for the file, or the system's. [`Bans::new`] bans without a file.

@@ -1,4 +1,4 @@
-//! Looks into bans in use: who is banned, who is remembered, and how full the table is.
+//! Reads bans in use: the banned keys, the remembered keys, and the occupancy of the table.
 //!
 //! Keys show only as hashes. Nothing is locked, as in `limit::top_keys`: what races with the walk is seen before or after.
 //! A walk reads the whole table: for an operator's question, not for a request.
@@ -70,7 +70,7 @@ impl Bans {
         }
     }
 
-    /// The `n` keys that are banned for longest still, then those of whom most is remembered; at most 1024.
+    /// The `n` keys that are banned for longest still, then those with the highest level; at most 1024.
     #[must_use]
     pub fn top(&self, n: usize, now: Timestamp) -> Vec<BannedKey> {
         let n = n.min(MOST_TOP);

@@ -10,7 +10,7 @@
 //! 2^32 − 2^30 ms, 37 days, from the start of the era, longer than the longest period, however long the log was idle.
 //! 15 bits reach the end of [`Timestamp`](crate::Timestamp), the year 2554.
 //!
-//! *head*: the place after the latest entry; *len*: how many entries up to there count. *spilled*: a forced charge
+//! *head*: the place after the latest entry; *len*: how many entries up to there count. *spilled*: a unchecked charge
 //! pushed out entries that still counted. *held*: somebody is writing. *version*: how often the word was written,
 //! modulo 2^26.
 //!
@@ -129,13 +129,13 @@ impl ControlWord {
         }
     }
 
-    /// The word of these contents, one version on, in somebody's hands.
+    /// The word of these contents, one version on, while it is held.
     #[must_use]
     pub(super) fn held(self, extent: LogExtent) -> Self {
         Self(self.next(extent) | HELD)
     }
 
-    /// The word of these contents, one version on, in nobody's hands.
+    /// The word of these contents, one version on, free.
     #[must_use]
     pub(super) fn free(self, extent: LogExtent) -> Self {
         Self(self.next(extent))

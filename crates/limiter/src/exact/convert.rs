@@ -7,7 +7,7 @@
 //! nothing frees before its time.
 //!
 //! *From logs to words.* Each rate takes over what the log has in its own period, as far back as the log goes, as if all
-//! of it was made now. Of the newcomers that share a log only the first bucket is known, and words are shared by both
+//! of it was made now. Of the new keys that share a log only the first bucket is known, and words are shared by both
 //! buckets of a key: every bucket gets the largest of all. So a key that was counted there begins with that after such an
 //! edit, for two periods at most.
 
@@ -81,7 +81,7 @@ impl LogTable {
         }
     }
 
-    /// Adds what another table counts for newcomers whose first bucket is `bucket_index`.
+    /// Adds what another table counts for new keys whose first bucket is `bucket_index`.
     pub(crate) fn absorb_shared(
         &self,
         bucket_index: usize,

@@ -157,7 +157,7 @@ impl LogTable {
         Some(applied)
     }
 
-    /// The refusal of a newcomer by what it would inherit: it needs no slot.
+    /// The refusal of a new key by what it would inherit: it needs no slot.
     fn refuse(&self, new_key: &NewKey<'_>) -> Option<LogUpdate> {
         let NewKey {
             tag,
@@ -218,7 +218,7 @@ impl LogTable {
             .collect()
     }
 
-    /// Takes a vacant slot over, with what the newcomer inherits and the change made.
+    /// Takes a vacant slot over, with what the new key inherits and the change made.
     fn claim(
         &self,
         vacancy: &VacantLog,
@@ -262,7 +262,7 @@ impl LogTable {
         }
     }
 
-    /// Writes what the newcomer inherits and the change on top, if it still fits.
+    /// Writes what the new key inherits and the change on top, if it still fits.
     fn initialize(
         &self,
         guard: LogWriteGuard<'_>,
@@ -309,7 +309,7 @@ impl LogTable {
         }
     }
 
-    /// Counts a newcomer with others; `None` when it has a slot after all.
+    /// Counts a new key with others; `None` when it has a slot after all.
     fn change_overflow(&self, new_key: &NewKey<'_>) -> Option<LogUpdate> {
         let NewKey {
             tag,
@@ -344,7 +344,7 @@ impl LogTable {
         Some(applied)
     }
 
-    /// Makes a change to a log that newcomers share, and remembers since when they do.
+    /// Makes a change to a log that new keys share, and remembers since when they do.
     pub(super) fn change_shared(
         &self,
         log: Log<'_>,

@@ -1,6 +1,6 @@
 //! Lays buckets of logs out in flat memory: which word is what.
 //!
-//! A bucket has fifteen slots, each a tag, a control word and a ring of entries, and one log more for newcomers that
+//! A bucket has fifteen slots, each a tag, a control word and a ring of entries, and one log more for new keys that
 //! found no slot. What a search looks at stands together: tags and controls are four cache lines, whatever the size of
 //! the rings.
 //!

@@ -7,12 +7,12 @@
 //! # Invariants
 //! 1. *Dominance.* At every moment, whatever was interrupted wherever, the charges that count can be matched with
 //!    entries that are at least as late. A writer touches entries of two kinds: those that do not count, and those that
-//!    it replaces by a later moment, place by place. So whoever reads a half-written log may refuse more than he
+//!    it replaces by a later moment, place by place. So a reader of a half-written log may refuse more than it
 //!    should, never less, and a refusal that was read in a held log is a refusal.
 //! 2. *A tenure ends by force without harm.* A log that is held for too long, by a thread that was stopped or a process
-//!    that died, is taken over ([`mend`](Log::mend)). The old holder cannot complete his charge: that compares the
-//!    control word. Each of his writes compares the word that it replaces with what was there while the control word
-//!    was still his. A late one fails, or makes an entry later than it was, or lands where nothing counts yet and is
+//!    that died, is taken over ([`mend`](Log::mend)). The old holder cannot complete its charge: that compares the
+//!    control word. Each of its writes compares the word that it replaces with what was there while the holder still
+//!    had the control word. A late one fails, or makes an entry later than it was, or lands where nothing counts yet and is
 //!    written over.
 //!
 //! # Limits
@@ -22,9 +22,9 @@
 //! stop.
 //!
 //! # Concurrency
-//! Ring and tag words are written with Release and read with Acquire: whoever sees a write then sees the control word
-//! held, or changed, when he compares it. The control word is taken with Acquire, which pairs with the Release of the
-//! one who let go; letting go is SeqCst, as a charge must be seen by the copy to a successor, or see that there is one
+//! Ring and tag words are written with Release and read with Acquire: a reader that sees a write then sees the control word
+//! held, or changed, when it compares it. The control word is taken with Acquire, which pairs with the Release of the
+//! previous holder; the release is SeqCst, as a charge must be seen by the copy to a successor, or see that there is one
 //! (`limit::edit`).
 
 use std::ops::{Range, RangeInclusive};
@@ -50,7 +50,7 @@ const MOST_MOMENTS: usize = crate::rate::MAX_ENTRIES;
 #[cfg(loom)]
 const MOST_MOMENTS: usize = 4;
 
-/// Somebody else changed the log; the one who is told so holds it no more.
+/// Another thread changed the log; the caller holds it no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostRace;
 
@@ -76,7 +76,7 @@ pub(super) struct LogView<'t> {
     extent: LogExtent,
 }
 
-/// A log in this thread's hands.
+/// The right to write a log, held by this thread.
 #[derive(Clone, Copy)]
 pub(super) struct LogWriteGuard<'t> {
     log: Log<'t>,
@@ -412,7 +412,7 @@ impl LogWriteGuard<'_> {
     }
 }
 
-/// Lets a test stop a holder in the middle of what he does, as if he had died there.
+/// Lets a test stop a holder in the middle of its writes, as if it had died there.
 #[cfg(all(test, not(loom)))]
 pub(super) mod death {
     use std::cell::Cell;
@@ -426,7 +426,7 @@ pub(super) mod death {
         WRITES_LEFT.set(Some(writes));
     }
 
-    /// Nobody is to die; whether somebody still was.
+    /// Cancels the death; returns whether it was still to come.
     pub(crate) fn averted() -> bool {
         WRITES_LEFT.take().is_some()
     }

@@ -79,7 +79,7 @@ impl LogTable {
 
 /// Reads the owner of a log and the result of `count` once the log is not held.
 pub(super) fn settled<T>(log: Log<'_>, count: impl Fn(&LogView<'_>) -> T) -> (Option<Tag>, T) {
-    // Lock-free: another round means that another thread changed the log. A log in somebody's hands is read as it is:
+    // Lock-free: another round means that another thread changed the log. A log while it is held is read as it is:
     // what is not complete yet will be told to the successor.
     loop {
         let seen = log.control();

@@ -30,29 +30,30 @@
 //! slot 25 of 10^6 have none. With N = 1024 the default capacity of 262,144 keys takes 1.4 GB: choose it to fit.
 //!
 //! # Invariants
-//! 1. *A key has at most one slot.* Who wants a slot for it writes its tag there, and then looks for the tag in all
+//! 1. *A key has at most one slot.* A claim for it writes its tag there, and then looks for the tag in all
 //!    other slots of both buckets (a SeqCst fence between, on both sides): of two that do so at once one at least sees
 //!    the other, and the one with the higher slot gives way (`insert`).
 //! 2. *A slot changes hands through its log's control word.* It is taken as it was when the log was seen to owe
 //!    nothing; a charge of the old key compares the same word and fails.
-//! 3. *Overflow never under-counts.* Newcomers that find no slot share the log of their first bucket, that alone: one
+//! 3. *Overflow never under-counts.* New keys that find no slot share the log of their first bucket, that alone: one
 //!    log decides, and one compare-and-swap charges. (Two logs, of which the emptier decides, would take twice the
 //!    entries out of logs that have only N, and could not be charged in one step.) A slot that such a key gets later
 //!    begins with all of it; keys that are not in the filter of those that were there (`table::overflow_filter`) begin with
 //!    nothing.
-//! 4. *Overflow and slot do not miss each other.* A newcomer charges the overflow log and then looks for its tag; a
+//! 4. *Overflow and slot do not miss each other.* A new key charges the overflow log and then looks for its tag; a
 //!    claim writes the tag and then reads the filter and the overflow log (fences again). The claim inherits the charge, or the charge
 //!    sees the claim, is taken back, and is made again in the slot. If both happen it counts twice: never not at all.
 //!
 //! # Concurrency
-//! A log has many words, so who writes it holds it, for the time of two compare-and-swaps and one for each entry; he
-//! has judged before, and takes it only in the state that he judged. Who refuses takes and writes nothing, and waits
-//! for nobody: what a half-written log refuses is refused (`log`, invariant 1). Others wait until their patience with
-//! this holder is out. Then he is taken for dead, as one is when his process was killed with the log in a file that
-//! both had mapped: the log is mended and goes on. What he had not completed does not count; if he was giving back, it may
-//! count until it expires. Should he wake up after all, he starts over (`log`, invariant 2). Patience is as long as with
-//! the locks of other tables where holders can die, in a file; in memory of this process they cannot, and [`BACKOFF_LIMIT`]
-//! outlasts whatever stops a thread. Who is alone with a file heals all its logs at once, without waiting (`persist`).
+//! A log has many words, so its writer holds it, for the time of two compare-and-swaps and one for each entry. The writer
+//! judges first, and takes the log only in the state that it judged. A refusal takes and writes nothing, and does not
+//! wait: what a half-written log refuses is refused (`log`, invariant 1). Other writers wait until their backoff is
+//! exhausted. Then the holder is presumed dead, as if its process was killed with the log in a file that both had mapped:
+//! the log is repaired and goes on. A charge that the holder had not completed does not count; a refund may count until it
+//! expires. If the holder resumes after all, it starts over (`log`, invariant 2). The backoff is as long as with the locks
+//! of other tables where holders can die, in a file; in memory of this process they cannot, and [`BACKOFF_LIMIT`] outlasts
+//! everything that stops a thread. A process that is alone with a file recovers all its logs at once, without waiting
+//! (`persist`).
 
 mod change;
 mod control;
@@ -153,7 +154,7 @@ impl LogTable {
         }
     }
 
-    /// The same table, going on from these tallies.
+    /// The same table, going on from these statistics.
     #[must_use]
     pub fn with_stats(self, before: TableStats) -> Self {
         Self {
@@ -310,7 +311,7 @@ impl LogTable {
         }
     }
 
-    /// Makes a change to what `key` used, unless it is refused; nobody pays for a slot.
+    /// Makes a change to what `key` used, unless it is refused; no account pays for a slot.
     fn change(
         &self,
         key: KeyHash,
@@ -322,7 +323,7 @@ impl LogTable {
         self.change_paid(key, rates, change, (inherit, None), now)
     }
 
-    /// Makes a change to what `key` used, unless it is refused; a newcomer brings this along, and the account pays for its slot.
+    /// Makes a change to what `key` used, unless it is refused; a new key brings this along, and the account pays for its slot.
     fn change_paid(
         &self,
         key: KeyHash,

@@ -11,7 +11,7 @@
 //! | while it | is left | which counts |
 //! |---|---|---|
 //! | charged | entries behind what counts | nothing: the request was never answered |
-//! | charged the log of newcomers, but had not yet looked for a slot | the charge, perhaps beside one in the slot | an unanswered request |
+//! | charged the log of new keys, but had not yet looked for a slot | the charge, perhaps beside one in the slot | an unanswered request |
 //! | charged by force, set, or took over what another table counts | some entries later than they were | too long, for at most a period |
 //! | gave back | entries that were to go, some of them later | too much, for at most a period |
 //! | claimed a slot | an empty log under the old name or the new one | nothing; the slot is nobody's |
@@ -46,7 +46,7 @@ use crate::{
 
 impl LogShape {
     /// Drops the entries that lie more than a `period` ahead of `now`, as in a damaged file, and puts the others in order; how many logs
-    /// that concerned. For who is alone with the words, after [`heal`](Self::heal).
+    /// that concerned. The caller must be alone with the words; runs after [`heal`](Self::heal).
     #[cfg(feature = "mmap")]
     fn drop_ahead(self, words: &[AtomicU64], period: Period, now: Timestamp) -> u64 {
         let last = LogTime::new(now)

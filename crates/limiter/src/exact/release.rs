@@ -74,7 +74,7 @@ impl LogTable {
     /// Entries of the charge's moment are removed: those of one log and one millisecond are interchangeable. What is
     /// gone already stays gone, with one exception: a receipt from before a [`reset`](Self::reset) that is released
     /// after another charge of the same key in the same millisecond takes that one. A log that stands for more than it
-    /// shows, since a forced charge exceeded it, gives nothing back.
+    /// shows, since a unchecked charge exceeded it, gives nothing back.
     pub fn release(&self, receipt: &mut LogReceipt, units: Cost) -> u32 {
         let Some(units) = Cost::new(units.get().min(receipt.units)) else {
             return 0;

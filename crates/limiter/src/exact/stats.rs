@@ -1,4 +1,4 @@
-//! Counts what goes on in a table of logs: who owes, how full it is, how often newcomers shared a log.
+//! Measures a table of logs: the active keys, the occupancy, the number of new keys that shared a log.
 
 use crate::cost::Cost;
 use crate::key::KeyHash;
@@ -95,7 +95,7 @@ impl LogTable {
         })
     }
 
-    /// The keys that owe and have a log of their own, in no order. Takes nothing and waits for nobody.
+    /// The keys that owe and have a log of their own, in no order. Takes no log and does not wait.
     pub fn active_keys<'t>(
         &'t self,
         rates: &'t Rates,

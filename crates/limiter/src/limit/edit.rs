@@ -111,11 +111,11 @@ impl Limit {
                 counters: Arc::new(LimitCounters::new(table).with_shares(shares)),
             };
             let next = latest.counters.successor.get_or_init(|| next).clone();
-            // SeqCst: see above; after the successor is set, so that who sees the flag finds it.
+            // SeqCst: see above; after the successor is set, so that a thread that sees the flag finds it.
             latest.counters.moved.store(true, Ordering::SeqCst);
             in_one_order();
             latest.copy_into(&next, now);
-            // Release: who finds this set finds in the new table what the old one had.
+            // Release: a thread that finds this set finds in the new table what the old one had.
             latest.counters.copied.store(true, Ordering::Release);
             return next;
         }

@@ -1,6 +1,6 @@
-//! Says how a limit's table is doing: since when newcomers share counters, and how old what it holds is.
+//! Says how a limit's table is doing: since when new keys share counters, and how old what it holds is.
 //!
-//! Keys in overflow have no place of their own, so nobody can list them: that is why they are there. Of one key
+//! Keys in overflow have no slot, so they cannot be listed. Of one key
 //! [`Limit::peek`] tells by [`Decision::placement`](crate::Decision::placement) whether it would be counted so; of all
 //! of them this tells since when, [`Limit::stats`] how many decisions it was, and [`Limit::occupancy`] in how many
 //! buckets.
@@ -28,7 +28,7 @@ impl Limit {
         share::share(capacity)
     }
 
-    /// Since when newcomers have been counted together, and until when at the latest that weighs on any of them; `None` when
+    /// Since when new keys have been counted together, and until when at the latest that weighs on any of them; `None` when
     /// none is. Reads one word.
     #[must_use]
     pub fn overflow(&self, now: Timestamp) -> Option<OverflowPeriod> {

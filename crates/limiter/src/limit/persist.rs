@@ -6,7 +6,7 @@
 //!
 //! Logs of `exact` hold moments, which mean the same under all rates: of their periods only the longest is part of the
 //! name, and their length is not. A file whose logs are too short or twice too long for the counts of now, which another
-//! configuration had left, is copied into one that fits, before anybody counts in that.
+//! configuration had left, is copied into one that fits, before any request is counted there.
 //!
 //! # Limits
 //! An edit of algorithm, periods or capacity carries the counts over while the process runs ([`Limit::edited_in`]). One
@@ -107,7 +107,7 @@ impl Limit {
     /// A limit that goes on from the counters in a [`StateDir`](crate::StateDir) or in [`AnonymousFiles`](crate::AnonymousFiles), or
     /// begins new ones there.
     ///
-    /// Its keys must be hashed under the place's seed, and its moments come from one clock with those of whoever counted there
+    /// Its keys must be hashed under the place's seed, and its moments come from one clock with those of earlier charges there
     /// before, `now` too.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Limit {
         let heal = |region: &Region| {
             found.dropped = AnyTable::heal(&policy, capacity, region, now);
         };
-        // One turn for all: who starts at the same time finds the file of before, or the one that took its place.
+        // One lock for all: a process that starts at the same time finds the file of before, or the one that took its place.
         let mut turn = place.into().turn()?;
         let (region, mut adopted) = turn.region(&identity, now, heal)?;
         let mut table = AnyTable::within(&policy, capacity, region, found);

@@ -13,7 +13,7 @@
 //! (invariant 1 of `table::single_word`), unless a thread sleeps between two of its instructions while the slot changes hands
 //! 2^39 times.
 //!
-//! *In overflow* says that the key may hold permits among those that its buckets' newcomers share: it was seated while
+//! *In overflow* says that the key may hold permits among those that its buckets' new keys share: it was seated while
 //! there were any. What they share counts for it till there is none. A key that was seated before is not concerned by them.
 //!
 //! [`Concurrency::MAX`]: super::Concurrency::MAX
@@ -65,7 +65,7 @@ impl PermitCount {
         Word::from_bits(self.generation << GENERATION | shares | self.permits & PERMITS)
     }
 
-    /// The first permit of a key whose buckets' newcomers share `shared`, in a slot where `before` was the last word.
+    /// The first permit of a key whose buckets' new keys share `shared`, in a slot where `before` was the last word.
     #[must_use]
     pub(super) fn first(before: Word, shared: u64) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl PermitCount {
         }
     }
 
-    /// One permit more, while newcomers share `shared`. None of them is this key's any more once there are none at all:
+    /// One permit more, while new keys share `shared`. None of them is this key's any more once there are none at all:
     /// who has a slot takes no others there.
     #[must_use]
     pub(super) fn one_more(self, shared: u64) -> Self {

@@ -2,8 +2,8 @@
 //!
 //! An edit of the number alone keeps the table. Another capacity takes another table, and permits go back to where they
 //! were taken; so a key's permits are those of the new table and of the old ones together, as long as these have any. An
-//! old table lives as long as somebody holds a permit of it or of one before it: the new one knows it weakly, and neither
-//! copies it nor waits. The old one holds the new one, so that whoever is late finds the newest.
+//! old table lives as long as a permit of it is held or of one before it: the new one knows it weakly, and neither
+//! copies it nor waits. The old one holds the new one, so that a late user finds the newest.
 //!
 //! # Concurrency
 //! A taking in the old table counts there and then looks whether it was replaced; if so, it is given back and made in the
@@ -62,9 +62,9 @@ impl Permits {
             before.push(Arc::downgrade(&latest));
             let table = Table::new(capacity, 0, latest.table.stats());
             let counters = Arc::new(PermitCounters::new(table, capacity, before));
-            // Nobody else sets it: this is the turn, and it was not set when that began.
+            // No other thread sets it: this is the turn, and it was not set when that began.
             let counters = Arc::clone(latest.successor.get_or_init(|| counters));
-            // SeqCst: see above; after the successor is there, so that who sees the flag finds it.
+            // SeqCst: see above; after the successor is there, so that a thread that sees the flag finds it.
             latest.moved.store(true, Ordering::SeqCst);
             return Self { max, counters };
         }

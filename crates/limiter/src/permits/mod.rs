@@ -6,15 +6,15 @@
 //!
 //! # Guarantee
 //! *A key never holds more than `max` permits,* under any interleaving, as long as `max` is not lowered below what it
-//! holds already: a taking is one compare-and-swap from a count that was judged. And nobody is refused whose key holds
+//! holds already: a taking is one compare-and-swap from a count that was judged. And no key is refused that holds
 //! fewer, as long as the keys with permits fit in `capacity`.
 //!
 //! # Memory
 //! A table as a limit's with one rate: fixed, 30 bytes a key at full capacity. A slot without permits is taken over by the
-//! next newcomer; capacity must hold the keys that have requests in flight *at the same time*.
+//! next new key; capacity must hold the keys that have requests in flight *at the same time*.
 //!
 //! # When it is full
-//! When every slot that a newcomer could use has permits, it takes its permit in the overflow words of both its buckets,
+//! When every slot that a new key could use has permits, it takes its permit in the overflow words of both its buckets,
 //! which count plain numbers; the smaller decides. It counts at least what the key holds there, maybe others too: so it
 //! errs towards refusing, and only there. Unlike a limit's, such a count is not inherited by a slot, since each permit goes
 //! back to where it was taken; instead the slot of a key that may hold some says so (`count`), and as long as there are
@@ -59,12 +59,12 @@ pub struct Permits {
 struct PermitCounters {
     table: Table<1>,
     capacity: Capacity,
-    /// Tables from before an edit of the capacity. They live as long as anybody holds a permit of theirs.
+    /// Tables from before an edit of the capacity. They live as long as a permit of theirs is held.
     before: Vec<Weak<PermitCounters>>,
     /// Set after `successor` is set. A flag of its own, so that a taking can load it with the ordering that it needs
     /// (`edit`).
     moved: AtomicBool,
-    /// Keeps the newer table alive, never the other way round: whoever is late finds the newest, however many edits came between.
+    /// Keeps the newer table alive, never the other way round: a late user finds the newest, however many edits came between.
     successor: OnceLock<Arc<PermitCounters>>,
     /// Held by an edit; requests never take it.
     edits: Mutex<()>,
@@ -362,10 +362,10 @@ impl PermitCounters {
             ClaimOutcome::NoRoom => {
                 let slot_ref = Table::overflow_ref(at);
                 for word in self.table.words_of(slot_ref) {
-                    // AcqRel: the next who has room by it sees what was done before it.
+                    // AcqRel: the next permit that fits by it sees what was done before it.
                     word.fetch_add(count::ONE, Ordering::AcqRel);
                 }
-                // Asked after the words were written: whoever takes the turn away from now on sees them.
+                // Asked after the words were written: a thread that breaks the lock from now on sees them.
                 if !turn.is_mine() {
                     self.give_back(slot_ref);
                     return None;

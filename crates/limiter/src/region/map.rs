@@ -106,7 +106,7 @@ impl MappedWords {
         Ok(Self::new(raw, 0, count, MemoryKind::Anonymous))
     }
 
-    /// `count` words of `file`, from byte `offset` on, shared with whoever maps it too.
+    /// `count` words of `file`, from byte `offset` on, shared with every other process that maps it.
     ///
     /// # Errors
     /// The system's; and `InvalidInput` when the file ends before the last word, since touching that would be fatal.

@@ -60,7 +60,7 @@ impl Region {
         Self(RegionWords::owned(words.max(1)))
     }
 
-    /// `words` words of `file` from byte `offset` on, shared with whoever maps it too.
+    /// `words` words of `file` from byte `offset` on, shared with every other process that maps it.
     #[cfg(feature = "mmap")]
     fn mapped(
         file: impl Into<std::sync::Arc<std::fs::File>>,

@@ -13,7 +13,7 @@ use crate::remote_state::RemoteState;
 impl Limit {
     /// Makes `key` have used what a store says, at this moment of the store's clock, whatever was counted here before.
     ///
-    /// A newcomer that owes something gets a slot. [`KeyPlacement::Overflow`] says that it got none: what it shares with others
+    /// A new key that owes something gets a slot. [`KeyPlacement::Overflow`] says that it got none: what it shares with others
     /// counts at least as much as the store does. After an edit of the structure a handle of the old counters tells the new
     /// ones nothing: they learn it with the next answer.
     pub fn adopt(&self, key: KeyHash, state: &RemoteState, now: Timestamp) -> KeyPlacement {

@@ -2,7 +2,7 @@
 //! [`Limit::adopt`].
 //!
 //! A table that is judged while another place counts too learns afterwards what was admitted there. So it may hold more than
-//! its rates admit, and who exchanges counts wants to know how much more.
+//! its rates admit, and a caller that exchanges counts needs the excess.
 
 use crate::algorithm::{CompiledRate, Policy};
 use crate::cost::Cost;

@@ -81,7 +81,7 @@ impl<const K: usize> Table<K> {
         vacancies.len() > RESERVED
     }
 
-    /// The refusal of a newcomer by what its buckets' overflow words count, if they refuse it and it would be counted in them
+    /// The refusal of a new key by what its buckets' overflow words count, if they refuse it and it would be counted in them
     /// or begin with them: it needs neither lock nor slot.
     pub(super) fn refuse_new_key(
         &self,
@@ -106,7 +106,7 @@ impl<const K: usize> Table<K> {
     }
 
     /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
-    /// slot after all, or this took so long that another newcomer did not wait for its end.
+    /// slot after all, or this took so long that another new key did not wait for its end.
     pub(super) fn insert_changed(
         &self,
         tag: Tag,
@@ -115,7 +115,7 @@ impl<const K: usize> Table<K> {
         change: WordChange<'_, K>,
         account: Option<PayerAccount<'_>>,
     ) -> Option<ChargeOutcome<K>> {
-        // Invariant 1: whoever seats this key holds this lock.
+        // Invariant 1: a thread that inserts this key holds this lock.
         let turn = BucketLock::take(self.memory.bucket(candidate_buckets[0]).lock());
         if self.has_slot(tag, candidate_buckets) {
             return None;
@@ -174,7 +174,7 @@ impl<const K: usize> Table<K> {
             return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
         }
         let charged = self.change_overflow(tag, candidate_buckets, rates_at, change);
-        // Asked after the words were written: whoever takes the turn away from now on sees them. Whoever did before may
+        // Asked after the words were written: a thread that breaks the lock from now on sees them. One that did before may
         // have judged without them.
         if !turn.is_mine() {
             if let (
@@ -281,7 +281,7 @@ impl<const K: usize> Table<K> {
 }
 
 impl<const K: usize> VacantSlot<'_, K> {
-    /// Takes the slot over for `tag`, with `fresh` words, in its newcomers' `turn`.
+    /// Takes the slot over for `tag`, with `fresh` words, in its new keys' `turn`.
     ///
     /// # Errors
     /// When that failed, and nothing counts for `tag` here; what it left behind.
@@ -304,8 +304,8 @@ impl<const K: usize> VacantSlot<'_, K> {
         }
         // Invariant 3: fails if the old key was charged since it was looked at.
         let won = swap(place.state(0), self.words[0], fresh[0]).is_ok();
-        // Invariant 1. Whoever takes the turn away after a yes sees the busy bit and waits for it; whoever did before may
-        // have seated the key elsewhere. Asked behind word 0, since from there on the slot owes: it is not claimed again
+        // Invariant 1. A thread that breaks the lock after a yes sees the busy bit and waits for it; one that did before may
+        // have inserted the key elsewhere. Asked behind word 0, since from there on the slot owes: it is not claimed again
         // before that has run out, so a busy word that is found below is this claim's own (`lock` has the limits).
         if !won || !turn.is_mine() || !self.write_rest(busy, fresh) {
             give_back(place.tag(), busy);
@@ -315,7 +315,7 @@ impl<const K: usize> VacantSlot<'_, K> {
                 ClaimTrace::Nothing
             });
         }
-        // Fails if somebody lost patience and gave the slot back. Release: pairs with the readers' Acquire of the tag, so
+        // Fails if another thread gave up waiting and gave the slot back. Release: pairs with the readers' Acquire of the tag, so
         // that they see the words. SeqCst for the copy to a successor.
         place
             .tag()

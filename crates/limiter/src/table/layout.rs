@@ -19,7 +19,7 @@
 //! takes 64 bytes a key and rate, and at 32 bytes 0.6 % of the keys would share a counter. With few buckets chance
 //! weighs more, so every table gets [`SPARE_BUCKETS`] on top.
 //!
-//! A known key costs mostly one bucket: newcomers go to their first one while it has more than [`SPARE`](Bucket::SPARE)
+//! A known key costs mostly one bucket: new keys go to their first one while it has more than [`SPARE`](Bucket::SPARE)
 //! slots free. With two choices from the start a sixth less memory would do, and half of all decisions would wait for a
 //! second cache miss.
 //!
@@ -123,7 +123,7 @@ impl<const K: usize> TableMemory<K> {
         }
     }
 
-    /// The two buckets that a key may live in; the first has the lock that its newcomers take.
+    /// The two buckets that a key may live in; the first has the lock that its new keys take.
     ///
     /// They follow from the tag alone, so that a table can be rebuilt from its slots. They may be one and the same:
     /// rarely, unless the table is tiny.
@@ -145,7 +145,7 @@ impl<const K: usize> TableMemory<K> {
         candidate_buckets.into_iter().take(count).enumerate()
     }
 
-    /// The slots of a bucket in the order in which a newcomer takes them: those that are looked at first.
+    /// The slots of a bucket in the order in which a new key takes them: those that are looked at first.
     #[inline]
     pub(super) fn order(tag: Tag) -> impl Iterator<Item = usize> + Clone {
         Bucket::<K>::halves(tag)
@@ -198,7 +198,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
     /// Keys that have a slot of their own.
     pub(super) const SLOTS: usize = (Self::WORDS - Self::FIRST_SLOT) / Self::SLOT_WORDS;
 
-    /// Free slots that newcomers leave in their first bucket when the second has more.
+    /// Free slots that new keys leave in their first bucket when the second has more.
     pub(super) const SPARE: usize = 2;
 
     const RATES_KNOWN: () = assert!(K >= 1 && K <= MAX_RATES && Self::SLOTS <= MOST_SLOTS);
@@ -269,7 +269,7 @@ impl<'t, const K: usize> Bucket<'t, K> {
         &self.words[index]
     }
 
-    /// Held by the newcomer that may seat keys whose first bucket this is; 0 is free.
+    /// Held by the new key that may seat keys whose first bucket this is; 0 is free.
     pub(super) fn lock(&self) -> &'t AtomicU64 {
         self.word(0)
     }

@@ -1,21 +1,21 @@
-//! Lets newcomers of a bucket take turns, and waits for nobody who is gone.
+//! Serializes the insertion of new keys in a bucket, and breaks the lock of a thread that is gone.
 //!
 //! A process that shares the table may be killed anywhere, so whatever one thread waits for may never come: a lock that
 //! is held, a slot that is changing hands. So every wait has a [`BoundedBackoff`]; when it is out, the waiting thread takes
 //! the lock away, or gives the slot back to the key that had it. That must be right even if the other was only slow:
 //!
-//! * A lock word counts its holders, so nobody mistakes a later hold for his own. Whoever holds it asks, before what he
-//!   does counts, whether it is still [his](BucketLock::is_mine), and starts over if not. The question is a
-//!   read-modify-write, as the taking is: if it is answered with yes, whoever takes the lock away later reads from it,
+//! * A lock word counts its holders, so a holder never takes a later hold for its own. Before the work of a holder counts,
+//!   the holder checks that it [still has the lock](BucketLock::is_mine), and starts over if not. The question is a
+//!   read-modify-write, as the taking is: if the answer is yes, a thread that breaks the lock later reads from it,
 //!   and so sees all that was done before it.
 //! * A slot that is changing hands names the key it comes from, so it can be given back; what the claim wrote till then
 //!   stays and counts for that key. That is too much for a key that owed nothing, as long as a charge counts, and never
 //!   too little. The claim finds that its busy word is gone and writes nothing more.
 //!
 //! # Limits
-//! A busy word tells from whom a slot goes, not to whom. A claim that slept so long in its few instructions that the slot
+//! A busy word names the old owner of a slot, not the new one. A claim that slept so long in its few instructions that the slot
 //! was given back, owed nothing again (its window ended, an operator reset the key, a reservation was released) and is
-//! just being claimed anew, takes the other claim's busy word for its own. Then one of the two newcomers may go on with the
+//! just being claimed anew, takes the other claim's busy word for its own. Then one of the two new keys may go on with the
 //! first word of the other, or have two slots till both have run out. It takes two threads in the same few instructions,
 //! half a millisecond and more apart, and costs a wrong count of one key.
 //!
@@ -29,11 +29,11 @@ use crate::sync::{AtomicU64, BoundedBackoff, Ordering};
 
 use super::tag::{BUSY, SlotOwner};
 
-/// Set in a lock word while somebody holds it.
+/// Set in a lock word while it is held.
 pub(super) const HELD: u64 = 1;
 const ONE_HOLDER: u64 = 2;
 
-/// A bucket's lock, held unless somebody lost patience.
+/// A bucket's lock, held unless another thread gave up waiting.
 pub(super) struct BucketLock<'t> {
     word: &'t AtomicU64,
     ticket: u64,
@@ -51,7 +51,7 @@ impl<'t> BucketLock<'t> {
             }
             let ticket = (seen | HELD).wrapping_add(ONE_HOLDER);
             // Acquire: pairs with the Release of the drop and of `is_mine`; what earlier holders did is seen. Release:
-            // an earlier holder who asks and finds this ticket sees nothing of it, but the chain goes on.
+            // an earlier holder that checks and finds this ticket sees nothing of it, but the chain goes on.
             match word.compare_exchange(seen, ticket, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Self { word, ticket },
                 Err(now) => seen = now,
@@ -71,7 +71,7 @@ impl<'t> BucketLock<'t> {
 
 impl Drop for BucketLock<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire of the next taking. A failure means that it belongs to somebody else by now.
+        // Release: pairs with the Acquire of the next taking. A failure means that it belongs to another thread by now.
         let _ = self.word.compare_exchange(
             self.ticket,
             self.ticket & !HELD,

@@ -90,7 +90,7 @@ impl<const K: usize> Table<K> {
         std::array::from_fn(|rate| Word::from_bits(bucket.overflow(rate).load(Ordering::SeqCst)))
     }
 
-    /// Adds what newcomers without a slot used to the overflow words of a bucket; until when that counts, if it is anything.
+    /// Adds what new keys without a slot used to the overflow words of a bucket; until when that counts, if it is anything.
     fn share_with(
         &self,
         bucket_index: usize,
@@ -111,7 +111,7 @@ impl<const K: usize> Table<K> {
         self.note_shared(rates_at, words)
     }
 
-    /// Adds what newcomers without a slot used to the overflow words of all buckets; until when that counts, if it is anything.
+    /// Adds what new keys without a slot used to the overflow words of all buckets; until when that counts, if it is anything.
     pub(crate) fn share_with_all(
         &self,
         rates_at: &[RateAt; K],
@@ -185,7 +185,7 @@ mod tests {
     use super::overlapping;
 
     /// Goal: no old bucket is forgotten, whatever the sizes. Method: every pair of sizes up to 40, ends against
-    /// neighbours.
+    /// neighbors.
     #[test]
     fn parts_of_the_hashes_cover_each_other() {
         const MOST: usize = if cfg!(miri) { 8 } else { 40 };

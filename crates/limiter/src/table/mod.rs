@@ -1,7 +1,7 @@
 //! Holds the counters of one limit: a table of fixed size that many threads charge without a lock.
 //!
 //! A key has a slot, a tag and one state word a rate, in one of two buckets that its tag names. A known key is found,
-//! judged and charged by compare-and-swap (`update`); a refusal writes nothing. A newcomer takes over a slot that owes
+//! judged and charged by compare-and-swap (`update`); a refusal writes nothing. A new key takes over a slot that owes
 //! nothing (`insert`), so there is no sweeper; if every slot of both buckets owes, it is counted together with others
 //! in the buckets' overflow words (`overflow`), or refused where its payer has taken its share (`share`).
 //!
@@ -14,21 +14,21 @@
 //!    each undo and each claim (`RateAt::follow`). So a compare-and-swap whose expected word was read under a tag can only
 //!    succeed under that tag: no ABA. (Stamps repeat after 194 days and more, generations after 511 undos and claims: a
 //!    thread would have to sleep between two of its instructions for as long.)
-//! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. Whoever
-//!    changes word 0 first has the slot: if the claim loses, it puts the tag back and has written nothing; if the
+//! 3. *The first state word is the arbiter.* A charge writes the words 0 to K−1 in order and so does a claim. The
+//!    first to change word 0 has the slot: if the claim loses, it puts the tag back and has written nothing; if the
 //!    charge loses, it looks its key up again. A claim that takes too long loses after all: the slot goes back to the
 //!    key it came from, which then counts what the claim wrote (`lock`).
 //! 4. *A charged slot stays while its charge counts.* Once a charge has written word 0, the slot owes for as long as that
 //!    word counts it. Should the thread sleep longer than that between two words and the slot go to another key meanwhile,
 //!    it sees the other tag and starts over: what it charged has expired. An undo looks at the tag before each word.
-//! 5. *Overflow never under-counts.* A newcomer without a slot adds its cost to both its buckets' words, so each counts
+//! 5. *Overflow never under-counts.* A new key without a slot adds its cost to both its buckets' words, so each counts
 //!    at least what the key used, and its tag to a filter (`overflow_filter`); a slot that it gets later begins with the
 //!    smaller of the two. Keys that are not in the filter used nothing there, and begin with nothing.
 //! 6. *What changes hands is resolved soon.* Between setting the busy bit and clearing it a claim waits for nothing, and
-//!    should its process be killed there, whoever waits for the slot gives it back.
+//!    should its process be killed there, a thread that waits for the slot gives it back.
 //!
 //! # Concurrency
-//! Known keys are lock-free: a compare-and-swap fails only because another thread's succeeded. Newcomers of one bucket
+//! Known keys are lock-free: a compare-and-swap fails only because another thread's succeeded. New keys of one bucket
 //! take turns, for a few cache lines' time, and the turn of one that does not end is taken away (`lock`). Reading a slot
 //! is tag, words, tag again: the words belong to the tag if both readings agree and are not busy, for a claim sets the
 //! busy bit before it writes a word (the readers' Acquire on words pairs with the claim's writes of them). Writes are
@@ -341,7 +341,7 @@ impl<const K: usize> Table<K> {
         Some((changed, place.slot_ref()))
     }
 
-    /// Makes a change to what `key` used, unless it is refused; nobody pays for a slot.
+    /// Makes a change to what `key` used, unless it is refused; no account pays for a slot.
     #[inline]
     pub(crate) fn change(
         &self,
@@ -432,7 +432,7 @@ impl<const K: usize> Table<K> {
         }
     }
 
-    /// Looks where one key in seven is, and where newcomers are looked for in vain.
+    /// Looks where one key in seven is, and where new keys are looked for in vain.
     #[inline(never)]
     fn find_further(&self, tag: Tag, candidate_buckets: [usize; 2]) -> FurtherSearch {
         let [near, far] = Bucket::<K>::halves(tag);
@@ -508,7 +508,7 @@ impl<'t, const K: usize> SlotPlace<'t, K> {
         self.bucket.state(self.slot, rate)
     }
 
-    /// The words, whoever they belong to.
+    /// The words, of any owner.
     #[inline(always)]
     fn words(&self) -> [Word; K] {
         // Acquire: pairs with the writes of a claim, whose busy bit the next load of the tag then sees.

@@ -1,8 +1,8 @@
-//! Counts newcomers that find no slot, together: two rows of counters, of which the smaller decides.
+//! Counts new keys that find no slot, together: two rows of counters, of which the smaller decides.
 //!
-//! Each bucket has one word a rate. A newcomer is counted in the words of both its buckets, and is admitted if the one
+//! Each bucket has one word a rate. A new key is counted in the words of both its buckets, and is admitted if the one
 //! that used less has room: that is a count-min sketch of two rows. Each word counts at least what any of its keys used
-//! (invariant 5), so nobody passes uncounted; it may count others too, so it errs towards refusing.
+//! (invariant 5), so no request passes uncounted; it may count others too, so it errs towards refusing.
 //!
 //! # Concurrency
 //! A key comes here under the lock of its first bucket, so it does not race with itself. Other keys may add between the

@@ -1,7 +1,7 @@
 //! Remembers which keys were counted in overflow: a Bloom filter of their tags, whose entries expire.
 //!
 //! Overflow words have no keys. A key that gets a slot must begin with what it used in overflow, so without more it would begin
-//! with all that its buckets' overflow words count, whoever used it: one flood, and every new key is refused until the words have
+//! with all that its buckets' overflow words count, whichever key used it: one flood, and every new key is refused until the words have
 //! expired, in a larger table too. The filter says which keys were in overflow. All others begin with nothing.
 //!
 //! It errs to one side: a key that was counted in overflow is always found as long as the charge counts, and a few that
@@ -32,10 +32,10 @@
 //!
 //! # Concurrency
 //! Each word is a fact by itself, changed by compare-and-swap. Marks are written after the overflow words and before their writer asks
-//! whether the key has a slot, or frees the bucket's lock; who seats the key asks the filter behind the same fence, or lock.
+//! whether the key has a slot, or frees the bucket's lock; the insertion of the key reads the filter behind the same fence, or lock.
 //!
 //! # Limits
-//! Generations repeat after 65,536: after six weeks and more a word that nobody has written since may count again, for keys that then
+//! Generations repeat after 65,536: after six weeks and more a word that was not written since may count again, for keys that then
 //! begin with overflow words in which they never were.
 
 use crate::capacity::Capacity;

@@ -1,8 +1,8 @@
-//! Remembers since when newcomers of a limit have had to share counters, and until when at the latest that weighs on
-//! anybody.
+//! Records since when new keys of a limit have shared counters, and until when at the latest those counts affect any
+//! key.
 //!
 //! Overflow words count, but do not tell when they began to; and no key in overflow has a place where its name could
-//! stand. So the table keeps one fact beside them, written only where a newcomer is counted with others: the spell that is
+//! stand. So the table keeps one fact beside them, written only where a new key is counted with others: the spell that is
 //! going on, or was the last. A charge in overflow after everything that the last spell left has expired begins another.
 //!
 //! # The word
@@ -22,7 +22,7 @@ const LASTS_BITS: u32 = 29;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const MOST_LASTS: u64 = (1 << LASTS_BITS) - 1;
 
-/// A time through which some newcomers were counted together, without a moment at which all of that had expired.
+/// A time through which some new keys were counted together, without a moment at which all of that had expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverflowPeriod {
     /// Time of the first charge in overflow, to the second. After a restart, of the first since then.
@@ -74,7 +74,7 @@ impl LatestOverflow {
         Self(AtomicU64::new(before.map_or(0, OverflowPeriod::word)))
     }
 
-    /// Newcomers are counted together from now until then.
+    /// New keys are counted together from now until then.
     pub(super) fn extend(&self, by: OverflowPeriod) {
         let longer = |word: u64| {
             let next = Self::joined(word, by).word();

@@ -1,13 +1,13 @@
-//! Finishes what killed processes have left in a table that nobody else uses.
+//! Completes the changes that killed processes left in a table that no other process uses.
 //!
-//! Nothing depends on it: whoever meets a lock that is held or a slot that is changing hands loses patience with it
-//! (`lock`). But each of them would cost a request half a millisecond, and who adopts a file can do it at once.
+//! Nothing depends on it: a thread that meets a lock that is held or a slot that is changing hands gives up waiting for it
+//! (`lock`). But each of them would cost a request half a millisecond, and the process that opens a file can do it at once.
 //!
 //! # What a process leaves when it is killed
 //! | between | is left | which counts |
 //! |---|---|---|
 //! | taking and freeing a bucket's lock | the lock, held | nothing |
-//! | a claim's busy bit and its new tag | the old name with the bit, some of the newcomer's words | the old key, too much till it is past |
+//! | a claim's busy bit and its new tag | the old name with the bit, some of the new key's words | the old key, too much till it is past |
 //! | two words of a charge or of an undo | the first words charged | for a request that was never answered |
 //! | two words of the overflow | one row charged | nothing: the other row counts |
 //!
@@ -35,7 +35,7 @@ impl<const K: usize> Table<K> {
     /// them.
     pub(crate) fn heal(words: &[AtomicU64]) {
         for bucket in Bucket::<K>::all(words) {
-            // Relaxed, here and below: nobody else uses the words.
+            // Relaxed, here and below: no other process uses the words.
             bucket.lock().fetch_and(!HELD, Ordering::Relaxed);
             for slot in 0..Bucket::<K>::SLOTS {
                 let tag = bucket.tag(slot);
@@ -51,9 +51,9 @@ impl<const K: usize> Table<K> {
 #[cfg(feature = "mmap")]
 impl<const K: usize> Table<K> {
     /// Drops what lies further ahead than a charge could have left it, as in a damaged file; how many keys and overflow words that
-    /// concerned. For who is alone with the words.
+    /// concerned. The caller must be alone with the words.
     pub(crate) fn drop_ahead(words: &[AtomicU64], rates_at: &[RateAt; K]) -> u64 {
-        // Relaxed: nobody else uses the words.
+        // Relaxed: no other process uses the words.
         let believe = |rate: usize, word: &AtomicU64| {
             let found = Word::from_bits(word.load(Ordering::Relaxed));
             let believed = rates_at[rate].believed(found);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     /// Goal: what a killed process held is finished, and nothing forgotten. Method: a claim that never ends, healed or
-    /// not; the old key goes on where it was, newcomers are seated.
+    /// not; the old key goes on where it was, new keys are seated.
     #[test]
     fn an_abandoned_claim_keeps_nobody_waiting_and_forgets_nobody() {
         fn go_on<const K: usize>(table: &Table<K>) {
@@ -195,7 +195,7 @@ mod tests {
         go_on(&healed);
     }
 
-    /// Goal: a slot that a killed claim took from nobody comes back. Method: the words of a newcomer under no name;
+    /// Goal: a slot that a killed claim took from nobody comes back. Method: the words of a new key under no name;
     /// they count for nobody, and two windows later the slot has an owner.
     #[test]
     fn a_slot_that_was_claimed_from_nobody_is_used_again() {

@@ -2,8 +2,8 @@
 //!
 //! The words of a limit are judged by rates (`RateAt`). These are not, but live by the same invariants: a key has at most
 //! one slot, only slots that owe nothing change hands, the word is the arbiter between an old key and a claim. So they
-//! are found and seated by the same code, and the caller says what a word weighs and what becomes of it. What newcomers
-//! without a slot share, if anything, is the caller's too: the overflow word of a bucket is his.
+//! are found and seated by the same code, and the caller says what a word weighs and what becomes of it. What new keys
+//! without a slot share, if anything, is the caller's too: the caller owns the overflow word of a bucket.
 //!
 //! # Invariants
 //! 1. As 2 of `table`: a word never comes back under another key. The caller sees to it: what it writes to a slot that
@@ -72,13 +72,13 @@ pub(crate) enum WordOutcome {
 pub(crate) enum ClaimOutcome {
     /// The key has a slot, with this word.
     Claimed(Word, SlotRef),
-    /// Another thread came between; whoever asked looks again. A word that was written is still there if one is named.
+    /// Another thread came between; the caller looks again. A word that was written is still there if one is named.
     Lost(Option<(Word, SlotRef)>),
     /// Every slot that it could use owes.
     NoRoom,
 }
 
-/// The right to seat the newcomers of a bucket, until somebody loses patience.
+/// The right to seat the new keys of a bucket, until another thread gives up waiting.
 pub(crate) struct InsertTurn<'t>(BucketLock<'t>);
 
 impl InsertTurn<'_> {
@@ -133,7 +133,7 @@ impl Table<1> {
             }
             busy |= bits;
         }
-        // Acquire: behind the tags. A key is seated in its second bucket after its bit was set, so who knows that it was
+        // Acquire: behind the tags. A key is seated in its second bucket after its bit was set, so a thread that knows that it was
         // seated finds the bit.
         let points = bucket.overflow(0).load(Ordering::Acquire) & at.signpost() != 0;
         if points || SlotOwner::hides(busy) {
@@ -211,7 +211,7 @@ impl Table<1> {
         ClaimOutcome::NoRoom
     }
 
-    /// Replaces the word of a seat, whoever has it, by what `next` makes of it, unless that is nothing.
+    /// Replaces the word of a slot, of any owner, by what `next` makes of it, unless that is nothing.
     pub(crate) fn change_word_at(&self, slot_ref: SlotRef, next: impl Fn(Word) -> Option<Word>) {
         if let SlotRef::Slot { bucket, slot } = slot_ref {
             revise(self.memory.bucket(bucket).state(slot, 0), next);
@@ -261,7 +261,7 @@ impl Table<1> {
     #[cfg(feature = "mmap")]
     pub(crate) fn mend_signposts(words: &[AtomicU64]) {
         let buckets: Vec<Bucket<'_, 1>> = Bucket::all(words).collect();
-        // Relaxed, here and below: nobody else uses the words.
+        // Relaxed, here and below: no other process uses the words.
         for bucket in &buckets {
             bucket.overflow(0).store(0, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Counts what goes on in a table: how full it is, and how often newcomers shared a counter.
+//! Counts what goes on in a table: how full it is, and how often new keys shared a counter.
 
 use crate::algorithm::{RateAt, Word};
 use crate::key::KeyHash;
@@ -26,7 +26,7 @@ pub struct Occupancy {
     /// Units of cost that count together in overflow words for the rate with the longest period; 0 as long as every key
     /// has a slot.
     pub in_overflow: u64,
-    /// Buckets whose newcomers share such units, which still weigh on those that were counted there, and on others as long as no slot is
+    /// Buckets whose new keys share such units, which still weigh on those that were counted there, and on others as long as no slot is
     /// free.
     pub overflowing: u64,
     /// Buckets in all.
@@ -36,7 +36,7 @@ pub struct Occupancy {
 /// Statistics of new keys since the limit was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
-    /// Newcomers admitted while every slot they could use owed something.
+    /// New keys admitted while every slot they could use owed something.
     pub admitted_in_overflow: u64,
     /// Refusals by what new keys share, as reported by [`Limit::count_refusal`](crate::Limit::count_refusal): only the caller knows
     /// whether a refusal that it has peeked at is enforced.
@@ -49,7 +49,7 @@ pub struct TableStats {
     pub slots_reused: u64,
     /// States that were found further than a window ahead when the counters were opened, as in a damaged file, and dropped.
     pub dropped: u64,
-    /// The latest time through which newcomers were counted together; it goes on until its end is past.
+    /// The latest time through which new keys were counted together; it goes on until its end is past.
     pub overflow: Option<OverflowPeriod>,
 }
 
@@ -62,7 +62,7 @@ impl TableStats {
     }
 }
 
-/// The tallies as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
+/// The statistics as they grow, away from the buckets' lines. All Relaxed: each is a fact by itself and publishes nothing.
 #[repr(align(128))]
 pub(crate) struct StatCounters {
     admitted_in_overflow: AtomicU64,

@@ -6,18 +6,18 @@ use crate::key::KeyHash;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag(u64);
 
-/// Set while a claim is under way; the other bits go on naming whom the slot belonged to, who gets it back if the claim
+/// Set while a claim is under way; the other bits go on naming the old owner, which gets the slot back if the claim
 /// fails or never ends.
 pub(super) const BUSY: u64 = 1;
 
 /// The state of a slot by its tag word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlotOwner {
-    /// Nobody ever had it.
+    /// The slot never had an owner.
     Nobody,
     /// The slot belongs to this key.
     Key(Tag),
-    /// A newcomer is claiming it; it may still go back to whom it belonged to.
+    /// A new key is claiming it; it may still go back to its old owner.
     Changing,
 }
 

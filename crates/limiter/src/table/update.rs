@@ -76,7 +76,7 @@ impl<const K: usize> Table<K> {
         for rate in from..K {
             // Lock-free: another round means that another thread changed this word.
             while swap(place.state(rate), seen[rate], next[rate]).is_err() {
-                // Invariant 4: whoever finds another key's tag has nothing left to undo.
+                // Invariant 4: a thread that finds another key's tag has nothing left to undo.
                 seen[rate] = place.reread(tag, rate)?;
                 match change.apply(&rates_at[rate], rate, seen[rate]) {
                     Some(word) => next[rate] = word,
@@ -168,7 +168,7 @@ impl<const K: usize> Table<K> {
     /// Makes a key have used `used` and nothing else, whatever was charged before. A charge that races with it comes
     /// before or after, rate by rate.
     ///
-    /// Newcomers get a slot if there is one and `used` is something; what keys in overflow share is not lowered.
+    /// New keys get a slot if there is one and `used` is something; what keys in overflow share is not lowered.
     pub(crate) fn set(
         &self,
         key: KeyHash,
@@ -206,7 +206,7 @@ impl<const K: usize> Table<K> {
     /// Makes a key have used what these words say, whatever was charged before. A charge that races with it comes before or
     /// after, rate by rate.
     ///
-    /// Newcomers get a slot if there is one and the words owe something; what keys in overflow share counts at least as much.
+    /// New keys get a slot if there is one and the words owe something; what keys in overflow share counts at least as much.
     pub(crate) fn adopt(
         &self,
         key: KeyHash,

@@ -65,7 +65,7 @@ fn other_rates_go_on_from_the_same_moments() {
     }
 }
 
-/// Goal: newcomers without a slot are not forgotten, and those that used nothing find the room of a larger table. Method: a full
+/// Goal: new keys without a slot are not forgotten, and those that used nothing find the room of a larger table. Method: a full
 /// table, its overflow, and copies of several sizes.
 #[test]
 fn a_copy_takes_the_overflow_along() {

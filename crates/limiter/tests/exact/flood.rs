@@ -42,9 +42,9 @@ fn a_flood_resets_nobody() {
 }
 
 /// Goal: nobody in overflow passes too often, nor is forgotten when he gets a slot. Method: one bucket, full; a
-/// newcomer uses his limit up, then a slot falls vacant.
+/// new key uses his limit up, then a slot falls vacant.
 #[test]
-fn a_newcomer_without_a_slot_is_counted_and_takes_his_count_along() {
+fn a_new_key_without_a_slot_is_counted_and_takes_his_count_along() {
     let rates = rates(&[(3, 60)]);
     let table = LogTable::with_buckets(1, &rates);
     let mut slots: Vec<LogReceipt> = Vec::new();

@@ -11,7 +11,7 @@ use crate::common::{after, key, rates};
 /// The period of all rates here.
 const PERIOD_MILLIS: u64 = 10_000;
 
-/// Newcomers, and threads that are thrown out of their tenure, take too long without a bound. What breaks here needs two
+/// New keys, and threads that are thrown out of their tenure, take too long without a bound. What breaks here needs two
 /// preemptions.
 fn explore_bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -150,7 +150,7 @@ fn a_release_and_a_charge_do_not_lose_each_other() {
 
 /// Goal: invariant 1, one slot a key. Method: one new key from two threads, room for one request.
 #[test]
-fn two_newcomers_of_one_key_share_a_slot() {
+fn two_new_keys_of_one_key_share_a_slot() {
     explore_bounded(|| {
         let exact = Arc::new(Exact::new(1));
         let (one, other) = both(
@@ -163,9 +163,9 @@ fn two_newcomers_of_one_key_share_a_slot() {
     });
 }
 
-/// Goal: no count is lost when keys want the same slot. Method: two newcomers, one free slot between them.
+/// Goal: no count is lost when keys want the same slot. Method: two new keys, one free slot between them.
 #[test]
-fn two_newcomers_for_one_slot_are_both_counted() {
+fn two_new_keys_for_one_slot_are_both_counted() {
     explore_bounded(|| {
         let exact = Arc::new(Exact::new(1));
         assert!(exact.admits(1, after(0)));
@@ -181,7 +181,7 @@ fn two_newcomers_for_one_slot_are_both_counted() {
     });
 }
 
-/// Goal: invariant 2, no charge is lost when a slot changes hands. Method: a newcomer wants the slot of a key that owes
+/// Goal: invariant 2, no charge is lost when a slot changes hands. Method: a new key wants the slot of a key that owes
 /// nothing while that key comes back; both have used all that they may, wherever they were seated.
 #[test]
 fn a_claim_and_a_charge_of_the_old_key_do_not_lose_each_other() {

@@ -128,7 +128,7 @@ fn a_strike_in_force_changes_nothing() {
 }
 
 /// Goal: nobody is forgotten to make room, and who finds none is told so. Method: a hundred times the capacity in
-/// strikes; those that were kept are banned to the end, the others never were, and the tallies say how many.
+/// strikes; those that were kept are banned to the end, the others never were, and the statistics say how many.
 #[test]
 fn a_flood_of_strikes_makes_nobody_forgotten() {
     let bans = bans(60, 600, 200);

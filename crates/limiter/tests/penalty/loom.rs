@@ -10,7 +10,7 @@ use sluicegate_limiter::{
 use crate::both;
 use crate::common::{after, key};
 
-/// Newcomers take too long without a bound. What breaks here needs two preemptions.
+/// New keys take too long without a bound. What breaks here needs two preemptions.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -89,7 +89,7 @@ fn a_return_and_a_taking_do_not_lose_each_other() {
 }
 
 /// Goal: a slot whose last permit goes back is taken over without losing a count. Method: the only slot that comes free is
-/// wanted by a newcomer and by its old key; both are counted, wherever they are, and all comes back.
+/// wanted by a new key and by its old key; both are counted, wherever they are, and all comes back.
 #[test]
 fn a_slot_that_comes_free_is_wanted_by_two() {
     explore(|| {
@@ -137,7 +137,7 @@ fn permits_in_overflow_count_for_the_slot_that_follows() {
     });
 }
 
-/// Goal: what a claim wrote to a slot that it lost is taken back, once. Method: a newcomer claims the slot of a key that
+/// Goal: what a claim wrote to a slot that it lost is taken back, once. Method: a new key claims the slot of a key that
 /// comes back, and neither waits for the other; nobody holds more than one, and when all is given back nothing is left
 /// over.
 #[test]
@@ -200,7 +200,7 @@ fn two_strikes_at_one_moment_make_one_ban() {
     }
 }
 
-/// Goal: whoever knows of a ban finds it, and nobody is banned for another. Method: two newcomers strike for the last
+/// Goal: whoever knows of a ban finds it, and nobody is banned for another. Method: two new keys strike for the last
 /// slot, and each looks at once; in two buckets, so that one may go to its second.
 #[test]
 fn a_ban_that_has_begun_is_found() {
@@ -236,7 +236,7 @@ fn a_ban_that_has_begun_is_found() {
     }
 }
 
-/// Goal: nobody is forgotten while slots change hands. Method: a newcomer wants the slot of a key of whom nothing is
+/// Goal: nobody is forgotten while slots change hands. Method: a new key wants the slot of a key of whom nothing is
 /// remembered while that key is struck again; impatient and not.
 #[test]
 fn a_claim_and_a_strike_of_the_old_key_do_not_lose_each_other() {

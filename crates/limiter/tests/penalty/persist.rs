@@ -158,7 +158,7 @@ fn signposts_are_mended_when_a_file_is_adopted() {
 }
 
 /// A child's life, when the test binary is run as one: strikes one key after the other and says which, until it is killed.
-/// Each newcomer after the first hundred takes over a slot of which nothing is remembered.
+/// Each new key after the first hundred takes over a slot of which nothing is remembered.
 #[test]
 fn child() {
     let Some(home) = std::env::var_os(HOME) else {

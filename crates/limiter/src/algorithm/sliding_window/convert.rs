@@ -4,7 +4,7 @@ use super::{SlidingAt, WindowSnapshot, stamp_of};
 use crate::algorithm::Word;
 
 impl SlidingAt {
-    /// What has been used by now, in whole units; a fraction weighs on no decision, and only grows smaller.
+    /// What has been used by now, in whole units; a fraction affects no decision, and only grows smaller.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         self.units(&self.window(word))
     }

@@ -2,7 +2,7 @@
 //!
 //! They are files as those of a [`StateDir`](super::StateDir) are, header and all, and are told apart and trusted by the same
 //! [`FileIdentity`]; but they lie in memory (memfd_create(2)), and the system frees one with its last user, however that ends: there is
-//! nothing to sweep and nothing to repair. Who is given some goes on counting in them, beside whoever gave them.
+//! nothing to sweep and nothing to repair. A process that is given some goes on counting in them, beside the one that gave them.
 //!
 //! # Invariants
 //! 1. *As long as they are used.* Here they are known weakly: a table that no limit uses any more takes no memory.

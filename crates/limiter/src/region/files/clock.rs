@@ -10,7 +10,7 @@
 //! 2. *No faster than 17/16.* Between two leaps it runs at 15/16 to 17/16 of real time ([`CATCH_UP`]), so no window is
 //!    shorter or longer than it says by more than that. (For comparison, chrony slews the system's clock by up to 1/12.)
 //! 3. *Leaps are ahead only, and each has its reason*: a reboot that took at most [`LONGEST_AWAY`]; a wall clock that
-//!    the system calls synchronised; or a limiter time that cannot be, before [`EARLIEST`].
+//!    the system calls synchronized; or a limiter time that cannot be, before [`EARLIEST`].
 //!
 //! # Cases
 //! | what happens | limiter time | effect on limits |
@@ -18,19 +18,19 @@
 //! | the wall clock is stepped by up to a day | goes on, catches up within 16 times the step | windows up to 1/16 off |
 //! | … back by more than a day | goes on | none; [`ClockDrift`] says so until the wall clock is right again |
 //! | … ahead by more than a day, unconfirmed | goes on | none; [`ClockDrift`] |
-//! | … ahead by more than a day, and synchronised | leaps to it | what the leap outlasts is past: it opens, once |
+//! | … ahead by more than a day, and synchronized | leaps to it | what the leap outlasts is past: it opens, once |
 //! | suspend, resume | time since boot includes it | windows that passed meanwhile have passed |
 //! | restart, upgrade, `kill -9` | time since boot tells how long it took, exactly | none; leaps of the wall clock as above |
 //! | reboot, right clock, away up to 62 days | the wall clock | windows that passed meanwhile have passed |
-//! | reboot, right and synchronised, away longer | the wall clock | every window has passed |
-//! | reboot, clock before the mark, 1970 say | goes on from the mark | the time away has not passed: who was refused still is |
+//! | reboot, right and synchronized, away longer | the wall clock | every window has passed |
+//! | reboot, clock before the mark, 1970 say | goes on from the mark | the time away has not passed: keys that were refused still are |
 //! | reboot, clock in 2099 | goes on from the mark, since nothing confirms it | as in the line above; [`ClockDrift`] |
 //! | first start with a clock at 1970, set right later | leaps: no limiter ran before [`EARLIEST`] | what was counted since opens, once |
 //! | a virtual machine resumes a snapshot | goes on, then as for a wall clock stepped ahead | counts are those of the snapshot |
 //! | … with a mark on disk that is newer than its time since boot | goes on from the mark | none |
 //!
-//! What is left: a reboot with a clock that is wrong by less than 62 days, and a source of synchronised time that lies.
-//! Nothing on the machine contradicts them. They open, once, what their error outlasts, and they block nobody.
+//! What is left: a reboot with a clock that is wrong by less than 62 days, and a source of synchronized time that lies.
+//! Nothing on the machine contradicts them. They open, once, what their error outlasts, and they block no key.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl BootId {
 pub enum WallClock {
     /// The system says that something outside keeps the clock right (Linux: `adjtimex` without `STA_UNSYNC`).
     Synchronized(Timestamp),
-    /// Nobody vouches for it.
+    /// No outside source confirms it.
     Unconfirmed(Timestamp),
 }
 

@@ -2,7 +2,7 @@
 //! link is followed, and what is made belongs to its user alone.
 //!
 //! # Concurrency
-//! Whoever changes which names there are, or decides by who has a file open, holds the directory's [`DirectoryLock`]: a lock on
+//! A process that changes the names, or decides by which processes have a file open, holds the directory's [`DirectoryLock`]: a lock on
 //! a file of its own, which the system releases when the process dies. Threads exclude each other by it as processes
 //! do.
 
@@ -28,7 +28,7 @@ const WRITABLE: u32 = 0o022;
 /// Bytes written at once where a file system cannot reserve blocks.
 const CHUNK: usize = 1 << 20;
 
-/// A directory that nobody else may write to.
+/// A directory that no other user may write to.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,

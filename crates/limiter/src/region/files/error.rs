@@ -56,7 +56,7 @@ pub enum StateError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The directory belongs to somebody else.
+    /// The directory belongs to another user.
     Owner {
         /// The directory.
         path: PathBuf,

@@ -1,13 +1,13 @@
-//! Says what the counters of a file mean, so that nobody goes on from the counts of something else.
+//! Says what the counters of a file mean, so that no limit goes on from the counts of another.
 //!
 //! An identity is the limit's name, the layout of its table, its length, and whatever the caller says its words depend
 //! on: the key's template, the algorithm, the periods. It holds no count of a rate: those change without losing a
 //! counter. Everything else that changes makes another identity and with it another file: the name of a file ends in
 //! the digest of its identity. So an edit back and forth never mixes two meanings, an old file can be told from those
-//! in use, and it can be removed when nobody goes back to it.
+//! in use, and it can be removed when no configuration goes back to it.
 //!
 //! Where the length depends on a count, as that of logs does, it is no part of the identity: files of all [`WordLengths`] mean
-//! the same, and who opens one is told how long it is.
+//! the same, and opening one returns its length.
 
 use std::fmt::Write;
 
@@ -114,7 +114,7 @@ impl FileIdentity {
         bytes_of(self.words)
     }
 
-    /// The header of a file of this identity. When it was made is for who looks into the file; nothing depends on it.
+    /// The header of a file of this identity. The time of creation is for an operator who reads the file; nothing depends on it.
     pub(super) fn header(&self, seed: &Seed, created: Timestamp) -> FileRecord<HEADER_BYTES> {
         let [meaning, more] = self.digest;
         let [mark, rest] = seed_mark(seed);

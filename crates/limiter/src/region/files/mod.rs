@@ -2,7 +2,7 @@
 //!
 //! `state_dir` is the door; `anonymous` is the one to files that only processes have which were given them, and `location` says which of
 //! both is meant. `open` decides whether a file that is there can be trusted, `identity` what its counters
-//! mean, `record` whether its bytes are whole, `directory` that nobody else wrote them; `clock` what time it is for a
+//! mean, `record` whether its bytes are whole, `directory` that no other user wrote them; `clock` what time it is for a
 //! limiter that was away.
 
 mod anonymous;

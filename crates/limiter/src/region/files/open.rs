@@ -6,8 +6,8 @@
 //!    the next one removes; killed after it, a file that can be trusted.
 //! 2. *One file a name.* Looking for a file and publishing one happen in one turn of the directory, so that processes
 //!    that start together end up on the same file.
-//! 3. *Open means locked.* Who maps a file holds a shared lock on it from before it can be found until it is unmapped. So
-//!    who gets the exclusive lock is alone with it, and who is alone may heal it: finish what a process that died in
+//! 3. *Open means locked.* A process that maps a file holds a shared lock on it from before it can be found until it is unmapped. So
+//!    the process that gets the exclusive lock is alone with it, and may recover it: complete what a process that died in
 //!    the middle of a change has left.
 //! 4. *Nothing is destroyed for being wrong.* What is not trusted is moved aside, the last [`KEPT`] of a name.
 
@@ -98,7 +98,7 @@ pub(super) fn draft(
             path: directory.path_of(name),
             bytes: identity.file_bytes().unwrap_or(u64::MAX),
         };
-        // Invariant 3: nobody else has this file open, so the lock is there to be had.
+        // Invariant 3: no other process has this file open, so the lock is there to be had.
         file.lock_shared().map_err(fail("lock"))?;
         let bytes = identity.file_bytes().ok_or_else(no_space)?;
         reserve(&file, bytes).map_err(|error| match Errno::from_io_error(&error) {
@@ -165,8 +165,8 @@ fn find(
         Ok(words) => words,
         Err(reason) => return Ok(FoundFile::Untrusted(reason)),
     };
-    // Invariant 3. Whoever else wants the file waits for the turn, so the lock can be changed into a shared one without
-    // anybody coming between.
+    // Invariant 3. Every other process that wants the file waits for the lock of the directory, so this one can be changed into a
+    // shared one without a gap.
     let alone = match file.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => false,
@@ -197,7 +197,7 @@ pub(super) fn recognise(
     Ok(identity.recognise(seed, &header[..length], bytes))
 }
 
-/// Opens a regular file that nobody else can have written.
+/// Opens a regular file that no other user can have written.
 pub(super) fn open_plain(
     directory: &Directory,
     name: &str,

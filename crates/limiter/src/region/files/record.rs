@@ -61,7 +61,7 @@ pub enum UntrustedFile {
     },
     /// Something else has its name: a link, a directory, a pipe.
     NotAFile,
-    /// Somebody else owns it or may write to it.
+    /// Another user owns the file or may write to it.
     Exposed {
         /// Its permission bits.
         mode: u32,

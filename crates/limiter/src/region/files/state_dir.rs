@@ -74,7 +74,7 @@ impl StateDir {
     /// becomes the seed if there is none yet.
     ///
     /// # Errors
-    /// When others may write to it, it belongs to somebody else, is no directory, or the system refuses.
+    /// When others may write to it, it belongs to another user, is no directory, or the system refuses.
     pub fn open(path: &Path, fresh: Seed) -> Result<Self, StateError> {
         let directory = Directory::open(path)?;
         let turn = directory.turn()?;
@@ -155,7 +155,7 @@ impl StateDir {
     }
 
     /// The region of `identity`, from its file if that can be trusted, otherwise from a new one. `heal` is run on words
-    /// that nobody else uses and that a killed process may have left in the middle of a change.
+    /// that no other process uses and that a killed process may have left in the middle of a change.
     ///
     /// # Errors
     /// No room for the file, or the system's. An untrusted file is not an error: see [`OpenOutcome::SetAside`].
@@ -301,7 +301,7 @@ fn latest(marks: [Option<ClockMark>; 2]) -> Option<ClockMark> {
     marks.into_iter().flatten().max_by_key(ClockMark::time)
 }
 
-/// The first `MOST` bytes of a file that nobody else can have written.
+/// The first `MOST` bytes of a file that no other user can have written.
 fn read_trusted<const MOST: usize>(
     directory: &Directory,
     name: &str,

@@ -103,7 +103,7 @@ fn a_step_of_the_wall_clock_is_caught_up_slowly() {
 }
 
 /// Goal: a wall clock that leaps by more than a day needs somebody to vouch for it, and never takes time back. Method:
-/// years either way, unconfirmed and synchronised.
+/// years either way, unconfirmed and synchronized.
 #[test]
 fn a_leap_while_running_is_believed_ahead_and_synchronised_only() {
     let (machine, clock, _) = running();
@@ -170,7 +170,7 @@ fn a_reboot_believes_a_plausible_wall_clock() {
 }
 
 /// Goal: a machine that first starts without a clock does not stay in 1970. Method: the wall clock is set right while
-/// running, or found right at the next boot; nobody vouches for it.
+/// running, or found right at the next boot; no source confirms it.
 #[test]
 fn a_limiter_that_began_in_1970_leaps_to_the_first_possible_time() {
     let machine = Machine::new().with_wall(7);
