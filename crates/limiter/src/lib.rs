@@ -1,7 +1,7 @@
 //! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
 //!
 //! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys in a
-//! table whose memory is fixed when it is made. [`decide`] takes what one request asks of up to eight limits and charges
+//! table whose memory is fixed when it is made. [`decide`](fn@decide) takes what one request asks of up to eight limits and charges
 //! all of it or nothing; [`reserve`] takes it until the cost is known. There is no I/O here, no clock and no thread: time is
 //! an argument, keys come as keyed hashes, and anything that counts can be tested without waiting.
 //!

@@ -48,7 +48,7 @@ pub enum RateTerms {
         /// A moment further ahead of now than this is from a clock that stepped back, and counts for nothing.
         horizon: Duration,
     },
-    /// A log of admissions, of which [`Policy::log_entries`] are kept.
+    /// A log of admissions, of which [`Policy::log_entries`](crate::Policy::log_entries) are kept.
     Log {
         /// The rate.
         rate: Rate,

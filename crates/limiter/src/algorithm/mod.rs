@@ -258,7 +258,7 @@ impl RateAt {
         with_rate_at!(self, rate_at => rate_at.lighter(words))
     }
 
-    /// Of two words that do not admit `cost`, returns the one that admits it sooner.
+    /// Returns the word that admits `cost` sooner, of two that do not admit it now.
     #[must_use]
     pub(crate) fn sooner(&self, words: [Word; 2], cost: Cost) -> Word {
         let wait = |word| self.standing(word, Some(cost)).next_free;

@@ -176,7 +176,7 @@ impl TokenBucketAt {
         self.burst.saturating_sub(missing)
     }
 
-    /// How long until so many tokens of a bucket of the period at `start` have come back.
+    /// Time until so many tokens of a bucket of the period at `start` have come back.
     fn until(&self, start: i64, tokens: u32) -> Duration {
         let periods = i64::from(tokens.div_ceil(self.rate.count()));
         let millis = if periods == 0 {

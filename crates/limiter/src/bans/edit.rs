@@ -1,13 +1,13 @@
-//! Edits bans in use without forgetting one, and pardons.
+//! Edits bans in use without forgetting one, and lifts them.
 //!
-//! Sentences do not depend on the rules, so an edit of the rules alone keeps the table. Another capacity takes another
+//! Ban states do not depend on the rules, so an edit of the rules alone keeps the table. Another capacity takes another
 //! table, filled while requests go on: as in `limit::edit` the old one gets a *successor* first; from then on every ban
 //! that begins in the old is also told to the new; then all that the old remembers is copied. Telling and copying may
 //! come twice and in any order: of two ban states of a key the later end stays.
 //!
 //! # Limits
 //! A request that still holds the old bans when the new ones are in use does not see what began only there. What a
-//! smaller capacity has no room for is forgotten, first of all what is only remembered ([`BanStats::not_kept`]).
+//! smaller capacity has no room for is forgotten, first of all what is only remembered ([`BanStats::not_kept`](super::BanStats::not_kept)).
 
 use std::sync::{MutexGuard, PoisonError};
 

@@ -35,8 +35,8 @@ impl Limit {
         self.stats().overflow.filter(|spell| now < spell.until)
     }
 
-    /// Of 1000 new keys that were never counted in overflow, the number that begin with the overflow counts all the
-    /// same although they find a slot: the false positives of a Bloom filter. Reads the filter, 128 KiB and more.
+    /// Estimates the false positives of the overflow filter: of 1000 new keys that were never counted in overflow, the
+    /// number that begin with the overflow counts although they find a slot. Reads the filter, 128 KiB and more.
     #[must_use]
     pub fn overflow_false_positives(&self, now: Timestamp) -> u64 {
         with_table!(
@@ -47,7 +47,7 @@ impl Limit {
     }
 
     /// Adds a decision of this limit to the [`TableStats`](crate::TableStats) if it refuses by a counter that new keys share, or since the
-    /// payer has taken its share. For each refusal that is enforced, whether it was peeked at or came from [`decide`](crate::decide) or
+    /// payer has taken its share. For each refusal that is enforced, whether it was peeked at or came from [`decide`](fn@crate::decide) or
     /// [`reserve`](crate::reserve).
     pub fn count_refusal(&self, decision: &Decision) {
         if decision.is_refused() {

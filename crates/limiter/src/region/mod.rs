@@ -32,22 +32,17 @@ pub use files::{
     FileIdentity, LayoutId, OpenOutcome, RemovedFiles, StateDir, StateError, StateLocation,
     UNUSED_FILE_RETENTION, UntrustedFile, WallClock,
 };
+// One kind of memory in one build, so that no decision has to tell kinds apart.
 #[cfg(not(feature = "mmap"))]
-use heap::HeapWords;
+use heap::HeapWords as RegionWords;
 #[cfg(feature = "mmap")]
-use map::MappedWords;
+use map::MappedWords as RegionWords;
 
 /// Bytes that the first word of a region is aligned to: two cache lines, which the prefetcher of x86 fetches together.
 pub const ALIGNMENT: usize = 128;
 
 /// Words for counters, in memory of this process or in a file.
 pub struct Region(RegionWords);
-
-/// The memory of the words: one kind in one build, so that no decision has to tell kinds apart.
-#[cfg(feature = "mmap")]
-type RegionWords = MappedWords;
-#[cfg(not(feature = "mmap"))]
-type RegionWords = HeapWords;
 
 impl Region {
     /// `words` words of this process alone, at least one, all zero.
@@ -67,7 +62,7 @@ impl Region {
         offset: usize,
         words: usize,
     ) -> std::io::Result<Self> {
-        Ok(Self(MappedWords::file(file.into(), offset, words)?))
+        Ok(Self(RegionWords::file(file.into(), offset, words)?))
     }
 
     /// `count` words from `first` on. As the same part of the slice, with one check of bounds less: it stands on the way

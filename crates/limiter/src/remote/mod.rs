@@ -1,7 +1,9 @@
 //! Says what another place needs to judge by this limiter's rules, and makes decisions of what that place answers.
 //!
-//! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the [`PolicyTerms`] of a
-//! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`] of a key, the fields of its words.
+//! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the
+//! [`PolicyTerms`](crate::PolicyTerms) of a
+//! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`](crate::RemoteState) of a key,
+//! the fields of its words.
 //! From these a [`Decision`] is told here by the same code as from a local table, and a local table can
 //! [`apply`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `crates/limiter/tests/vectors` has
 //! what has to come of it.
@@ -53,7 +55,7 @@ impl Decision {
 }
 
 impl Verdict {
-    /// The verdict over these decisions, the first [`MAX_ASKS`](crate::MAX_ASKS) of them, in the order of the asks.
+    /// The verdict over these decisions, the first [`MAX_ASKS`] of them, in the order of the asks.
     #[must_use]
     pub fn of(decisions: impl IntoIterator<Item = Decision>) -> Self {
         let mut decisions = decisions.into_iter().take(MAX_ASKS);

@@ -25,7 +25,7 @@
 //!
 //! A bucket has two halves, of one line each under one rate and of two under more, and a key prefers one of them. When all
 //! keys of a capacity are alive, six in seven lie in the half where their search begins, one in eleven in the same half of
-//! its second bucket, one in twenty-five in the other half of its first: those two are asked for [`ahead`](crate::ahead). All
+//! its second bucket, one in twenty-five in the other half of its first: those two are asked for [ahead](crate::prefetch). All
 //! tags of both buckets are compared before a key counts as unknown, so that the order in which slots were filled decides
 //! about time and nothing else. Alignment to 128 bytes, which every [`Region`] has, keeps halves apart.
 

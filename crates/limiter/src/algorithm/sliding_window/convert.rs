@@ -4,7 +4,7 @@ use super::{SlidingAt, WindowSnapshot, stamp_of};
 use crate::algorithm::Word;
 
 impl SlidingAt {
-    /// What has been used by now, in whole units; a fraction affects no decision, and only grows smaller.
+    /// Units used by now; a fraction affects no decision, and only grows smaller.
     pub(crate) fn used_units(&self, word: Word) -> u64 {
         self.units(&self.window(word))
     }
@@ -50,7 +50,7 @@ impl SlidingAt {
         }
     }
 
-    /// What `told` counts, seen from the later second of both words; without `told`, nothing since the second of `word`.
+    /// The counts of `told` as of the later second of both words; without `told`, none since the second of `word`.
     #[must_use]
     pub(crate) fn adopt(&self, word: Word, told: Word) -> Word {
         let Some(told) = told.snapshot() else {
