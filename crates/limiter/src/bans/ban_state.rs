@@ -16,7 +16,7 @@
 //! # Time
 //! An end is the moment of the strike, rounded down to a millisecond, and the length of the ban. One further ahead than
 //! the length of its level is there only because the clock stepped back, or because an edit made bans shorter: it is then
-//! taken as its length from now, and written so ([`BanState::moderated`]). What is remembered comes back at most as far as
+//! taken as its length from now, and written so ([`BanState::clamped`]). What is remembered comes back at most as far as
 //! the clock steps.
 
 use std::time::Duration;
@@ -98,12 +98,12 @@ impl BanState {
         self.level > 0 && millis(now) < self.end
     }
 
-    /// The ban that is in force, as if its end were [moderated](Self::moderated).
+    /// The ban that is in force, as if its end were [clamped](Self::clamped).
     pub(super) fn active(self, rules: &BanRules, now: Timestamp) -> Option<ActiveBan> {
         if !self.is_in_force(now) {
             return None;
         }
-        let ban_state = self.moderated(rules, now).unwrap_or(self);
+        let ban_state = self.clamped(rules, now).unwrap_or(self);
         let left = Duration::from_millis(ban_state.end)
             .saturating_sub(Duration::from_nanos(now.as_nanos()));
         Some(ActiveBan {
@@ -114,7 +114,7 @@ impl BanState {
 
     /// The same with an end that is no further ahead than the ban's length; `None` when that is so already.
     #[must_use]
-    pub(super) fn moderated(self, rules: &BanRules, now: Timestamp) -> Option<Self> {
+    pub(super) fn clamped(self, rules: &BanRules, now: Timestamp) -> Option<Self> {
         let end = millis(now) + rules.millis(self.level);
         (self.level > 0 && self.end > end).then_some(Self { end, ..self })
     }
@@ -128,9 +128,9 @@ impl BanState {
             .saturating_sub(u8::try_from(forgotten).unwrap_or(u8::MAX))
     }
 
-    /// The sentence after a strike; `None` when a ban is in force, which stays as it is.
+    /// The ban state after a strike; `None` when a ban is in force, which stays as it is.
     #[must_use]
-    pub(super) fn struck(self, rules: &BanRules, now: Timestamp) -> Option<Self> {
+    pub(super) fn after_strike(self, rules: &BanRules, now: Timestamp) -> Option<Self> {
         if self.is_in_force(now) {
             return None;
         }
@@ -144,10 +144,10 @@ impl BanState {
 }
 
 impl BanState {
-    /// The sentence of a ban that an operator begins: it lasts `length` from now, at the lowest level whose bans last as long, or the
+    /// The ban state of a ban that an operator begins: it lasts `length` from now, at the lowest level whose bans last as long, or the
     /// highest. `None` when that is so already.
     #[must_use]
-    pub(super) fn decreed(
+    pub(super) fn banned_for(
         self,
         rules: &BanRules,
         length: Duration,
@@ -158,12 +158,12 @@ impl BanState {
         let fits = |level: &u8| rules.millis(*level) >= wanted;
         let level = (1..=top).find(fits).unwrap_or(top);
         let end = millis(now).saturating_add(wanted.min(rules.millis(level)));
-        let decreed = Self {
+        let begun = Self {
             end: end.min(LAST_END),
             level: level.max(self.level(rules, now)),
             mark: self.mark,
         };
-        (decreed != self).then_some(decreed)
+        (begun != self).then_some(begun)
     }
 }
 

@@ -61,7 +61,7 @@ impl Bans {
         next
     }
 
-    /// Forgets every ban of `key`: an operator's pardon. What was in force, if anything.
+    /// Forgets every ban of `key`: an operator lifts it. Returns the ban that was in force.
     ///
     /// Waits for an edit of the capacity that is under way, so that its copy brings back nothing.
     pub fn lift(&self, key: KeyHash, now: Timestamp) -> Option<ActiveBan> {

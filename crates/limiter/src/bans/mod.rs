@@ -70,7 +70,7 @@ struct BanTable {
     /// Set after `successor` is set, as in `limit`.
     moved: AtomicBool,
     successor: OnceLock<Bans>,
-    /// Held by an edit and by an operator's pardon; requests never take it.
+    /// Held by an edit and by an operator that lifts a ban; requests never take it.
     edits: Mutex<()>,
 }
 
@@ -211,10 +211,10 @@ impl Bans {
         let mark = mark(at);
         let ban_state = BanState::of(word, mark);
         let banned = ban_state.active(&self.rules, now)?;
-        if ban_state.moderated(&self.rules, now).is_some() {
+        if ban_state.clamped(&self.rules, now).is_some() {
             let moderate = |word| {
                 BanState::of(word, mark)
-                    .moderated(&self.rules, now)
+                    .clamped(&self.rules, now)
                     .map(BanState::word)
             };
             // What another thread has made of it meanwhile is as good.
@@ -235,7 +235,9 @@ impl Bans {
 
     /// Bans a key that exceeded its limit, unless it is banned already.
     pub fn strike(&self, key: KeyHash, now: Timestamp) -> StrikeOutcome {
-        self.begin(key, now, |ban_state| ban_state.struck(&self.rules, now))
+        self.begin(key, now, |ban_state| {
+            ban_state.after_strike(&self.rules, now)
+        })
     }
 
     /// Begins the ban that `next` makes of what is remembered of a key, unless it makes none.

@@ -14,7 +14,7 @@ impl Bans {
     /// ban leads on from there.
     pub fn ban(&self, key: KeyHash, length: Duration, now: Timestamp) -> StrikeOutcome {
         self.begin(key, now, |ban_state| {
-            ban_state.decreed(self.rules(), length, now)
+            ban_state.banned_for(self.rules(), length, now)
         })
     }
 }
@@ -36,8 +36,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: a ban by hand lasts as asked, up to the longest of the rules, whatever was remembered, and a pardon ends it whole.
-        /// Method: any length after any number of strikes; the ban in force, then the pardon, then the level.
+        /// Goal: a ban by hand lasts as asked, up to the longest of the rules, whatever was remembered, and lifting it ends it whole.
+        /// Method: any length after any number of strikes; the ban in force, then the lift, then the level.
         #[test]
         fn a_ban_by_hand_lasts_as_asked(length in 1_u64..10_000, strikes in 0_usize..4) {
             let (bans, key) = (bans(), KeyHash::from_bits(0xabc0));

@@ -1,7 +1,7 @@
 //! Opens bans that survive the process, and edits them so that they go on surviving: as `limit::persist` does for
 //! counters.
 //!
-//! The file is named after the limit, what its keys are, and the capacity. The rules are not part of it: no sentence
+//! The file is named after the limit, what its keys are, and the capacity. The rules are not part of it: no ban state
 //! depends on them.
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Shortest ban: below it a rate does the same.
 const MIN_BAN: Duration = Duration::from_secs(1);
-/// Highest level: 7 bits of a packed sentence.
+/// Highest level: 7 bits of a packed ban state.
 pub(super) const MAX_LEVEL: u8 = 127;
 /// Factors are counted in hundredths.
 const WHOLE: u64 = 100;

@@ -17,7 +17,7 @@
 //! # Invariants
 //! 1. *One fact, one word.* Entries are written where they do not count yet, or only made later; a charge counts from
 //!    the one compare-and-swap of this word that lets go of the log.
-//! 2. *The version tells tenures apart.* A thread that compares this word with what it saw knows that nothing changed
+//! 2. *The version tells holds apart.* A thread that compares this word with what it saw knows that nothing changed
 //!    between, unless exactly a multiple of 2^26 changes did and left the same head and length. A log admits at most
 //!    1,024 a second: without undos that takes nine hours between two instructions of one thread.
 

@@ -9,7 +9,7 @@
 //!    entries that are at least as late. A writer touches entries of two kinds: those that do not count, and those that
 //!    it replaces by a later moment, place by place. So a reader of a half-written log may refuse more than it
 //!    should, never less, and a refusal that was read in a held log is a refusal.
-//! 2. *A tenure ends by force without harm.* A log that is held for too long, by a thread that was stopped or a process
+//! 2. *A hold can be broken without harm.* A log that is held for too long, by a thread that was stopped or a process
 //!    that died, is taken over ([`mend`](Log::mend)). The old holder cannot complete its charge: that compares the
 //!    control word. Each of its writes compares the word that it replaces with what was there while the holder still
 //!    had the control word. A late one fails, or makes an entry later than it was, or lands where nothing counts yet and is
@@ -167,10 +167,10 @@ impl<'t> Log<'t> {
             .map_err(|_| LostRace)
     }
 
-    /// Ends a tenure by force, if the log is still held as it was `seen`: the log counts what it counted, or a little
+    /// Breaks a hold, if the log is still held as it was `seen`: the log counts what it counted, or a little
     /// more; a claim that was under way leaves the slot nobody's.
     pub(super) fn mend(&self, seen: ControlWord) {
-        // Whatever fails here fails because another thread ends this tenure in turn.
+        // Whatever fails here fails because another thread breaks this hold in turn.
         let _ = self.try_mend(seen);
     }
 
@@ -293,7 +293,7 @@ impl LogWriteGuard<'_> {
         })
     }
 
-    /// Replaces a word of the log. Invariant 2: what is compared was read in this tenure.
+    /// Replaces a word of the log. Invariant 2: what is compared was read during this hold.
     fn write(&self, index: usize, next: impl Fn(u64) -> u64) -> Result<(), LostRace> {
         #[cfg(all(test, not(loom)))]
         if death::strikes() {

@@ -145,7 +145,7 @@ impl LogTable {
         }
     }
 
-    /// The same table with another patience: for tests of what happens when it ends.
+    /// The same table with another limit of the backoff: for tests of what happens when it ends.
     #[must_use]
     pub fn with_backoff_limit(self, backoff: u32) -> Self {
         Self {
@@ -390,7 +390,7 @@ impl LogTable {
     }
 }
 
-/// Waits a turn for a log that was `seen` in other hands; ends that tenure when patience with it does.
+/// Waits a turn for a log that was `seen` held by another thread; breaks the hold when the backoff is exhausted.
 fn wait(log: Log<'_>, seen: ControlWord, backoff: &mut BoundedBackoff) {
     if backoff.is_exhausted(seen.bits()) {
         log.mend(seen);

@@ -12,7 +12,7 @@ use super::evaluate::{LogAnswer, LogOutcome, LogTime, NANOS_PER_MILLI, longest};
 use super::layout::SLOTS;
 use super::migrate::settled;
 
-/// Most buckets that one census looks at: some ten milliseconds.
+/// Most buckets that one estimate reads: some ten milliseconds.
 const SAMPLE: usize = 32_768;
 
 /// A key that owes.
@@ -43,7 +43,7 @@ impl LogTable {
         let (mut looked, mut live, mut units, mut overflowing) = (0_u64, 0, 0, 0);
         for bucket_index in (0..buckets).step_by(step) {
             looked += 1;
-            // Logs may change meanwhile: a census is an estimate.
+            // Logs may change meanwhile: the result is an estimate.
             let slots = (bucket_index * SLOTS..(bucket_index + 1) * SLOTS)
                 .map(|slot| self.memory.slot(slot));
             live += slots

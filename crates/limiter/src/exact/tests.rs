@@ -123,7 +123,7 @@ fn a_holder_that_dies_at_any_write_lets_no_charge_be_forgotten() {
 }
 
 /// Goal: nobody waits for a dead process after a restart. Method: logs left while it is held at every step of a
-/// charge, then healed; impatience would show as a mended log, patience as a test without end.
+/// charge, then healed; a broken hold would show as a mended log, an endless wait as a test without end.
 #[test]
 fn a_table_that_was_healed_is_in_nobodys_hands() {
     let rates = rates(2);

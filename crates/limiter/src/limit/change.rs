@@ -16,7 +16,7 @@ use super::{AnyTable, ChargeReceipt, Limit, with_table};
 const NOWHERE: SlotRef = SlotRef::Overflow([0; 2]);
 
 impl Limit {
-    /// Forgets what `key` used, for instance when an operator pardons a client; a reset that races with a charge comes
+    /// Forgets what `key` used, for instance when an operator clears a client; a reset that races with a charge comes
     /// before or after it.
     ///
     /// [`KeyPlacement::Overflow`] says that the key has no counter of its own: what it shares with others stays.

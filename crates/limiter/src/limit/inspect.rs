@@ -32,7 +32,7 @@ impl Limit {
     /// none is. Reads one word.
     #[must_use]
     pub fn overflow(&self, now: Timestamp) -> Option<OverflowPeriod> {
-        self.stats().overflow.filter(|spell| now < spell.until)
+        self.stats().overflow.filter(|period| now < period.until)
     }
 
     /// Estimates the false positives of the overflow filter: of 1000 new keys that were never counted in overflow, the

@@ -2,7 +2,7 @@
 //!
 //! A store that several gateways share judges where the counts are: in the store, by its clock. It is told the
 //! [`PolicyTerms`](crate::PolicyTerms) of a
-//! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`](crate::RemoteState) of a key,
+//! policy, the integers that its algorithm judges by, and answers with the [`RemoteState`] of a key,
 //! the fields of its words.
 //! From these a [`Decision`] is told here by the same code as from a local table, and a local table can
 //! [`apply`](crate::Limit::adopt) them. What a store does with the terms is the store's business; `crates/limiter/tests/vectors` has

@@ -2,8 +2,8 @@
 //! key.
 //!
 //! Overflow words count, but do not tell when they began to; and no key in overflow has a place where its name could
-//! stand. So the table keeps one fact beside them, written only where a new key is counted with others: the spell that is
-//! going on, or was the last. A charge in overflow after everything that the last spell left has expired begins another.
+//! stand. So the table keeps one fact beside them, written only where a new key is counted with others: the period that is
+//! going on, or was the last. A charge in overflow after everything that the last period left has expired begins another.
 //!
 //! # The word
 //! ```text
@@ -11,7 +11,7 @@
 //! |  since, s 35     |  lasts for, s 29   |
 //! ```
 //! Both facts change together, so they live in one word. Seconds since the epoch fit 35 bits as nanoseconds fit 64; a
-//! spell of 17 years is told as one that ends then. A spell lasts at least a second, so 0 says "never".
+//! period of 17 years is told as one that ends then. A period lasts at least a second, so 0 says "never".
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -64,12 +64,12 @@ impl OverflowPeriod {
     }
 }
 
-/// The spell of a table. The atomic is the standard library's in loom's models too: nothing is decided by it.
+/// The period of a table. The atomic is the standard library's in loom's models too: nothing is decided by it.
 #[derive(Debug, Default)]
 pub(super) struct LatestOverflow(AtomicU64);
 
 impl LatestOverflow {
-    /// Goes on from a spell.
+    /// Goes on from a period.
     pub(super) fn after(before: Option<OverflowPeriod>) -> Self {
         Self(AtomicU64::new(before.map_or(0, OverflowPeriod::word)))
     }
@@ -87,7 +87,7 @@ impl LatestOverflow {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
-    /// The spell that is going on, or was the last.
+    /// The period that is going on, or was the last.
     pub(super) fn latest(&self) -> Option<OverflowPeriod> {
         OverflowPeriod::of(self.0.load(Ordering::Relaxed))
     }
@@ -101,33 +101,33 @@ impl LatestOverflow {
 mod tests {
     use super::*;
 
-    fn spell(since: u64, until: u64) -> OverflowPeriod {
+    fn period(since: u64, until: u64) -> OverflowPeriod {
         let [since, until] = [since, until].map(Timestamp::from_secs);
         OverflowPeriod { since, until }
     }
 
-    /// Goal: one spell goes on while anything of it owes, and the next begins after. Method: charges before, at and after
+    /// Goal: one period goes on while anything of it owes, and the next begins after. Method: charges before, at and after
     /// the end, and one by a clock that stepped back.
     #[test]
-    fn a_spell_lasts_until_all_of_it_has_expired() {
+    fn a_period_lasts_until_all_of_it_has_expired() {
         let kept = LatestOverflow::default();
         assert_eq!(kept.latest(), None);
         let late = Timestamp::from_nanos(119_000_000_001);
         kept.extend(OverflowPeriod {
             until: late,
-            ..spell(100, 0)
+            ..period(100, 0)
         });
-        kept.extend(spell(110, 115));
+        kept.extend(period(110, 115));
         assert_eq!(
             kept.latest(),
-            Some(spell(100, 120)),
+            Some(period(100, 120)),
             "the end is rounded up"
         );
-        kept.extend(spell(120, 140));
-        kept.extend(spell(90, 95));
-        assert_eq!(kept.latest(), Some(spell(100, 140)));
-        kept.extend(spell(141, 150));
-        assert_eq!(kept.latest(), Some(spell(141, 150)));
+        kept.extend(period(120, 140));
+        kept.extend(period(90, 95));
+        assert_eq!(kept.latest(), Some(period(100, 140)));
+        kept.extend(period(141, 150));
+        assert_eq!(kept.latest(), Some(period(141, 150)));
         assert_eq!(LatestOverflow::after(kept.latest()).latest(), kept.latest());
     }
 

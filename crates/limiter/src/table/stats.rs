@@ -13,7 +13,7 @@ use super::overflow_period::{LatestOverflow, OverflowPeriod};
 use super::single_word::SlotWeight;
 use super::tag::SlotOwner;
 
-/// Most buckets that one census looks at: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
+/// Most buckets that one estimate reads: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
 const SAMPLE: usize = 131_072;
 
 /// The occupancy of a limit's table at a moment; of a large table a sample is read and the rest extrapolated.
@@ -71,7 +71,7 @@ pub(crate) struct StatCounters {
     refused_over_share: AtomicU64,
     slots_reused: AtomicU64,
     dropped: u64,
-    spell: LatestOverflow,
+    period: LatestOverflow,
 }
 
 impl StatCounters {
@@ -83,7 +83,7 @@ impl StatCounters {
             refused_over_share: AtomicU64::new(before.refused_over_share),
             slots_reused: AtomicU64::new(before.slots_reused),
             dropped: before.dropped,
-            spell: LatestOverflow::after(before.overflow),
+            period: LatestOverflow::after(before.overflow),
         }
     }
 
@@ -106,8 +106,8 @@ impl StatCounters {
     }
 
     /// Extends the overflow period: a charge in overflow counts from the beginning of `overflow_period` to its end.
-    pub(crate) fn shared(&self, spell: OverflowPeriod) {
-        self.spell.extend(spell);
+    pub(crate) fn shared(&self, period: OverflowPeriod) {
+        self.period.extend(period);
     }
 
     pub(crate) fn stats(&self) -> TableStats {
@@ -118,7 +118,7 @@ impl StatCounters {
             refused_over_share: self.refused_over_share.load(Ordering::Relaxed),
             slots_reused: self.slots_reused.load(Ordering::Relaxed),
             dropped: self.dropped,
-            overflow: self.spell.latest(),
+            overflow: self.period.latest(),
         }
     }
 }
@@ -216,7 +216,7 @@ impl<const K: usize> Table<K> {
 
     fn is_live<W: SlotWeight>(&self, bucket_index: usize, slot: usize, rates_at: &[W; K]) -> bool {
         let place = self.place(bucket_index, slot);
-        // A slot may change hands meanwhile: a census is an estimate.
+        // A slot may change hands meanwhile: the result is an estimate.
         settled_owner(place.tag()) != SlotOwner::Nobody
             && rates_at
                 .iter()

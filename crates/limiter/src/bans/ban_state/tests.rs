@@ -1,4 +1,4 @@
-//! Sentences beside a prisoner's calendar that is turned day by day, and under clocks and words of any kind.
+//! Ban states compared with a calendar that is advanced day by day, and under clocks and words of any kind.
 
 use proptest::prelude::*;
 
@@ -65,8 +65,8 @@ proptest! {
             calendar.turn(&rules, passed);
             if strikes {
                 calendar.strike(&rules, passed);
-                if let Some(struck) = ban_state.struck(&rules, now) {
-                    ban_state = BanState::of(struck.word(), MARK);
+                if let Some(next) = ban_state.after_strike(&rules, now) {
+                    ban_state = BanState::of(next.word(), MARK);
                 }
             }
             let left = calendar.end.saturating_sub(passed);
@@ -74,7 +74,7 @@ proptest! {
             prop_assert_eq!(ban_state.active(&rules, now), banned);
             prop_assert_eq!(ban_state.level(&rules, now), calendar.level);
             prop_assert_eq!(BanWeight { rules: &rules, now }.owes(ban_state.word()), calendar.level > 0);
-            prop_assert_eq!(ban_state.moderated(&rules, now), None);
+            prop_assert_eq!(ban_state.clamped(&rules, now), None);
         }
     }
 
@@ -89,19 +89,19 @@ proptest! {
         let standing = ban_state.active(&rules, now);
         if let Some(banned) = standing {
             prop_assert!(banned.left > Duration::ZERO && banned.left <= rules.length(banned.level));
-            let moderated = ban_state.moderated(&rules, now).unwrap_or(ban_state);
-            prop_assert_eq!(moderated.active(&rules, now), standing);
-            prop_assert_eq!(moderated.moderated(&rules, now), None);
+            let clamped = ban_state.clamped(&rules, now).unwrap_or(ban_state);
+            prop_assert_eq!(clamped.active(&rules, now), standing);
+            prop_assert_eq!(clamped.clamped(&rules, now), None);
             let over = now.saturating_add(banned.left);
-            prop_assert!(over == Timestamp::from_nanos(u64::MAX) || moderated.active(&rules, over).is_none());
+            prop_assert!(over == Timestamp::from_nanos(u64::MAX) || clamped.active(&rules, over).is_none());
         }
-        match ban_state.struck(&rules, now) {
+        match ban_state.after_strike(&rules, now) {
             None => prop_assert!(standing.is_some()),
-            Some(struck) => {
+            Some(next) => {
                 prop_assert!(standing.is_none());
-                prop_assert!(struck.level >= 1 && struck.level >= ban_state.level(&rules, now));
-                prop_assert!(struck.active(&rules, now).is_some());
-                prop_assert_eq!(BanState::of(struck.word(), mark), struck);
+                prop_assert!(next.level >= 1 && next.level >= ban_state.level(&rules, now));
+                prop_assert!(next.active(&rules, now).is_some());
+                prop_assert_eq!(BanState::of(next.word(), mark), next);
             }
         }
     }
@@ -116,10 +116,10 @@ fn a_word_of_another_mark_says_nothing() {
         Duration::from_secs(600),
     );
     let rules = rules.expect("rules");
-    let struck = BanState::none(MARK)
-        .struck(&rules, START)
+    let after_strike = BanState::none(MARK)
+        .after_strike(&rules, START)
         .expect("none is in force");
-    let other = BanState::of(struck.word(), KeyMark::of(0x5a6));
+    let other = BanState::of(after_strike.word(), KeyMark::of(0x5a6));
     assert_eq!(
         (other.active(&rules, START), other.level(&rules, START)),
         (None, 0)
@@ -138,7 +138,7 @@ fn levels_outlive_the_rules_that_made_them() {
     let mut ban_state = BanState::none(MARK);
     let mut now = START;
     for _ in 0..9 {
-        ban_state = ban_state.struck(&long, now).expect("it is over");
+        ban_state = ban_state.after_strike(&long, now).expect("it is over");
         now = now.saturating_add(long.length(ban_state.level));
     }
     assert_eq!((ban_state.level, long.top()), (7, 7));
@@ -151,6 +151,6 @@ fn levels_outlive_the_rules_that_made_them() {
     };
     assert_eq!(ban_state.active(&long, during), banned(3_000, 7));
     assert_eq!(ban_state.active(&short, during), banned(20, 7));
-    let again = ban_state.struck(&short, now).expect("it is over");
+    let again = ban_state.after_strike(&short, now).expect("it is over");
     assert_eq!(again.active(&short, now), banned(20, 7));
 }
