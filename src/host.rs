@@ -1,7 +1,7 @@
 //! Owns the normal form of a host: what routes, keys and the log know a request's authority by.
 //!
 //! It is lower case, without port, without the root dot; an IPv6 address keeps its brackets and is written as RFC 5952 does.
-//! What cannot be a host is an error, so that nobody picks a route by a spelling that an origin would read otherwise.
+//! What cannot be a host is an error, so that no client selects a route by a spelling that an origin would read otherwise.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Decides by what a client's certificate is told from others: its subject, as text, and its fingerprint.
+//! Identifies a client's certificate by its subject, as text, and its fingerprint.
 //!
 //! The chain was verified in the handshake; here it is only read. The subject is written as RFC 4514 has it, the same text that
 //! `openssl x509 -nameopt RFC2253` prints, so that an operator can copy it into a file of overrides.
@@ -45,7 +45,7 @@ impl ClientCertificate {
     }
 }
 
-/// The hash that certificates and fingerprints are told apart by.
+/// The hash of certificates for fingerprints.
 pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
     // The arithmetic of the handshake has it already; a crate for it alone would be one more.
     TLS13_AES_128_GCM_SHA256

@@ -4,7 +4,7 @@
 //!
 //! * Fields that origins read as the word of the proxy in front of them ([`proxy_fields`](crate::proxy_fields)). A trusted proxy may write
 //!   the ones that the operator lists (`[client] trusted_headers`) and the one that carries the address; all others are merely passed on by
-//!   it, so a client wrote them. From anybody else none passes.
+//!   it, so a client wrote them. From other peers none passes.
 //! * Other spellings of a name that matters. CGI and what came of it (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and for
 //!   `X_Api_Key`, some of them for `X.Api.Key` too. The gateway would count by one of them and the origin read the other.
 //!

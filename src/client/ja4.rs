@@ -1,4 +1,4 @@
-//! Decides by what a TLS client is told from others that it is not: its fingerprint by FoxIO's JA4 method for TLS clients.
+//! Computes the fingerprint of a TLS client, by FoxIO's JA4 method for TLS clients.
 //!
 //! What a library offers in its first message is the same for all who use it, whatever they call themselves: a limit by it counts the
 //! bots of one kind together, though each has an address of its own. The method is public (github.com/FoxIO-LLC/ja4, `ja4` alone of its

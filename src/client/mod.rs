@@ -1,11 +1,11 @@
-//! Decides who is asking: the one address that a request is counted under.
+//! Identifies the client of a request: the one address that limits count by.
 //!
-//! The connection's peer is believed, nobody else, unless the operator trusts that peer by CIDR. Then the chain that it
-//! sent is read from the right, because every hop appends: the rightmost address was seen by the peer itself, the next by
-//! the hop before it. The walk goes on for as long as the hops are trusted and ends at the first that is not. What stands to
-//! the left of that was written by someone whom nobody vouches for, and is never looked at.
+//! Only the connection's peer counts, unless the operator trusts that peer by CIDR. Then the chain that it sent is read from the right,
+//! because every hop appends: the rightmost address was seen by the peer itself, the next by the hop before it. The walk goes on for as
+//! long as the hops are trusted and ends at the first that is not. Elements to the left of that come from an untrusted sender, and are
+//! never read.
 //!
-//! What else such hops may say, and which fields nobody may, decides [`FieldPolicy`].
+//! [`FieldPolicy`] decides which other fields such hops may write, and which fields never pass.
 //!
 //! # Invariants
 //!
@@ -60,7 +60,7 @@ pub struct ClientAddress {
 pub enum AddressSource {
     /// It is the other end of the connection.
     Connection,
-    /// A trusted hop told it.
+    /// A trusted hop sent it.
     Forwarded,
 }
 
@@ -69,7 +69,7 @@ pub enum AddressSource {
 pub enum PeerTrust {
     /// It is one of the operator's own proxies: fields that it writes say what the operator wants said.
     Trusted,
-    /// It may be anybody.
+    /// Any other peer.
     Stranger,
 }
 
@@ -85,9 +85,9 @@ pub fn hop(peer: IpAddr, rules: &ClientRules) -> PeerTrust {
 
 /// Finds the client of a request that `peer` sent with these headers.
 ///
-/// A chain whose rightmost element is malformed, obfuscated (`unknown`, `_hidden`) or empty says nothing: the answer is the
-/// peer. In the middle of a chain such an element ends the walk, and the answer is the last hop before it. When every hop is
-/// trusted the leftmost is the client. A single-value header counts only when it occurs once and holds one address.
+/// A chain whose rightmost element is malformed, obfuscated (`unknown`, `_hidden`) or empty is ignored: the answer is the peer. In the
+/// middle of a chain such an element ends the walk, and the answer is the last hop before it. When every hop is trusted the leftmost is the
+/// client. A single-value header counts only when it occurs once and holds one address.
 #[must_use]
 pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> ClientAddress {
     let peer = peer.to_canonical();

@@ -1,7 +1,7 @@
 //! Decides whether a request keeps the id that a hop gave it.
 //!
-//! An id that anybody could choose would let a client hide among the lines of another, or fill logs with what it likes. So it is taken from
-//! trusted hops only, whole or not at all: an id that is cut short is found by nobody.
+//! With an id of its own choice a client could hide among the log lines of another, or write arbitrary text into logs. So an id is accepted
+//! from trusted hops only, whole or not at all: a truncated id could not be found.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ pub fn given_request_id(
     rules: &ClientRules,
 ) -> Option<RequestId> {
     let mut given = headers.get_all(rules.request_id.as_ref()?).iter();
-    // Of several nobody knows which is meant.
+    // Several are ambiguous.
     let (Some(one), None) = (given.next(), given.next()) else {
         return None;
     };

@@ -39,9 +39,9 @@ pub struct TlsFacts {
 /// A listener's policy on client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertPolicy {
-    /// It does: who reaches another name on this connection may meet other rules.
+    /// The listener asks for one: a request for another name on this connection may fall under other rules.
     ForCertificate,
-    /// Anybody may come.
+    /// The listener asks for none.
     Nothing,
 }
 

@@ -98,7 +98,7 @@ impl ConfigExplanation {
     }
 }
 
-/// The snapshot that the gateway would take, with tables for one key; the seed is nobody's secret.
+/// The snapshot that the gateway would take, with tables for one key; the seed is no secret.
 fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
     let mut rules = rules.clone();
     if let Ok(least) = Capacity::new(1) {

@@ -6,7 +6,7 @@ use super::text::{count, listed, span};
 use crate::config::Action;
 use crate::config::rules::LimitRules;
 
-/// Lengths of bans that are told one by one.
+/// Number of ban lengths that are listed one by one.
 const TOLD: u8 = 4;
 
 /// Describes the ban of a key that exceeds the limit.

@@ -50,7 +50,7 @@ pub struct RequestExplained {
     pub path: String,
     /// The route that takes it.
     pub route: Option<String>,
-    /// Why that one, and why not the others whose host and path fit.
+    /// The reasons for this route, and against others whose host and path fit.
     pub why: Vec<String>,
     /// The list that decides about its client.
     pub list: Option<String>,

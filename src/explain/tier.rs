@@ -1,4 +1,4 @@
-//! Explains whom a limit judges by other rates than its own: keys that rows of a file name, and requests that name a tier.
+//! Explains which keys and requests have other rates than those of the limit: keys in rows of a file, and requests that name a tier.
 
 use super::text::{count, listed, rates};
 use crate::config::rules::{LimitRules, Tier, TierIndex, ValueSource};

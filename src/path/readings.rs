@@ -288,7 +288,7 @@ impl ReadingCollector<'_> {
     /// Adds a source without its parameters where they hold some of the `hidden` separators.
     ///
     /// Servlet containers cut parameters before they decode, up to a plain slash, and take what they decode elsewhere for separators:
-    /// `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for who decodes first.
+    /// `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for origins that decode first.
     fn cut_parameters(
         &mut self,
         source: &ReadingSource,

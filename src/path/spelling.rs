@@ -25,7 +25,7 @@ impl PathDialect {
 /// Separators of segments beside the slash: a set of [`ENCODED_SLASH`], [`BACKSLASH`] and [`ENCODED_BACKSLASH`].
 pub(super) type SegmentSeparators = u8;
 
-/// `%2F` separates for nginx, WSGI and whoever decodes before it splits.
+/// `%2F` separates for nginx, WSGI and other servers that decode before they split.
 pub(super) const ENCODED_SLASH: SegmentSeparators = 1;
 /// `\` separates in the URLs of browsers and Node, WHATWG URL §4.4, and on Windows.
 pub(super) const BACKSLASH: SegmentSeparators = 2;
@@ -361,7 +361,7 @@ fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the normal form escapes this byte, and nobody takes it for a separator.
+/// Returns whether the normal form escapes this byte, and no origin takes it for a separator.
 fn stays_escaped(byte: u8) -> bool {
     !is_plain(byte) && !byte.is_ascii_control() && !matches!(byte, b'/' | b'\\')
 }

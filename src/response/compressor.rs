@@ -1,8 +1,8 @@
 //! Compresses a body, piece by piece.
 //!
-//! Pingora has coders of its own, whose trait can only be told of a piece and of the end: an event of a stream would stay inside them until
-//! hundreds more have come. So the coders of the same libraries are driven here, and a body of which nobody knows the length is flushed
-//! with every piece that the origin sends. One with a length comes as fast as it can, and is not: flushing costs some per cent of its size.
+//! Pingora's own coders can only take a piece or end: an event of a stream would stay inside them until hundreds more have arrived. So this
+//! module drives the coders of the same libraries, and flushes a body of unknown length with every piece that the origin sends. One with a
+//! length comes as fast as it can, and is not: flushing costs some per cent of its size.
 //!
 //! # Limits
 //! Windows are small for what the codings can: as long as its answer lasts, a coder takes some 300 KiB for gzip and 2 MiB for the others at

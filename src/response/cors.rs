@@ -1,4 +1,4 @@
-//! Decides what browsers are told about pages of other origins, by the CORS protocol of the Fetch standard, §3.2.
+//! Decides the CORS fields for browsers, by the Fetch standard, §3.2.
 //!
 //! A browser that asks beforehand, in a preflight, is answered by the gateway, before the limits and without a charge: the request that
 //! follows is the one that counts. A preflight never reaches an origin and its answer holds nothing but the rules, so asking many of them
@@ -39,7 +39,7 @@ pub fn preflight(method: &Method, headers: &HeaderMap) -> Option<Method> {
 pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let mut fields = Vec::new();
     if depends_on_origin(rules) {
-        // Also where nobody is allowed: a cache must not give this answer to the page that is.
+        // Also where the page is not allowed: a cache must not serve this response to one that is.
         fields.push((VARY, HeaderValue::from_static("origin")));
     }
     if let Some(allowed) = allowed(rules, headers) {
@@ -49,7 +49,7 @@ pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, Header
     fields
 }
 
-/// The fields of the answer to a preflight about `method`. Who is not allowed is told nothing, which a browser takes for a no.
+/// Returns the fields of the response to a preflight for `method`. A page that is not allowed gets none, which a browser takes as a denial.
 #[must_use]
 pub fn preflight_fields(
     rules: &CorsRules,

@@ -1,9 +1,9 @@
 //! Decides which answers are compressed, and by which coding (RFC 9110 §8.4, §12.5.3).
 //!
-//! An answer that may be compressed says so in `Vary` whoever asks, since a cache in between would give the one form to who takes only the
-//! other. One that is compressed is no longer the same bytes: its strong validator becomes a weak one, and what speaks of bytes (length,
-//! ranges, digests) goes. Left alone is what has a coding already, what is a part of something, what says `no-transform` (RFC 9111
-//! §5.2.2.6), and what would hardly become shorter.
+//! A response that may be compressed has `Vary` for every client, since a cache in between would serve the one form to a client that
+//! accepts only the other. One that is compressed is no longer the same bytes: its strong validator becomes a weak one, and what speaks of
+//! bytes (length, ranges, digests) goes. Left alone is what has a coding already, what is a part of something, what says `no-transform`
+//! (RFC 9111 §5.2.2.6), and what would hardly become shorter.
 //!
 //! # Limits
 //! [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) codings of `Accept-Encoding` are looked at.
@@ -23,7 +23,7 @@ use crate::config::rules::{Coding, CompressRules};
 pub enum EncodingPlan {
     /// It is none that is ever compressed.
     LeaveAlone,
-    /// It could be, but this client does not take it so: it only tells that it varies.
+    /// It could be compressed, but this client accepts no coding: only `Vary` is added.
     Vary,
     /// It is compressed.
     Compress(Coding),

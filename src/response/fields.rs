@@ -57,7 +57,7 @@ pub struct PolicyItems {
     items: ArrayVec<PolicyItem, MAX_RATES>,
     style: FieldStyle,
     wording: Option<Arc<RefusalRules>>,
-    /// The problem body of who is banned; empty where nobody is.
+    /// The problem body of a banned key; empty where the limit has no ban.
     ban: Bytes,
 }
 
@@ -237,7 +237,7 @@ fn rate_limit<'a>(
     })
 }
 
-/// Seconds, rounded up, so that a client that waits as told is never early.
+/// Returns seconds, rounded up, so that a client that heeds `Retry-After` is never early.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! Names the rules of HTTP that a request can break, for the client that is told and for the log.
+//! Lists the rules of HTTP that a request can break, with their texts for the client and the log.
 
 /// A rule of HTTP that a request breaks. The answer is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl HttpViolation {
         }
     }
 
-    /// Returns what the client is told.
+    /// Returns the text for the client.
     #[must_use]
     pub const fn detail(self) -> &'static str {
         match self {

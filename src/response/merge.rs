@@ -1,9 +1,9 @@
 //! Decides how the limits' fields stand beside those that an origin wrote itself: they are merged, never loosened.
 //!
 //! An origin behind a gateway may have limits of its own, and a client has to heed both. `RateLimit-Policy` and `RateLimit` are lists
-//! (RFC 9651 §3.1), so ours are further members. Where the origin has an item of the same name the tighter one is told, in both
-//! fields. A value that is no list, such as `limit=100, remaining=3` of older drafts, cannot take a member without becoming
-//! unreadable as a whole, so it stays alone. `X-RateLimit` has room for one rate: the three of the side with less left are told.
+//! (RFC 9651 §3.1), so ours are further members. Where the origin has an item of the same name the tighter one is sent, in both fields. A
+//! value that is no list, such as `limit=100, remaining=3` of older drafts, cannot take a member without becoming unreadable as a whole, so
+//! it stays alone. `X-RateLimit` has room for one rate: the three of the side with less left are sent.
 //!
 //! Most origins write none of these fields; then there is nothing to merge and nothing is parsed.
 

@@ -89,7 +89,7 @@ impl GatewayProblem {
         }
     }
 
-    /// After how many seconds it is worth to ask again; `None` where nobody knows.
+    /// The value of `Retry-After` in seconds; `None` where the time is unknown.
     #[must_use]
     pub fn retry_after(self) -> Option<u64> {
         match self {

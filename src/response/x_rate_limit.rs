@@ -3,7 +3,7 @@
 //! They have room for one rate, and a request may face many: the one nearest to refusal speaks, since that is what a client must
 //! heed. Of a refused request it is the rate that refuses longest; else the one with the fewest requests left, and of several the
 //! one that takes longest to free one. No document defines the fields. Here `Reset` is in seconds from now, as `t` of `RateLimit`
-//! is: then at least one more request fits, so whoever waits that long is not refused for nothing.
+//! is: then at least one more request fits, so a client that waits that long is not rejected again.
 
 use std::cmp::Reverse;
 

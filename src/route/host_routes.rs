@@ -47,7 +47,7 @@ impl HostRoutes {
         }
     }
 
-    /// The first entry, in the order of precedence, whose path fits and for which `takes` says so.
+    /// Returns the first entry, in the order of precedence, whose path fits and for which `takes` is true.
     pub(super) fn find(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! Decides what is asked for: the one route that takes a request.
+//! Finds the one route that takes a request.
 //!
 //! The most specific route wins, wherever it stands in the file: an exact host before `*.example.com`, the longer of two such
 //! before the shorter, and all before any host; then the path: one of text alone, then a regular expression, then patterns, segment
@@ -240,7 +240,7 @@ impl RouteTable {
             .map(|entry| entry.route)
     }
 
-    /// The first entry, in the order of precedence, whose host and path fit and for which `takes` says so.
+    /// Returns the first entry, in the order of precedence, whose host and path fit and for which `takes` is true.
     fn first(
         &self,
         host: &str,

@@ -42,7 +42,7 @@ pub(super) enum HostRank {
 pub(super) enum PathRank {
     /// A pattern with `{name}` or `*`.
     Open(Box<[SegmentRank]>),
-    /// An expression. It stands above patterns because whoever writes one beside them means an exception.
+    /// An expression. It ranks above patterns because an expression beside them is meant as an exception.
     Regex,
     /// A pattern of text alone.
     Literal(Box<[SegmentRank]>),

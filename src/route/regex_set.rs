@@ -49,7 +49,7 @@ impl RegexRoutes {
         self.entries.is_empty()
     }
 
-    /// The most specific entry for which `takes` says so, among those whose expression takes this path in normal form.
+    /// Returns the most specific entry for which `takes` is true, among those whose expression matches this path in normal form.
     pub(super) fn find(
         &self,
         path: &str,

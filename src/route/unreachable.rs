@@ -6,7 +6,7 @@
 //! an expression takes all that begins with some text (`^/api/.*$`); of other expressions nothing is said.
 //!
 //! # Limits
-//! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: beyond it nothing is said.
+//! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: larger groups are not checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,7 @@ const UNNAMED: &str = "SLUICEGATE-NONE";
 /// Why no request reaches a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreachableRoute {
-    /// Its condition on the client takes nobody.
+    /// Its condition on the client matches no address.
     NoClient,
     /// Others stand before it and take all its requests.
     Covered {
@@ -164,7 +164,7 @@ impl<'r> ComparedRoute<'r> {
         }
     }
 
-    /// Why no request reaches it beside `others`, whose paths cover its own.
+    /// Returns why no request reaches it beside `others`, whose paths cover its own.
     fn why_dead(&self, others: &[&Self]) -> Option<UnreachableRoute> {
         let clients = self.clients(others);
         if clients.is_empty() {

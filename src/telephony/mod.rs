@@ -26,7 +26,7 @@ const PLANS: &str = include_str!("plans.tsv");
 const LEAST_DIGITS: usize = 4;
 const MOST_DIGITS: usize = 15;
 
-/// Most times that a national prefix is looked for: people write `+49 (0) 151`, and nobody writes more.
+/// Most times that a national prefix is looked for: people write `+49 (0) 151`, and not more.
 const PREFIXES: usize = 4;
 
 /// A country or territory with a numbering plan, by its two letters (ISO 3166-1).
