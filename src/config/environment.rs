@@ -1,128 +1,245 @@
-//! Fills variables of the environment into strings: `"${env.NAME}"`, alone or amid other text, in every value.
+//! What reading a configuration asks the machine; all else is in its text.
 //!
-//! They are filled in once a file is read, before its values are, so any string may have them. `$${env.NAME}` is the text itself.
+//! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
-use std::borrow::Cow;
+use std::cell::Cell;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use glob::MatchOptions;
 
-use super::field::quoted;
-use super::report::{Place, Report};
+use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
-/// What begins a variable.
-const OPENING: &str = "${env.";
+/// What a configuration may ask of the machine it is read on.
+pub trait Surroundings {
+    /// All addresses of `host:port`; blocks as long as the system's resolver does.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no address or the resolver cannot be asked.
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>>;
 
-/// Fills in every variable of the tree; one that does not exist is an error at its place.
-pub(super) fn fill(table: &mut DeTable<'_>, report: &Report<'_>) {
-    fill_table(table, "", report);
-}
+    /// The whole text of a file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read or is not UTF-8.
+    fn read(&self, path: &Path) -> io::Result<String>;
 
-fn fill_table(table: &mut DeTable<'_>, path: &str, report: &Report<'_>) {
-    for (key, value) in table.iter_mut() {
-        let name = report.written_name(key);
-        let path = match path {
-            "" => name.to_owned(),
-            _ => format!("{path}.{name}"),
-        };
-        fill_value(value, &path, report);
+    /// The files that a pattern names, in order.
+    ///
+    /// # Errors
+    ///
+    /// When it is no pattern.
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        let _ = pattern;
+        Ok(Vec::new())
+    }
+
+    /// Whether every user of the machine can read a file.
+    fn is_open_to_all(&self, path: &Path) -> bool;
+
+    /// What a variable of the environment says; `None` where there is none, or where it is not UTF-8.
+    fn variable(&self, name: &str) -> Option<String>;
+
+    /// How many threads can run at once, at least 1.
+    fn cores(&self) -> usize;
+
+    /// Whether only the text is to be judged: no name is looked up, and no certificate, key or secret is read.
+    fn is_offline(&self) -> bool {
+        false
+    }
+
+    /// Whether an address is this machine's.
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        address.is_loopback()
+    }
+
+    /// Whether this build tells collectors of spans: its feature `otlp`.
+    fn exports_spans(&self) -> bool {
+        cfg!(feature = "otlp")
     }
 }
 
-fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &Report<'_>) {
-    let place = || Place {
-        path: path.to_owned(),
-        span: Some(value.span()),
+/// The machine itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+/// The machine, with a bound on the time that all names together may take.
+#[derive(Debug, Default)]
+pub(super) struct Patient {
+    /// Milliseconds that were waited for answers.
+    waited: Cell<u64>,
+}
+
+/// The machine, of which only the files are read that are no certificates, keys or secrets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offline;
+
+/// A machine without names, files and variables: what is asked of it is the same everywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+impl Surroundings for System {
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
+        server.to_socket_addrs().map(Iterator::collect)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(path)
+    }
+
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        files_matching(pattern)
+    }
+
+    fn is_open_to_all(&self, path: &Path) -> bool {
+        const READ_BY_OTHERS: u32 = 0o004;
+        std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & READ_BY_OTHERS != 0)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        // A name with these makes the standard library panic.
+        let sayable = !name.is_empty() && !name.contains(['=', '\0']);
+        sayable.then(|| std::env::var(name).ok()).flatten()
+    }
+
+    fn cores(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        // No other can be bound; nothing is sent.
+        address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+    }
+}
+
+/// The files that a pattern names, in order. Names that begin with a dot are not meant: editors leave such files.
+pub(super) fn files_matching(pattern: &Path) -> io::Result<Vec<PathBuf>> {
+    let text = pattern.to_str();
+    let text = text.ok_or_else(|| io::Error::other("the pattern is not UTF-8"))?;
+    let options = MatchOptions {
+        require_literal_leading_dot: true,
+        ..MatchOptions::new()
     };
-    match value.get_ref() {
-        DeValue::String(text) if text.contains("${") => {
-            let filled = filled(text, &place(), report);
-            *value.get_mut() = DeValue::String(Cow::Owned(filled));
+    let found = glob::glob_with(text, options).map_err(io::Error::other)?;
+    found.map(|path| path.map_err(io::Error::from)).collect()
+}
+
+/// The files that some patterns name; none for one that cannot be followed now.
+#[must_use]
+pub fn matching(patterns: &[PathBuf]) -> Vec<PathBuf> {
+    let found = patterns
+        .iter()
+        .filter_map(|pattern| files_matching(pattern).ok());
+    found.flatten().collect()
+}
+
+impl Surroundings for Patient {
+    /// The system's resolver has deadlines of its own, of many seconds a name, so a thread waits for it. That thread ends when the resolver
+    /// gives up.
+    fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
+        let too_late = || io::Error::new(io::ErrorKind::TimedOut, "the resolver did not answer");
+        let left = RESOLVE_PATIENCE.saturating_sub(Duration::from_millis(self.waited.get()));
+        let (answer, answered) = mpsc::sync_channel(1);
+        let name = server.to_owned();
+        let asked = thread::Builder::new().spawn(move || {
+            // Nobody listens any more where the answer comes too late.
+            let _ = answer.send(System.resolve(&name));
+        })?;
+        let found = answered.recv_timeout(left.max(RESOLVE_LEAST));
+        drop(asked);
+        if let Err(RecvTimeoutError::Timeout) = found {
+            let waited = left.max(RESOLVE_LEAST).as_millis();
+            let waited = u64::try_from(waited).unwrap_or(u64::MAX);
+            self.waited.set(self.waited.get().saturating_add(waited));
         }
-        DeValue::Table(_) | DeValue::Array(_) => match value.get_mut() {
-            DeValue::Table(table) => fill_table(table, path, report),
-            DeValue::Array(elements) => {
-                for (at, element) in elements.iter_mut().enumerate() {
-                    fill_value(element, &format!("{path}[{at}]"), report);
-                }
-            }
-            _ => {}
-        },
-        _ => {}
+        found.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<String> {
+        System.read(path)
+    }
+
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        System.matching(pattern)
+    }
+
+    fn is_open_to_all(&self, path: &Path) -> bool {
+        System.is_open_to_all(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        System.variable(name)
+    }
+
+    fn cores(&self) -> usize {
+        System.cores()
+    }
+
+    fn is_own_address(&self, address: IpAddr) -> bool {
+        System.is_own_address(address)
     }
 }
 
-/// The text with its variables filled in.
-fn filled(text: &str, place: &Place, report: &Report<'_>) -> String {
-    let (mut filled, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find("${") {
-        let (before, behind) = rest.split_at(at);
-        if before.ends_with('$') && behind.starts_with(OPENING) {
-            filled.push_str(before);
-            filled.push_str(&OPENING[1..]);
-            rest = &behind[OPENING.len()..];
-            continue;
-        }
-        filled.push_str(before);
-        let (variable, behind) = match behind.find('}') {
-            Some(end) => behind.split_at(end + 1),
-            None => (behind, ""),
-        };
-        match variable.strip_prefix(OPENING) {
-            Some(name) => filled.push_str(&named(name, place, report)),
-            None => {
-                warn_of_shell(variable, place, report);
-                filled.push_str(variable);
-            }
-        }
-        rest = behind;
+impl Surroundings for Offline {
+    fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
+        Ok(Vec::new())
     }
-    filled + rest
-}
 
-/// What the variable says that `name` names, with the brace behind it.
-fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
-    let Some(name) = name.strip_suffix('}').filter(|name| is_name(name)) else {
-        let message = "this names no variable of the environment";
-        report.error(place, message, "write it so: \"${env.NAME}\"");
-        return String::new();
-    };
-    let variable = report.surroundings.variable(name);
-    variable.unwrap_or_else(|| {
-        report.error(
-            place,
-            format!("the environment has no variable {}", quoted(name)),
-            format!("set it for the gateway and for `sluicegate check`: {name}=…"),
-        );
-        String::new()
-    })
-}
+    fn read(&self, path: &Path) -> io::Result<String> {
+        System.read(path)
+    }
 
-/// Says what to write where a variable is written as shells have it.
-fn warn_of_shell(variable: &str, place: &Place, report: &Report<'_>) {
-    let name = variable.strip_prefix("${");
-    let name = name.and_then(|name| name.strip_suffix('}'));
-    // `${RATE:-5 per 1s}`
-    let name = name.map(|name| name.split([':', '-', '=', '?', '+']).next().unwrap_or(name));
-    let shell_like =
-        |name: &&str| is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase());
-    if let Some(shell_name) = name.filter(shell_like) {
-        let no_default = if variable.len() > shell_name.len() + "${}".len() {
-            ", which has no default here"
-        } else {
-            ""
-        };
-        report.warning(
-            place,
-            format!("{} is left as it is", quoted(variable)),
-            format!(
-                "write \"${{env.{shell_name}}}\" for the variable of the environment{no_default}"
-            ),
-        );
+    fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
+        System.matching(pattern)
+    }
+
+    fn is_open_to_all(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        System.variable(name)
+    }
+
+    fn cores(&self) -> usize {
+        System.cores()
+    }
+
+    fn is_offline(&self) -> bool {
+        true
     }
 }
 
-fn is_name(name: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.is_empty() && name.bytes().all(is_part) && !name.as_bytes()[0].is_ascii_digit()
+impl Surroundings for Nowhere {
+    fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn read(&self, _: &Path) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn is_open_to_all(&self, _: &Path) -> bool {
+        false
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn cores(&self) -> usize {
+        1
+    }
+
+    // The keys are the same in every build.
+    fn exports_spans(&self) -> bool {
+        true
+    }
 }

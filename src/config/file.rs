@@ -9,7 +9,9 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use super::cycle;
-use super::environment;
+use super::env_variables;
+use super::environment::{Offline, Patient, Surroundings};
+use super::fallback_limit::Seconds;
 use super::field::all;
 use super::form::Forms;
 use super::include::Texts;
@@ -20,11 +22,9 @@ use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
 use super::rules::Rules;
-use super::second::Seconds;
 use super::section::Section;
 use super::shared;
 use super::source::Source;
-use super::surroundings::{Offline, Patient, Surroundings};
 use super::tables::route::Route;
 use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
@@ -166,7 +166,7 @@ fn read_in(
     let (mut table, faults) = texts.tree(&report);
     renamed_keys::apply(&mut table, &report);
     let written = Arc::new(Written::of(&table));
-    environment::fill(&mut table, &report);
+    env_variables::fill(&mut table, &report);
     let rules = walk(&table, file_name, &report).map(|rules| Rules {
         written,
         patterns: texts.patterns.clone(),

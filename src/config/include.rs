@@ -10,10 +10,10 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::environment::Surroundings;
 use super::field::quoted;
 use super::report::{Place, Report};
 use super::source::{Part, Source};
-use super::surroundings::Surroundings;
 use super::syntax::{self, Fault};
 use crate::bounds::INCLUDED_FILES;
 

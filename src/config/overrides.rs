@@ -19,9 +19,9 @@ use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Times
 use toml::de::{DeTable, DeValue};
 
 use super::field::{Field, describe, quoted, text_or_warning};
+use super::override_rows::{OverrideRows, TierIndex, counted_by};
 use super::problem::Mistake;
 use super::rates::rate;
-use super::rows::{OverrideRows, TierIndex, counted_by};
 use super::rules::{CostRules, FileState, KeyPart, KeyTemplate, OverrideRules, Tier};
 use super::source::Source;
 use crate::bounds;

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use http::HeaderName;
 
+use super::fallback_limit::Seconds;
 use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
 use super::rules::{KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource};
-use super::second::Seconds;
 use super::section::is_name;
 use super::suggest;
 use super::tables::client::Client;

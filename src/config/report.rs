@@ -10,10 +10,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeString;
 
+use super::environment::Surroundings;
 use super::form::{Form, Forms};
 use super::problem::{Mistake, Problem, Problems, Severity};
 use super::source::Source;
-use super::surroundings::Surroundings;
 use super::syntax::Fault;
 
 /// Where something stands, and what it is called there.

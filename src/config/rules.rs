@@ -18,7 +18,7 @@ use super::condition::Condition;
 use super::line_filter::LineFilter;
 use super::written::Written;
 
-pub use super::rows::{OverrideRows, TierIndex};
+pub use super::override_rows::{OverrideRows, TierIndex};
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
 

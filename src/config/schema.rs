@@ -18,10 +18,10 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::environment::Nowhere;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{Form, Forms, constraints};
 use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
-use super::surroundings::Nowhere;
 
 const REFERENCE: &str = include_str!("../../conf/reference.toml");
 

@@ -6,12 +6,12 @@ use sluicegate_limiter::Capacity;
 
 use crate::config::action;
 use crate::config::algorithm;
+use crate::config::ban;
 use crate::config::condition;
 use crate::config::cost;
 use crate::config::field::Field;
 use crate::config::key;
 use crate::config::overrides::{self, About};
-use crate::config::penalty;
 use crate::config::rates;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed, Report};
@@ -53,7 +53,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let actions = action::Keys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
     let said = policy.as_ref().and_then(|policy| actions.read(policy));
-    let penalties = penalty::Keys::of(&section);
+    let penalties = ban::Keys::of(&section);
     let penalty = penalties.read();
     if let Some(key) = &key {
         penalties.check_key(key);

@@ -9,7 +9,7 @@ use crate::config::host;
 use crate::config::problem::Mistake;
 use crate::config::rules::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
 use crate::config::section::Section;
-use crate::config::tables::{balance, failing, origin_tls, servers};
+use crate::config::tables::{balance, origin_tls, resilience, servers};
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
@@ -38,13 +38,13 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Origi
     let ejection = section.optional(
         "outlier_detection",
         "{ consecutive_failures = 5 }",
-        |field| failing::ejection(field.section()?),
+        |field| resilience::ejection(field.section()?),
     );
     let slow_start = section.optional("slow_start", "\"30s\"", |field| {
         field.duration(Duration::from_millis(100)..=Duration::from_secs(3_600))
     });
     let circuit = section.optional("circuit_breaker", "{ max_requests = 100 }", |field| {
-        failing::circuit(field.section()?)
+        resilience::circuit(field.section()?)
     });
     let timeouts = timeouts(section.section("timeouts", "{ connect = \"2s\" }"));
     let retries = section.or("retries", "1", 1, |field| {
@@ -53,7 +53,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Origi
             .and_then(|count| u8::try_from(count).ok())
     });
     let retry = section.optional("retry", "{ on = [\"connect\", 503] }", |field| {
-        failing::retry(field.section()?)
+        resilience::retry(field.section()?)
     });
     let host = section.or("host", "\"preserve\"", HostPolicy::Preserve, |field| {
         if field.text()? == "preserve" {
@@ -103,7 +103,7 @@ fn health(section: Section<'_>) -> Option<HealthRules> {
         all(field
             .list()?
             .iter()
-            .map(|element| failing::statuses(element, 100..=599)))
+            .map(|element| resilience::statuses(element, 100..=599)))
     });
     let interval = section.or("interval", "\"5s\"", Duration::from_secs(5), |field| {
         field.duration(Duration::from_millis(10)..=Duration::from_secs(3_600))

@@ -1,0 +1,128 @@
+//! Fills variables of the environment into strings: `"${env.NAME}"`, alone or amid other text, in every value.
+//!
+//! They are filled in once a file is read, before its values are, so any string may have them. `$${env.NAME}` is the text itself.
+
+use std::borrow::Cow;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::field::quoted;
+use super::report::{Place, Report};
+
+/// What begins a variable.
+const OPENING: &str = "${env.";
+
+/// Fills in every variable of the tree; one that does not exist is an error at its place.
+pub(super) fn fill(table: &mut DeTable<'_>, report: &Report<'_>) {
+    fill_table(table, "", report);
+}
+
+fn fill_table(table: &mut DeTable<'_>, path: &str, report: &Report<'_>) {
+    for (key, value) in table.iter_mut() {
+        let name = report.written_name(key);
+        let path = match path {
+            "" => name.to_owned(),
+            _ => format!("{path}.{name}"),
+        };
+        fill_value(value, &path, report);
+    }
+}
+
+fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &Report<'_>) {
+    let place = || Place {
+        path: path.to_owned(),
+        span: Some(value.span()),
+    };
+    match value.get_ref() {
+        DeValue::String(text) if text.contains("${") => {
+            let filled = filled(text, &place(), report);
+            *value.get_mut() = DeValue::String(Cow::Owned(filled));
+        }
+        DeValue::Table(_) | DeValue::Array(_) => match value.get_mut() {
+            DeValue::Table(table) => fill_table(table, path, report),
+            DeValue::Array(elements) => {
+                for (at, element) in elements.iter_mut().enumerate() {
+                    fill_value(element, &format!("{path}[{at}]"), report);
+                }
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+/// The text with its variables filled in.
+fn filled(text: &str, place: &Place, report: &Report<'_>) -> String {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("${") {
+        let (before, behind) = rest.split_at(at);
+        if before.ends_with('$') && behind.starts_with(OPENING) {
+            filled.push_str(before);
+            filled.push_str(&OPENING[1..]);
+            rest = &behind[OPENING.len()..];
+            continue;
+        }
+        filled.push_str(before);
+        let (variable, behind) = match behind.find('}') {
+            Some(end) => behind.split_at(end + 1),
+            None => (behind, ""),
+        };
+        match variable.strip_prefix(OPENING) {
+            Some(name) => filled.push_str(&named(name, place, report)),
+            None => {
+                warn_of_shell(variable, place, report);
+                filled.push_str(variable);
+            }
+        }
+        rest = behind;
+    }
+    filled + rest
+}
+
+/// What the variable says that `name` names, with the brace behind it.
+fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
+    let Some(name) = name.strip_suffix('}').filter(|name| is_name(name)) else {
+        let message = "this names no variable of the environment";
+        report.error(place, message, "write it so: \"${env.NAME}\"");
+        return String::new();
+    };
+    let variable = report.surroundings.variable(name);
+    variable.unwrap_or_else(|| {
+        report.error(
+            place,
+            format!("the environment has no variable {}", quoted(name)),
+            format!("set it for the gateway and for `sluicegate check`: {name}=…"),
+        );
+        String::new()
+    })
+}
+
+/// Says what to write where a variable is written as shells have it.
+fn warn_of_shell(variable: &str, place: &Place, report: &Report<'_>) {
+    let name = variable.strip_prefix("${");
+    let name = name.and_then(|name| name.strip_suffix('}'));
+    // `${RATE:-5 per 1s}`
+    let name = name.map(|name| name.split([':', '-', '=', '?', '+']).next().unwrap_or(name));
+    let shell_like =
+        |name: &&str| is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase());
+    if let Some(shell_name) = name.filter(shell_like) {
+        let no_default = if variable.len() > shell_name.len() + "${}".len() {
+            ", which has no default here"
+        } else {
+            ""
+        };
+        report.warning(
+            place,
+            format!("{} is left as it is", quoted(variable)),
+            format!(
+                "write \"${{env.{shell_name}}}\" for the variable of the environment{no_default}"
+            ),
+        );
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.bytes().all(is_part) && !name.as_bytes()[0].is_ascii_digit()
+}
