@@ -19,7 +19,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use sluicegate::config::rules::{Rules, Segment};
-use sluicegate::config::{Loaded, Problems, Severity, Surroundings, known_keys, load, parse_in};
+use sluicegate::config::{Environment, Loaded, Problems, Severity, known_keys, load, parse_in};
 
 #[path = "config/watched.rs"]
 mod watched;
@@ -27,7 +27,7 @@ mod watched;
 /// A machine that knows two names and one token.
 struct Still;
 
-impl Surroundings for Still {
+impl Environment for Still {
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
         if let Some(port) = server.strip_prefix("localhost:") {
             let port: u16 = port.parse().unwrap();

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
-use sluicegate::config::{Nowhere, known_keys, schema};
+use sluicegate::config::{NoEnvironment, known_keys, schema};
 use toml::de::{DeTable, DeValue};
 
 /// Made once: the parser is asked some thousand times.
@@ -248,7 +248,7 @@ fn what_a_schema_can_tell_does_not_fit() {
 #[test]
 fn every_key_has_a_type_and_most_have_words() {
     let specimen = specimen();
-    let known = known_keys(&specimen, &Nowhere);
+    let known = known_keys(&specimen, &NoEnvironment);
     let schema = &*SCHEMA;
     let mut without_words = 0;
     for key in &known {

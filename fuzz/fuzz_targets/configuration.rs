@@ -9,7 +9,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use sluicegate::admission::KeySeed;
-use sluicegate::config::{Loaded, Problems, Severity, Surroundings, parse_in};
+use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::Metrics;
 use sluicegate::snapshot::Snapshot;
@@ -17,9 +17,9 @@ use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
 
 /// The machine that a text is read on.
-struct Nowhere;
+struct NoEnvironment;
 
-impl Surroundings for Nowhere {
+impl Environment for NoEnvironment {
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
         let address = server.parse().map_err(|_| io::ErrorKind::NotFound)?;
         Ok(vec![address])
@@ -49,7 +49,7 @@ impl Surroundings for Nowhere {
 }
 
 fuzz_target!(|text: &str| {
-    match parse_in("gateway.toml", text, &Nowhere) {
+    match parse_in("gateway.toml", text, &NoEnvironment) {
         Ok(loaded) => {
             assert_eq!(loaded.warnings.count(Severity::Error), 0);
             placed(&loaded.warnings, text);

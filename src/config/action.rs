@@ -100,7 +100,7 @@ impl std::fmt::Display for Share {
 }
 
 /// The keys that say what happens at a limit.
-pub(super) struct Keys<'d> {
+pub(super) struct ActionKeys<'d> {
     action: Option<Field<'d>>,
     mark: Option<Field<'d>>,
     then: Option<Field<'d>>,
@@ -109,7 +109,7 @@ pub(super) struct Keys<'d> {
 }
 
 /// What they say.
-pub(super) struct Said {
+pub(super) struct ActionSettings {
     pub(super) action: Action,
     /// `fallback_limit`, where it was written.
     pub(super) then: Option<Placed<Name>>,
@@ -117,7 +117,7 @@ pub(super) struct Said {
     pub(super) shadow_rates: Option<Policy>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> ActionKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
     pub(super) fn of(section: &Section<'d>) -> Self {
         let mark = section.section("mark", "{ header = \"x-sluicegate-limit\" }");
@@ -141,7 +141,7 @@ impl<'d> Keys<'d> {
     }
 
     /// What they say of a limit with this policy; `None` when something is wrong, which was reported then.
-    pub(super) fn read(&self, policy: &Policy) -> Option<Said> {
+    pub(super) fn read(&self, policy: &Policy) -> Option<ActionSettings> {
         let leaky = matches!(policy.algorithm(), Algorithm::LeakyBucket { .. });
         let name = self.action.as_ref().map(action);
         let marks = name == Some(Some("mark"));
@@ -182,7 +182,7 @@ impl<'d> Keys<'d> {
             _ => Some(Action::Reject),
         };
         idle?;
-        Some(Said {
+        Some(ActionSettings {
             action: action?,
             then: then.map_or(Some(None), |then| then.map(Some))?,
             enforce: enforce?,

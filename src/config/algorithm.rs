@@ -40,7 +40,7 @@ pub(super) fn policy(
 ) -> Option<Policy> {
     let written = section.field("algorithm", "\"sliding-window\"");
     let name = written.as_ref().map_or(Some(usual), name);
-    let keys = Keys::of(section);
+    let keys = AlgorithmKeys::of(section);
     let (name, rates) = (name?, rates?);
     let algorithm = keys.algorithm(name, &rates)?;
     if written.is_none() && algorithm == Algorithm::SlidingWindow {
@@ -95,7 +95,7 @@ fn name(field: &Field<'_>) -> Option<&'static str> {
 }
 
 /// The keys that not every algorithm has.
-struct Keys<'d> {
+struct AlgorithmKeys<'d> {
     align: Option<Field<'d>>,
     timezone: Option<Field<'d>>,
     burst: Option<Field<'d>>,
@@ -104,7 +104,7 @@ struct Keys<'d> {
     max_wait: Option<Field<'d>>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> AlgorithmKeys<'d> {
     fn of(section: &Section<'d>) -> Self {
         Self {
             align: section.field("align", "\"clock\""),

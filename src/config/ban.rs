@@ -17,19 +17,19 @@ use super::section::Section;
 const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The keys that refuse beside the rates.
-pub(super) struct Keys<'d> {
+pub(super) struct BanKeys<'d> {
     ban: Option<Field<'d>>,
     concurrency: Option<Field<'d>>,
 }
 
 /// What they say.
 #[derive(Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct BanSettings {
     pub(super) ban: Option<BanRules>,
     pub(super) concurrency: Option<Concurrency>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> BanKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
     pub(super) fn of(section: &Section<'d>) -> Self {
         Self {
@@ -39,10 +39,10 @@ impl<'d> Keys<'d> {
     }
 
     /// What they say of a limit; `None` when something is wrong, which was reported then.
-    pub(super) fn read(&self) -> Option<Said> {
+    pub(super) fn read(&self) -> Option<BanSettings> {
         let ban = self.ban.as_ref().map(ban);
         let concurrency = self.concurrency.as_ref().map(concurrency);
-        Some(Said {
+        Some(BanSettings {
             ban: ban.map_or(Some(None), |ban| ban.map(Some))?,
             concurrency: concurrency.map_or(Some(None), |most| most.map(Some))?,
         })

@@ -10,12 +10,12 @@ use super::rules::CostRules;
 use super::section::Section;
 
 /// The keys that say what a request costs.
-pub(super) struct Keys<'d> {
+pub(super) struct CostKeys<'d> {
     cost: Option<Field<'d>>,
     max_cost: Option<Field<'d>>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> CostKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
     pub(super) fn of(section: &Section<'d>) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub(super) fn check(
     admin: Option<SocketAddr>,
     report: &Report<'_>,
 ) {
-    let is_own = |ip: IpAddr| report.surroundings.is_own_address(ip);
+    let is_own = |ip: IpAddr| report.environment.is_own_address(ip);
     for (name, origin) in origins {
         let mut servers = origin.servers.iter().flat_map(|server| &server.addresses);
         let of_admin = servers.find(|server| admin.is_some_and(|at| meets(**server, at, &is_own)));

@@ -87,7 +87,7 @@ fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
         report.error(place, message, "write it so: \"${env.NAME}\"");
         return String::new();
     };
-    let variable = report.surroundings.variable(name);
+    let variable = report.environment.variable(name);
     variable.unwrap_or_else(|| {
         report.error(
             place,

@@ -1,6 +1,6 @@
-//! What reading a configuration asks the machine; all else is in its text.
+//! Asks the machine what a configuration needs beside its text: names, files, variables, cores.
 //!
-//! They stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
+//! The questions stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
 use std::cell::Cell;
 use std::io;
@@ -16,7 +16,7 @@ use glob::MatchOptions;
 use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
 /// What a configuration may ask of the machine it is read on.
-pub trait Surroundings {
+pub trait Environment {
     /// All addresses of `host:port`; blocks as long as the system's resolver does.
     ///
     /// # Errors
@@ -68,24 +68,24 @@ pub trait Surroundings {
 
 /// The machine itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct System;
+pub struct SystemEnvironment;
 
 /// The machine, with a bound on the time that all names together may take.
 #[derive(Debug, Default)]
-pub(super) struct Patient {
+pub(super) struct BoundedEnvironment {
     /// Milliseconds that were waited for answers.
     waited: Cell<u64>,
 }
 
 /// The machine, of which only the files are read that are no certificates, keys or secrets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Offline;
+pub(super) struct OfflineEnvironment;
 
 /// A machine without names, files and variables: what is asked of it is the same everywhere.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nowhere;
+pub struct NoEnvironment;
 
-impl Surroundings for System {
+impl Environment for SystemEnvironment {
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
         server.to_socket_addrs().map(Iterator::collect)
     }
@@ -140,7 +140,7 @@ pub fn matching(patterns: &[PathBuf]) -> Vec<PathBuf> {
     found.flatten().collect()
 }
 
-impl Surroundings for Patient {
+impl Environment for BoundedEnvironment {
     /// The system's resolver has deadlines of its own, of many seconds a name, so a thread waits for it. That thread ends when the resolver
     /// gives up.
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
@@ -150,7 +150,7 @@ impl Surroundings for Patient {
         let name = server.to_owned();
         let asked = thread::Builder::new().spawn(move || {
             // Nobody listens any more where the answer comes too late.
-            let _ = answer.send(System.resolve(&name));
+            let _ = answer.send(SystemEnvironment.resolve(&name));
         })?;
         let found = answered.recv_timeout(left.max(RESOLVE_LEAST));
         drop(asked);
@@ -163,41 +163,41 @@ impl Surroundings for Patient {
     }
 
     fn read(&self, path: &Path) -> io::Result<String> {
-        System.read(path)
+        SystemEnvironment.read(path)
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
-        System.matching(pattern)
+        SystemEnvironment.matching(pattern)
     }
 
     fn is_open_to_all(&self, path: &Path) -> bool {
-        System.is_open_to_all(path)
+        SystemEnvironment.is_open_to_all(path)
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        System.variable(name)
+        SystemEnvironment.variable(name)
     }
 
     fn cores(&self) -> usize {
-        System.cores()
+        SystemEnvironment.cores()
     }
 
     fn is_own_address(&self, address: IpAddr) -> bool {
-        System.is_own_address(address)
+        SystemEnvironment.is_own_address(address)
     }
 }
 
-impl Surroundings for Offline {
+impl Environment for OfflineEnvironment {
     fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
         Ok(Vec::new())
     }
 
     fn read(&self, path: &Path) -> io::Result<String> {
-        System.read(path)
+        SystemEnvironment.read(path)
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
-        System.matching(pattern)
+        SystemEnvironment.matching(pattern)
     }
 
     fn is_open_to_all(&self, _: &Path) -> bool {
@@ -205,11 +205,11 @@ impl Surroundings for Offline {
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        System.variable(name)
+        SystemEnvironment.variable(name)
     }
 
     fn cores(&self) -> usize {
-        System.cores()
+        SystemEnvironment.cores()
     }
 
     fn is_offline(&self) -> bool {
@@ -217,7 +217,7 @@ impl Surroundings for Offline {
     }
 }
 
-impl Surroundings for Nowhere {
+impl Environment for NoEnvironment {
     fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
         Err(io::ErrorKind::NotFound.into())
     }

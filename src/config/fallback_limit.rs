@@ -15,9 +15,9 @@ use super::tables::route::Route;
 
 /// The second limit of each limit that names one.
 #[derive(Default)]
-pub(super) struct Seconds(BTreeMap<Name, Placed<Name>>);
+pub(super) struct FallbackLimits(BTreeMap<Name, Placed<Name>>);
 
-impl Seconds {
+impl FallbackLimits {
     /// `limit` names this one.
     pub(super) fn add(&mut self, limit: &Name, then: Option<Placed<Name>>) {
         if let Some(then) = then {

@@ -281,10 +281,10 @@ pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<
 /// The path of the file that a field names, from `base` on, and the text there; `advice` says what to put there. Offline it is not read.
 pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
     let path = base.join(field.text()?);
-    if field.report.surroundings.is_offline() {
+    if field.report.environment.is_offline() {
         return None;
     }
-    match field.report.surroundings.read(&path) {
+    match field.report.environment.read(&path) {
         Ok(text) => Some((path, text)),
         Err(error) => {
             let shown = quoted(&path.display().to_string());
@@ -299,7 +299,7 @@ pub(super) const BROKEN_FILE: &str = "correct the file; until then its content i
 /// As [`text_of`], for a file that the rest of the configuration works without: why it cannot be read is a warning.
 pub(super) fn text_or_warning(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Option<String>)> {
     let path = base.join(field.text()?);
-    let text = match field.report.surroundings.read(&path) {
+    let text = match field.report.environment.read(&path) {
         Ok(text) => Some(text),
         Err(error) => {
             let shown = quoted(&path.display().to_string());

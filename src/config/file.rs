@@ -10,8 +10,8 @@ use toml::de::DeTable;
 
 use super::cycle;
 use super::env_variables;
-use super::environment::{Offline, Patient, Surroundings};
-use super::fallback_limit::Seconds;
+use super::environment::{BoundedEnvironment, Environment, OfflineEnvironment};
+use super::fallback_limit::FallbackLimits;
 use super::field::all;
 use super::form::Forms;
 use super::include::Texts;
@@ -51,7 +51,7 @@ pub struct Loaded {
 /// Everything that is wrong with it, or why it cannot be read.
 pub fn load(path: &Path) -> Result<Loaded, Problems> {
     let (name, text) = text_of(path)?;
-    parse_in(&name, &text, &Patient::default())
+    parse_in(&name, &text, &BoundedEnvironment::default())
 }
 
 /// Judges a configuration file by its text and its lists alone: no name is looked up, and no certificate, key or secret is read. What
@@ -67,7 +67,7 @@ pub fn load_offline(path: &Path) -> Problems {
 /// As [`load_offline`], of a text.
 #[must_use]
 pub fn parse_offline(file_name: &str, text: &str) -> Problems {
-    let (_, problems) = read_in(file_name, text, &Offline);
+    let (_, problems) = read_in(file_name, text, &OfflineEnvironment);
     problems
 }
 
@@ -132,10 +132,10 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
 /// ));
 /// ```
 pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Problems> {
-    parse_in(file_name, text, &Patient::default())
+    parse_in(file_name, text, &BoundedEnvironment::default())
 }
 
-/// Reads a configuration as [`parse`] does, on a machine that answers as `surroundings` do.
+/// Reads a configuration as [`parse`] does, on a machine that answers as `environment` does.
 ///
 /// # Errors
 ///
@@ -143,9 +143,9 @@ pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Problems> {
 pub fn parse_in(
     file_name: &str,
     text: &str,
-    surroundings: &dyn Surroundings,
+    environment: &dyn Environment,
 ) -> Result<Loaded, Problems> {
-    let (rules, problems) = read_in(file_name, text, surroundings);
+    let (rules, problems) = read_in(file_name, text, environment);
     match rules {
         Some(rules) if problems.count(Severity::Error) == 0 => Ok(Loaded {
             rules,
@@ -159,10 +159,10 @@ pub fn parse_in(
 fn read_in(
     file_name: &str,
     text: &str,
-    surroundings: &dyn Surroundings,
+    environment: &dyn Environment,
 ) -> (Option<Rules>, Problems) {
-    let texts = Texts::gather(file_name, text, surroundings);
-    let report = Report::new(texts.source(), surroundings);
+    let texts = Texts::gather(file_name, text, environment);
+    let report = Report::new(texts.source(), environment);
     let (mut table, faults) = texts.tree(&report);
     renamed_keys::apply(&mut table, &report);
     let written = Arc::new(Written::of(&table));
@@ -178,25 +178,25 @@ fn read_in(
 
 /// Every key that the tables written in `text` can have, whether it is written or not: `limit.NAME.rates`, `route[].path`.
 #[must_use]
-pub fn known_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<String> {
+pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), surroundings);
+    let report = Report::new(Source::new("", text), environment);
     walk(table.get_ref(), "", &report);
     report.known()
 }
 
 /// Of [`known_keys`], those that must be written where their table is.
-pub(super) fn required_keys(text: &str, surroundings: &dyn Surroundings) -> BTreeSet<String> {
+pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), surroundings);
+    let report = Report::new(Source::new("", text), environment);
     walk(table.get_ref(), "", &report);
     report.required()
 }
 
 /// How the values that are written in `text` may be written.
-pub(super) fn forms(text: &str, surroundings: &dyn Surroundings) -> Forms {
+pub(super) fn forms(text: &str, environment: &dyn Environment) -> Forms {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), surroundings).noting_forms();
+    let report = Report::new(Source::new("", text), environment).noting_forms();
     walk(table.get_ref(), "", &report);
     report.forms()
 }
@@ -240,13 +240,13 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .into_iter()
         .filter_map(|(name, section)| Some((name, origin::read(section, base)?)))
         .collect();
-    let mut seconds = Seconds::default();
+    let mut fallbacks = FallbackLimits::default();
     let mut in_store = Vec::new();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
         .filter_map(|(name, section)| {
             let read = limit::read(section, base)?;
-            seconds.add(&name, read.then);
+            fallbacks.add(&name, read.then);
             in_store.extend(read.shared);
             Some((name, read.rules))
         })
@@ -286,11 +286,11 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         admin::check_apart(admin, &listeners, report);
     }
     references::check_defined(&routes, client.as_ref(), &defined, report);
-    seconds.check(&limits, &defined, &routes, report);
+    fallbacks.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
     // Offline a listener with a certificate is not made.
-    if !report.surroundings.is_offline() {
+    if !report.environment.is_offline() {
         listener_tls::check_told(&listeners, &limits, &defined, report);
     }
     references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
@@ -318,7 +318,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, client.as_ref(), &seconds, &defined, report);
+    references::check_used(&routes, client.as_ref(), &fallbacks, &defined, report);
     Some(Rules {
         server: server?,
         listeners: listeners

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::environment::Surroundings;
+use super::environment::Environment;
 use super::field::quoted;
 use super::report::{Place, Report};
 use super::source::{Part, Source};
@@ -36,7 +36,7 @@ pub(super) struct Texts {
 
 impl Texts {
     /// The text of `file`, and those that it includes.
-    pub(super) fn gather(file: &str, text: &str, surroundings: &dyn Surroundings) -> Self {
+    pub(super) fn gather(file: &str, text: &str, environment: &dyn Environment) -> Self {
         let mut texts = Self {
             text: String::new(),
             parts: Vec::new(),
@@ -57,7 +57,7 @@ impl Texts {
                 path: format!("include[{at}]"),
                 span: Some(element.span()),
             };
-            texts.include(&base.join(pattern), place, surroundings);
+            texts.include(&base.join(pattern), place, environment);
         }
         texts
     }
@@ -74,7 +74,7 @@ impl Texts {
         }
     }
 
-    fn include(&mut self, pattern: &Path, place: Place, surroundings: &dyn Surroundings) {
+    fn include(&mut self, pattern: &Path, place: Place, environment: &dyn Environment) {
         let is_wild = |path: &Path| path.to_string_lossy().contains(['*', '?', '[']);
         if pattern.parent().is_some_and(is_wild) {
             let message = "a directory has no pattern".to_owned();
@@ -82,7 +82,7 @@ impl Texts {
             return self.mistakes.push((place, message, advice));
         }
         let found = if is_wild(pattern) {
-            surroundings.matching(pattern)
+            environment.matching(pattern)
         } else {
             Ok(vec![pattern.to_owned()])
         };
@@ -109,7 +109,7 @@ impl Texts {
                 let advice = "write fewer, larger ones";
                 return self.mistakes.push((place, message, advice));
             }
-            match surroundings.read(&file) {
+            match environment.read(&file) {
                 Ok(text) => self.add(&shown, &text),
                 Err(error) => self.mistakes.push((
                     place.clone(),

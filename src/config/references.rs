@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use http::HeaderName;
 
-use super::fallback_limit::Seconds;
+use super::fallback_limit::FallbackLimits;
 use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
 use super::rules::{KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource};
@@ -65,14 +65,14 @@ pub(super) fn check_defined(
 pub(super) fn check_used(
     routes: &[Route],
     client: Option<&Client>,
-    seconds: &Seconds,
+    fallbacks: &FallbackLimits,
     defined: &Defined,
     report: &Report<'_>,
 ) {
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten())
-        .flat_map(|limit| std::iter::once(limit).chain(seconds.of(&limit.value)));
+        .flat_map(|limit| std::iter::once(limit).chain(fallbacks.of(&limit.value)));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
     let names = |names: &mut dyn Iterator<Item = &Placed<Name>>| -> BTreeSet<Name> {
         names.map(|name| name.value.clone()).collect()

@@ -10,7 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeString;
 
-use super::environment::Surroundings;
+use super::environment::Environment;
 use super::form::{Form, Forms};
 use super::problem::{Mistake, Problem, Problems, Severity};
 use super::source::Source;
@@ -44,7 +44,7 @@ pub(super) enum Ground {
 /// The problems found so far, and what a walk needs beside the tree.
 pub(super) struct Report<'t> {
     pub(super) source: Source<'t>,
-    pub(super) surroundings: &'t dyn Surroundings,
+    pub(super) environment: &'t dyn Environment,
     found: RefCell<Vec<Found>>,
     /// Every key that was asked for: `limit.NAME.rates`.
     known: RefCell<BTreeSet<String>>,
@@ -88,10 +88,10 @@ impl Place {
 }
 
 impl<'t> Report<'t> {
-    pub(super) fn new(source: Source<'t>, surroundings: &'t dyn Surroundings) -> Self {
+    pub(super) fn new(source: Source<'t>, environment: &'t dyn Environment) -> Self {
         Self {
             source,
-            surroundings,
+            environment,
             found: RefCell::default(),
             known: RefCell::default(),
             required: RefCell::default(),

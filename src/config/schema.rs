@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::environment::Nowhere;
+use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{Form, Forms, constraints};
 use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
@@ -39,17 +39,17 @@ const PROBES: [(&str, &str, Kind); 6] = [
 #[must_use]
 pub fn schema() -> Value {
     let (specimen, optional) = specimen();
-    let known = known_keys(&specimen, &Nowhere);
+    let known = known_keys(&specimen, &NoEnvironment);
     let (table, _) = DeTable::parse_recoverable(&specimen);
     let mut survey = Survey {
         specimen: &specimen,
         optional: &optional,
         known: &known,
         keys: BTreeMap::new(),
-        forms: forms(&specimen, &Nowhere),
+        forms: forms(&specimen, &NoEnvironment),
     };
     survey.table(table.get_ref(), "", "");
-    let required = required_keys(&specimen, &Nowhere);
+    let required = required_keys(&specimen, &NoEnvironment);
     let mut schema = Map::from_iter([
         (
             "$schema".to_owned(),
@@ -108,7 +108,8 @@ fn taken(
     let (before, after) = (&text[..span.start], &text[span.end..]);
     let takes = |probe: &str, got: &str| {
         let (instead, place) = put(probe);
-        let Err(problems) = parse_in("", &format!("{before}{instead}{after}"), &Nowhere) else {
+        let Err(problems) = parse_in("", &format!("{before}{instead}{after}"), &NoEnvironment)
+        else {
             return true;
         };
         let got = format!(", got {got}");
@@ -208,7 +209,7 @@ impl Survey<'_> {
 
     /// Takes over what is noted of forms while `text` is read.
     fn learn(&mut self, text: &str) {
-        for (key, found) in forms(text, &Nowhere) {
+        for (key, found) in forms(text, &NoEnvironment) {
             let known = self.forms.entry(key).or_default();
             let new = |form: &Form| !known.contains(form);
             let mut found: Vec<Form> = found.into_iter().filter(new).collect();

@@ -20,12 +20,12 @@ const FAILURES: [(&str, OnStoreFailure); 3] = [
 ];
 
 /// The two keys of `[limit.NAME]`.
-pub(super) struct Keys<'d> {
+pub(super) struct StoreModeKeys<'d> {
     store: Option<Field<'d>>,
     on_failure: Option<Field<'d>>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> StoreModeKeys<'d> {
     /// The keys, asked for whatever is written.
     pub(super) fn of(section: &Section<'d>) -> Self {
         Self {

@@ -21,12 +21,12 @@ use crate::bounds;
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 
 /// The keys of a limit that are about tiers.
-pub(super) struct Keys<'d> {
+pub(super) struct TierKeys<'d> {
     tier: Option<Field<'d>>,
     tiers: Option<Field<'d>>,
 }
 
-impl<'d> Keys<'d> {
+impl<'d> TierKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
     pub(super) fn of(section: &Section<'d>) -> Self {
         Self {

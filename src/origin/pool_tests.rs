@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use sluicegate_limiter::Seed;
 
 use super::*;
-use crate::config::{Surroundings, parse_in};
+use crate::config::{Environment, parse_in};
 use crate::origin::{AttemptOutcome, ServerStatus};
 
 /// A machine on which every name is the first port of this one, but for those that begin with `dead.`.
 struct Still;
 
-impl Surroundings for Still {
+impl Environment for Still {
     fn resolve(&self, name: &str) -> std::io::Result<Vec<SocketAddr>> {
         if name.starts_with("dead.") {
             return Err(std::io::Error::other("no such name"));

@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::admission::KeySeed;
-    use crate::config::{Surroundings, parse_in};
+    use crate::config::{Environment, parse_in};
     use crate::record::Metrics;
     use crate::state::CounterStorage;
 
@@ -74,7 +74,7 @@ mod tests {
         answers: bool,
     }
 
-    impl Surroundings for Resolver {
+    impl Environment for Resolver {
         fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
             let address = SocketAddr::from(([192, 0, 2, 1], 80));
             if self.answers {

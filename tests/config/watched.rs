@@ -8,7 +8,7 @@ use super::*;
 #[derive(Default)]
 struct Mindful(Mutex<BTreeSet<PathBuf>>);
 
-impl Surroundings for Mindful {
+impl Environment for Mindful {
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
         Still.resolve(server)
     }

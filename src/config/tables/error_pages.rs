@@ -150,7 +150,7 @@ fn page(
         (None, Some(file)) => {
             let path = file.text().map(|text| base.join(text));
             let read = path.as_ref().and_then(|path| {
-                file.report.surroundings.read(path).map_or_else(
+                file.report.environment.read(path).map_or_else(
                     |error| {
                         let shown = quoted(&path.display().to_string());
                         let message = format!("{shown} cannot be read: {error}");

@@ -67,7 +67,7 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
     };
     section.finish();
     let (field, kind) = file?;
-    if field.report.surroundings.is_offline() {
+    if field.report.environment.is_offline() {
         return None;
     }
     let (path, text) = text_or_warning(&field, base)?;

@@ -50,10 +50,10 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         Some(field) => capacity(field),
         None => Some(usual_capacity(key.as_ref())),
     };
-    let actions = action::Keys::of(&section);
+    let actions = action::ActionKeys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
     let said = policy.as_ref().and_then(|policy| actions.read(policy));
-    let penalties = ban::Keys::of(&section);
+    let penalties = ban::BanKeys::of(&section);
     let penalty = penalties.read();
     if let Some(key) = &key {
         penalties.check_key(key);
@@ -61,11 +61,11 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let fitting = said
         .as_ref()
         .map_or(Some(()), |said| penalties.check_beside(&said.action));
-    let shared = shared::Keys::of(&section);
+    let shared = shared::StoreModeKeys::of(&section);
     let shared = shared.read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
-    let cost = cost::Keys::of(&section);
+    let cost = cost::CostKeys::of(&section);
     let cost = policy.as_ref().and_then(|policy| cost.read(policy));
     let count_if = section.optional(
         "count_if",
@@ -84,7 +84,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
         (Some(field), Some(about)) => overrides::read(field, base, about).map(Some),
         (Some(_), None) => None,
     };
-    let tier = tier::Keys::of(&section).read(about.as_ref());
+    let tier = tier::TierKeys::of(&section).read(about.as_ref());
     let (report, place) = (section.report, section.place.clone());
     section.finish();
     let said = said?;

@@ -125,7 +125,7 @@ fn certificate(element: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Op
     let chain_text = chain.as_ref().and_then(&mut text);
     let key_text = key.as_ref().and_then(&mut text);
     let (chain, key, (key_path, key_text)) = (chain?, key?, key_text?);
-    if key.report.surroundings.is_open_to_all(&key_path) {
+    if key.report.environment.is_open_to_all(&key_path) {
         let path = key_path.display();
         key.report.warning(
             &key.place,

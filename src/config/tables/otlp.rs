@@ -35,7 +35,7 @@ const OWN: [HeaderName; 5] = [
 pub(super) fn read(field: &Field<'_>, base: &Path) -> Option<OtlpRules> {
     let section = field.section()?;
     let mut files = Vec::new();
-    if !field.report.surroundings.exports_spans() {
+    if !field.report.environment.exports_spans() {
         field.refuse::<()>(
             "this build has no OTLP export",
             "build it with `cargo build --release --features otlp`, as the packages and the image are, or leave this out",
@@ -286,12 +286,12 @@ mod tests {
     use std::io;
     use std::net::SocketAddr;
 
-    use crate::config::{Surroundings, parse_in};
+    use crate::config::{Environment, parse_in};
 
     /// A machine without files, whose build tells nobody of spans.
     struct Bare;
 
-    impl Surroundings for Bare {
+    impl Environment for Bare {
         fn resolve(&self, _: &str) -> io::Result<Vec<SocketAddr>> {
             Err(io::ErrorKind::NotFound.into())
         }

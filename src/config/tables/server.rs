@@ -20,7 +20,7 @@ pub(super) const LARGEST_BODY: u64 = 1 << 40;
 pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ServerRules> {
     let short = Duration::from_millis(1)..=LONGEST;
     let seconds = |secs| Duration::from_secs(secs);
-    let cores = section.report.surroundings.cores();
+    let cores = section.report.environment.cores();
     let threads = section.or("threads", "4", cores, |field| {
         field
             .integer(1..=1024)

@@ -90,9 +90,9 @@ fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<Sock
     if let Err(mistake) = name_and_port(text) {
         return element.mistaken(mistake);
     }
-    let surroundings = element.report.surroundings;
-    match surroundings.resolve(text) {
-        _ if surroundings.is_offline() => Some((Some(Arc::from(text)), Vec::new())),
+    let environment = element.report.environment;
+    match environment.resolve(text) {
+        _ if environment.is_offline() => Some((Some(Arc::from(text)), Vec::new())),
         Ok(mut addresses) if !addresses.is_empty() => {
             let has_both = addresses.iter().any(SocketAddr::is_ipv4)
                 && addresses.iter().any(SocketAddr::is_ipv6);

@@ -103,10 +103,10 @@ fn password(
         }
         (None, Some(variable)) => {
             let name = variable.text()?;
-            if variable.report.surroundings.is_offline() {
+            if variable.report.environment.is_offline() {
                 return None;
             }
-            let Some(text) = variable.report.surroundings.variable(name) else {
+            let Some(text) = variable.report.environment.variable(name) else {
                 return variable.refuse(
                     format!("the environment has no variable {}", quoted(name)),
                     format!("set it for the gateway and for `sluicegate check`: {name}=…"),
