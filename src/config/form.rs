@@ -35,6 +35,31 @@ pub(super) enum Form {
     Block,
 }
 
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ValueKind {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Array,
+    Object,
+}
+
+impl ValueKind {
+    /// Its name in a schema.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Array => "array",
+            Self::Object => "object",
+        }
+    }
+}
+
 impl Form {
     /// The expression that strings of this form match, of the kind that ECMA-262 and every other dialect reads alike.
     fn pattern(&self) -> Option<String> {

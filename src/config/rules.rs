@@ -19,6 +19,9 @@ use super::line_filter::LineFilter;
 use super::written::Written;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
+pub use super::tables::balance::StickyRules;
+pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
+pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
 
@@ -53,12 +56,9 @@ pub use self::known::{BrokenFile, FileState};
 pub use self::list::{ListFile, ListRules};
 pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
-pub use self::origin::{HeaderCase, HealthRules, HostPolicy, OriginRules, OriginTimeouts};
+pub use self::origin::{HeaderCase, HostPolicy, OriginRules};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
-pub use self::pool::{
-    Balance, CircuitRules, EjectionRules, FailureClass, Percent, PoolServer, RetryRules, Role,
-    StickyRules, Weight,
-};
+pub use self::pool::{Balance, FailureClass, Percent, PoolServer, Role, Weight};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,

@@ -18,21 +18,22 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::declaration::{KeyDeclaration, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
-use super::form::{Form, Forms, constraints};
+use super::form::{Form, Forms, ValueKind, constraints};
 use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
 
 const REFERENCE: &str = include_str!("../../conf/reference.toml");
 
 /// A value of each type, and how the parser calls one that it did not expect.
-const PROBES: [(&str, &str, Kind); 6] = [
-    ("\"\"", "the string", Kind::String),
-    ("7", "the integer", Kind::Integer),
-    ("7.5", "the float", Kind::Number),
-    ("true", "true", Kind::Boolean),
-    ("[]", "a list", Kind::Array),
-    ("{}", "a table", Kind::Object),
+const PROBES: [(&str, &str, ValueKind); 6] = [
+    ("\"\"", "the string", ValueKind::String),
+    ("7", "the integer", ValueKind::Integer),
+    ("7.5", "the float", ValueKind::Number),
+    ("true", "true", ValueKind::Boolean),
+    ("[]", "a list", ValueKind::Array),
+    ("{}", "a table", ValueKind::Object),
 ];
 
 /// The schema, of draft 2020-12.
@@ -48,6 +49,11 @@ pub fn schema() -> Value {
         keys: BTreeMap::new(),
         forms: forms(&specimen, &NoEnvironment),
     };
+    for table in declared_tables() {
+        for key in table.keys {
+            survey.declare(&format!("{}.{}", table.path, key.name), key);
+        }
+    }
     survey.table(table.get_ref(), "", "");
     let required = required_keys(&specimen, &NoEnvironment);
     let mut schema = Map::from_iter([
@@ -64,35 +70,14 @@ pub fn schema() -> Value {
     Value::Object(schema)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    String,
-    Integer,
-    Number,
-    Boolean,
-    Array,
-    Object,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-            Self::Array => "array",
-            Self::Object => "object",
-        }
-    }
-}
-
 /// What was found out about a key.
 #[derive(Debug, Default)]
-struct Key {
-    kinds: BTreeSet<Kind>,
+struct SurveyedKey {
+    /// Its type declares it, so it need not be asked about.
+    is_declared: bool,
+    kinds: BTreeSet<ValueKind>,
     /// Of the elements, where it is a list.
-    items: BTreeSet<Kind>,
+    items: BTreeSet<ValueKind>,
     comment: String,
     example: Option<Value>,
 }
@@ -104,7 +89,7 @@ fn taken(
     span: Range<usize>,
     path: &str,
     put: impl Fn(&str) -> (String, String),
-) -> BTreeSet<Kind> {
+) -> BTreeSet<ValueKind> {
     let (before, after) = (&text[..span.start], &text[span.end..]);
     let takes = |probe: &str, got: &str| {
         let (instead, place) = put(probe);
@@ -132,7 +117,7 @@ struct Survey<'s> {
     optional: &'s [Range<usize>],
     /// `limit.NAME.rates`
     known: &'s BTreeSet<String>,
-    keys: BTreeMap<String, Key>,
+    keys: BTreeMap<String, SurveyedKey>,
     forms: Forms,
 }
 
@@ -169,7 +154,26 @@ impl Survey<'_> {
         }
     }
 
+    /// Takes over what a key says of itself; it is not asked about any more.
+    fn declare(&mut self, generic: &str, declared: KeyDeclaration) {
+        let form = declared.form;
+        let shown = DeValue::parse(declared.shown);
+        let key = SurveyedKey {
+            is_declared: true,
+            kinds: form.kinds.into_iter().collect(),
+            items: form.items.into_iter().collect(),
+            comment: declared.comment.to_owned(),
+            example: shown.ok().and_then(|shown| example(shown.get_ref())),
+        };
+        self.keys.insert(generic.to_owned(), key);
+        self.forms.insert(generic.to_owned(), form.forms);
+        self.forms.insert(format!("{generic}[]"), form.item_forms);
+    }
+
     fn key(&mut self, generic: &str, path: &str, at: usize, value: &Spanned<DeValue<'_>>) {
+        if self.keys.get(generic).is_some_and(|key| key.is_declared) {
+            return;
+        }
         let mut key = self.keys.remove(generic).unwrap_or_default();
         if key.comment.is_empty() {
             key.comment = comment_above(self.specimen, at);
@@ -179,12 +183,12 @@ impl Survey<'_> {
             // Written under headers of their own, which is how all of their kind are.
             DeValue::Table(_) if !written.starts_with('{') => {
                 if key.kinds.is_empty() {
-                    key.kinds.insert(Kind::Object);
+                    key.kinds.insert(ValueKind::Object);
                 }
             }
             DeValue::Array(elements) if is_of_tables(elements) => {
-                key.kinds.insert(Kind::Array);
-                key.items.insert(Kind::Object);
+                key.kinds.insert(ValueKind::Array);
+                key.items.insert(ValueKind::Object);
             }
             written => {
                 let whole = |probe: &str| (probe.to_owned(), path.to_owned());
@@ -197,7 +201,7 @@ impl Survey<'_> {
                     self.learn(&text);
                     kinds = taken(&text, value.span(), path, whole);
                 }
-                if kinds.contains(&Kind::Array) {
+                if kinds.contains(&ValueKind::Array) {
                     narrow(&mut key.items, taken(&text, value.span(), path, first));
                 }
                 narrow(&mut key.kinds, kinds);
@@ -279,7 +283,12 @@ impl Survey<'_> {
     }
 
     /// Says of which types a value is, and how it is written.
-    fn restrict(&self, schema: &mut Map<String, Value>, kinds: &BTreeSet<Kind>, generic: &str) {
+    fn restrict(
+        &self,
+        schema: &mut Map<String, Value>,
+        kinds: &BTreeSet<ValueKind>,
+        generic: &str,
+    ) {
         let types: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
         match types.as_slice() {
             [] => {}
@@ -300,14 +309,14 @@ impl Survey<'_> {
             return json!(true);
         };
         let mut schema = Map::new();
-        if key.kinds.contains(&Kind::Object) {
+        if key.kinds.contains(&ValueKind::Object) {
             schema = self.object(generic, required);
         }
         self.restrict(&mut schema, &key.kinds, generic);
-        if key.kinds.contains(&Kind::Array) && !key.items.is_empty() {
+        if key.kinds.contains(&ValueKind::Array) && !key.items.is_empty() {
             let generic = format!("{generic}[]");
             let mut items = Map::new();
-            if key.items.contains(&Kind::Object) {
+            if key.items.contains(&ValueKind::Object) {
                 items = self.object(&generic, required);
             }
             self.restrict(&mut items, &key.items, &generic);
@@ -375,7 +384,7 @@ fn is_of_tables(elements: &toml::de::DeArray<'_>) -> bool {
 }
 
 /// Where a key is written several times, what each place takes: one may not have been looked at, because of what stands beside it.
-fn narrow(known: &mut BTreeSet<Kind>, found: BTreeSet<Kind>) {
+fn narrow(known: &mut BTreeSet<ValueKind>, found: BTreeSet<ValueKind>) {
     if known.is_empty() {
         *known = found;
     } else {

@@ -84,14 +84,14 @@ fn note_full(context: &mut Context, pool: &Pool) {
         return;
     };
     let rules = &queue.rules;
-    let (kind, reason) = if clock::since(context.queued_at) < rules.patience {
+    let (kind, reason) = if clock::since(context.queued_at) < rules.pending_timeout {
         let reason = format!(
             "every server is full, and {} requests wait",
             queue.waiting()
         );
         (FailureKind::CircuitFull, reason)
     } else {
-        let reason = format!("every server was full for {:?}", rules.patience);
+        let reason = format!("every server was full for {:?}", rules.pending_timeout);
         (FailureKind::PendingTimeout, reason)
     };
     note_unserved(context, pool, kind, reason);

@@ -122,7 +122,9 @@ pub(super) fn group_of(name: &str, group: u64) -> u64 {
 
 /// Which peers may share connections, besides having one address and name (invariant 1). The same in every run of one build.
 fn group(rules: &OriginRules) -> u64 {
-    let bound = rules.circuit.and_then(|circuit| circuit.connections);
+    let bound = rules
+        .circuit_breaker
+        .and_then(|circuit| circuit.max_connections);
     if rules.protocol == Protocol::Http1 && rules.tls.is_none() && bound.is_none() {
         return 0;
     }

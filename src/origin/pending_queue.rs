@@ -26,7 +26,7 @@ use tokio::time::Instant;
 
 use super::pool::PickResult;
 use crate::clock;
-use crate::config::rules::CircuitRules;
+use crate::config::rules::CircuitBreakerRules;
 
 /// The queues of one origin: one for each configuration of which requests are under way.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub(super) struct OriginQueues {
 #[derive(Debug)]
 pub struct PendingQueue {
     /// The bounds on waiting requests, their wait, and requests and connections per server.
-    pub rules: CircuitRules,
+    pub rules: CircuitBreakerRules,
     origin: Arc<OriginQueues>,
     order: Mutex<QueueOrder>,
     /// Seats that are taken.
@@ -93,7 +93,7 @@ struct OrderedWaiter<'q> {
 
 impl OriginQueues {
     /// Adds a queue.
-    pub(super) fn add(self: &Arc<Self>, rules: CircuitRules) -> Arc<PendingQueue> {
+    pub(super) fn add(self: &Arc<Self>, rules: CircuitBreakerRules) -> Arc<PendingQueue> {
         let queue = Arc::new(PendingQueue {
             rules,
             origin: Arc::clone(self),
@@ -144,7 +144,7 @@ impl PendingQueue {
         if matches!(chosen, PickResult::Full) {
             self.refuse();
         }
-        if !matches!(chosen, PickResult::Server(_)) || self.rules.connections.is_none() {
+        if !matches!(chosen, PickResult::Server(_)) || self.rules.max_connections.is_none() {
             wait.seat = None;
         }
         // The next one is woken if it may find a place too. This one is not counted any more, so a request that comes from now on and is
@@ -196,7 +196,7 @@ impl PendingQueue {
 
     /// Takes one of the `max_pending` seats; `None` where all are taken.
     fn sit_down(self: &Arc<Self>) -> Option<QueueSeat> {
-        let sit = |seated: u32| (seated < self.rules.pending).then(|| seated + 1);
+        let sit = |seated: u32| (seated < self.rules.max_pending).then(|| seated + 1);
         // Relaxed: the number publishes nothing. Each round lost is a seat that was taken or left.
         self.seated
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sit)
@@ -303,7 +303,7 @@ impl AttemptWait {
     pub fn end(&mut self, queue: &PendingQueue) -> Instant {
         *self
             .end
-            .get_or_insert_with(|| clock::deadline(queue.rules.patience))
+            .get_or_insert_with(|| clock::deadline(queue.rules.pending_timeout))
     }
 
     /// Returns its rank among all waiting requests.

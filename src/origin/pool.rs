@@ -27,7 +27,7 @@ use super::server::{Server, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
-use crate::config::rules::{Balance, EjectionRules, Name, OriginRules, Protocol, Role};
+use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
@@ -109,7 +109,7 @@ impl Pool {
         );
         let queues = before.map_or_else(Arc::default, |before| Arc::clone(&before.queues));
         let kept = before.and_then(|before| before.queue.as_ref());
-        let queue = rules.circuit.map(|circuit| match kept {
+        let queue = rules.circuit_breaker.map(|circuit| match kept {
             Some(queue) if queue.rules == circuit => Arc::clone(queue),
             _ => queues.add(circuit),
         });
@@ -205,7 +205,10 @@ impl Pool {
             self.seed.tag(parts)
         };
         let mut peer = peer(address, Some(rules), &self.rules);
-        let most = self.rules.circuit.and_then(|circuit| circuit.connections);
+        let most = self
+            .rules
+            .circuit_breaker
+            .and_then(|circuit| circuit.max_connections);
         let connections = most.map(|most| {
             // Connections that are counted here are of no use to another origin, which would not count them.
             peer.group_key = group_of(&self.name, peer.group_key);
@@ -284,8 +287,8 @@ impl Pool {
     /// Returns whether its servers have a bound on connections.
     pub(super) fn bounds_connections(&self) -> bool {
         self.rules
-            .circuit
-            .is_some_and(|circuit| circuit.connections.is_some())
+            .circuit_breaker
+            .is_some_and(|circuit| circuit.max_connections.is_some())
     }
 
     /// Returns the hash that the request is spread by, where the balance uses a key; `None` where it does not, or the request lacks the
@@ -391,7 +394,7 @@ impl Pool {
     /// Records a failed attempt. Ejects the server for a while after too many failures, if enough others remain.
     pub fn failed(&self, held: &mut ServerPermit, failure: AttemptFailure, now: Timestamp) {
         held.outcome = Some(failure.into());
-        let rules = self.rules.ejection.as_ref();
+        let rules = self.rules.outlier_detection.as_ref();
         let counts = rules.filter(|rules| failure.is_among(&rules.on));
         let standing = &held.server.standing;
         if standing.fail(failure, counts, now)
@@ -409,7 +412,7 @@ impl Pool {
         now: impl Fn() -> Timestamp,
     ) {
         let answer = AttemptFailure::Status(status.as_u16());
-        let rules = self.rules.ejection.as_ref();
+        let rules = self.rules.outlier_detection.as_ref();
         let counts = rules.is_some_and(|rules| answer.is_among(&rules.on));
         if counts || status.is_server_error() {
             self.failed(held, answer, now());
@@ -421,7 +424,7 @@ impl Pool {
         }
     }
 
-    fn eject(&self, server: &Server, rules: &EjectionRules, now: Timestamp) {
+    fn eject(&self, server: &Server, rules: &OutlierDetectionRules, now: Timestamp) {
         // A caller that finds it locked gives up: the next failure tries again.
         let Ok(_ejecting) = self.ejecting.try_lock() else {
             return;
@@ -432,7 +435,7 @@ impl Pool {
             Role::Backup => set.backups.servers(),
         };
         let out = tier.iter().filter(|other| !other.is_usable(now)).count();
-        let may_be_out = tier.len() * usize::from(rules.most.0) / 100;
+        let may_be_out = tier.len() * usize::from(rules.max_percent.0) / 100;
         if !server.is_usable(now) || out >= may_be_out {
             return;
         }
@@ -441,7 +444,7 @@ impl Pool {
             "origin {}: server {} failed {} requests in a row and is left alone for {} s",
             self.name,
             server.address,
-            rules.failures,
+            rules.consecutive_failures,
             length.as_secs_f64()
         );
     }
@@ -466,7 +469,7 @@ impl Pool {
             return granted;
         };
         failure.is_among(&rules.on)
-            && rules.within.is_none_or(|within| since() < within)
+            && rules.deadline.is_none_or(|deadline| since() < deadline)
             && self.budget.spend()
     }
 }
@@ -481,8 +484,8 @@ fn places(rules: &OriginRules) -> u32 {
     };
     let carried = |connections: u32| connections.saturating_mul(each);
     let bounds = rules
-        .circuit
-        .map(|circuit| [circuit.requests, circuit.connections.map(carried)]);
+        .circuit_breaker
+        .map(|circuit| [circuit.max_requests, circuit.max_connections.map(carried)]);
     let bound = bounds.into_iter().flatten().flatten().min();
     bound.unwrap_or_else(|| carried(SERVER_REQUESTS))
 }

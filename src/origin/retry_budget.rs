@@ -28,7 +28,7 @@ impl RetryBudget {
     /// Returns a budget with its floor.
     pub(super) fn new(rules: Option<&RetryRules>) -> Self {
         Self {
-            left: AtomicU32::new(rules.map_or(0, |rules| rules.floor)),
+            left: AtomicU32::new(rules.map_or(0, |rules| rules.min_per_second)),
             ..Self::default()
         }
     }
@@ -44,7 +44,7 @@ impl RetryBudget {
         let requests = self.requests.load(Ordering::Relaxed);
         let new = requests.wrapping_sub(self.settled.swap(requests, Ordering::Relaxed));
         let earned = new.saturating_mul(rules.budget.0.into()) / 100;
-        let allowed = earned.saturating_add(rules.floor.into());
+        let allowed = earned.saturating_add(rules.min_per_second.into());
         let allowed = u32::try_from(allowed).unwrap_or(u32::MAX);
         self.left.store(allowed, Ordering::Relaxed);
     }
@@ -100,7 +100,7 @@ mod tests {
             share in 0u8..=100,
             floor in 0u32..20,
         ) {
-            let rules = RetryRules { on: Vec::new(), budget: Percent(share), floor, within: None };
+            let rules = RetryRules { on: Vec::new(), budget: Percent(share), min_per_second: floor, deadline: None };
             let budget = RetryBudget::new(Some(&rules));
             let mut made = Vec::new();
             for (requests, attempts) in &seconds {

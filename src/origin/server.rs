@@ -145,7 +145,7 @@ impl ServerPermit {
         ) else {
             return false;
         };
-        let Some(most) = queue.rules.connections else {
+        let Some(most) = queue.rules.max_connections else {
             return false;
         };
         let end = wait.end(queue);

@@ -17,7 +17,7 @@ use sluicegate_limiter::Timestamp;
 use super::connections::Connections;
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
-use crate::config::rules::{EjectionRules, HealthRules};
+use crate::config::rules::{HealthRules, OutlierDetectionRules};
 
 /// The state of a server: health, load, failures.
 #[derive(Debug)]
@@ -240,7 +240,7 @@ impl ServerState {
     pub(super) fn fail(
         &self,
         failure: AttemptFailure,
-        rules: Option<&EjectionRules>,
+        rules: Option<&OutlierDetectionRules>,
         at: Timestamp,
     ) -> bool {
         let kind = AttemptOutcome::from(failure) as u64;
@@ -251,7 +251,7 @@ impl ServerState {
             return false;
         };
         let before = self.failures.fetch_add(1, Ordering::Relaxed);
-        before.saturating_add(1) >= rules.failures
+        before.saturating_add(1) >= rules.consecutive_failures
     }
 
     /// Records a success.
@@ -263,15 +263,18 @@ impl ServerState {
     }
 
     /// Ejects the server from `now` on; returns for how long. The caller holds the pool's lock on ejections.
-    pub(super) fn eject(&self, rules: &EjectionRules, now: Timestamp) -> Duration {
+    pub(super) fn eject(&self, rules: &OutlierDetectionRules, now: Timestamp) -> Duration {
         let before = Timestamp::from_nanos(self.ejected_until.load(Ordering::Relaxed));
-        let soon = before.as_nanos() != 0 && now.saturating_since(before) < rules.longest;
+        let soon = before.as_nanos() != 0 && now.saturating_since(before) < rules.max_ejection_time;
         let spells = if soon {
             self.spells.load(Ordering::Relaxed).saturating_add(1)
         } else {
             1
         };
-        let length = rules.first.saturating_mul(spells).min(rules.longest);
+        let length = rules
+            .base_ejection_time
+            .saturating_mul(spells)
+            .min(rules.max_ejection_time);
         let until = now.saturating_add(length);
         self.spells.store(spells, Ordering::Relaxed);
         self.failures.store(0, Ordering::Relaxed);
@@ -350,12 +353,12 @@ mod tests {
     use super::*;
     use crate::config::rules::{FailureClass, Percent};
 
-    const RULES: EjectionRules = EjectionRules {
-        failures: 3,
+    const RULES: OutlierDetectionRules = OutlierDetectionRules {
+        consecutive_failures: 3,
         on: Vec::new(),
-        first: Duration::from_secs(10),
-        longest: Duration::from_secs(25),
-        most: Percent(50),
+        base_ejection_time: Duration::from_secs(10),
+        max_ejection_time: Duration::from_secs(25),
+        max_percent: Percent(50),
     };
 
     fn at(secs: u64) -> Timestamp {

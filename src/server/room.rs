@@ -83,7 +83,9 @@ fn connections_of_origins(rules: &Rules) -> u64 {
             .iter()
             .map(|entry| entry.addresses.len())
             .sum();
-        let most = origin.circuit.and_then(|circuit| circuit.connections);
+        let most = origin
+            .circuit_breaker
+            .and_then(|circuit| circuit.max_connections);
         u64::from(most.unwrap_or_default()).saturating_mul(servers as u64)
     };
     rules.origins.values().map(of_origin).sum()

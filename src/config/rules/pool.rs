@@ -1,10 +1,9 @@
 //! Owns what an origin says about the choice of its servers: who they are, who gets the next request, and what holds when they fail.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, TryFromIntError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::KeyTemplate;
 
@@ -74,56 +73,14 @@ pub enum FailureClass {
     Status(RangeInclusive<u16>),
 }
 
-/// `[origin.NAME.outlier_detection]`: a server that fails requests is left alone for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EjectionRules {
-    /// Failures in a row; default 5.
-    pub failures: u32,
-    /// What is a failure; default a connection that fails or breaks, a timeout, 502 to 504.
-    pub on: Vec<FailureClass>,
-    /// `for`: how long at first; default 10 s. Each ejection that follows soon lasts as long again.
-    pub first: Duration,
-    /// How long at most; default 5 min.
-    pub longest: Duration,
-    /// `max_percent` of the servers may be out of use, for whatever reason, after an ejection; default 50.
-    pub most: Percent,
-}
-
 /// A share of something, 0–100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(pub u8);
 
-/// `[origin.NAME.retry]`: what `retries` may be used for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetryRules {
-    /// After which failures; default a connection that cannot be made.
-    pub on: Vec<FailureClass>,
-    /// Retries per hundred requests; default 20.
-    pub budget: Percent,
-    /// `min_per_second`: retries a second that need no requests to earn them; default 10.
-    pub floor: u32,
-    /// For how long after the decision a try may begin; default: for ever.
-    pub within: Option<Duration>,
-}
+impl TryFrom<u64> for Percent {
+    type Error = TryFromIntError;
 
-/// `[origin.NAME.circuit_breaker]`: how much a server gets at once, and how much waits for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CircuitRules {
-    /// `max_requests` in flight at one server. Without it there are `max_connections`.
-    pub requests: Option<u32>,
-    /// `max_connections` open to one server for requests.
-    pub connections: Option<u32>,
-    /// `max_pending` requests of the origin that wait; default 0.
-    pub pending: u32,
-    /// `pending_timeout`: how long one waits; default 1 s.
-    pub patience: Duration,
-}
-
-/// `sticky`: a client stays with its server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StickyRules {
-    /// The name of the cookie; default `sluicegate-server`.
-    pub cookie: Arc<str>,
-    /// For how long; default: until the browser is closed.
-    pub ttl: Option<Duration>,
+    fn try_from(percent: u64) -> Result<Self, TryFromIntError> {
+        u8::try_from(percent).map(Self)
+    }
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_config_derive::Table;
+
+use crate::config::declaration::{DurationIn, Text};
 use crate::config::field::{Field, quoted};
 use crate::config::key;
 use crate::config::problem::Mistake;
-use crate::config::rules::{Balance, KeyPart, KeyTemplate, StickyRules, ValueSource};
+use crate::config::rules::{Balance, KeyPart, KeyTemplate, ValueSource};
 use crate::config::section::Section;
 
 /// As they are written.
@@ -67,22 +70,20 @@ fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
     }
 }
 
-/// `sticky`
-pub(super) fn sticky(section: Section<'_>) -> Option<StickyRules> {
-    let cookie = section.or(
-        "cookie",
-        "\"sluicegate-server\"",
-        Arc::from(COOKIE),
-        |field| field.parsed(cookie_name),
-    );
-    let ttl = section.optional("ttl", "\"1h\"", |field| {
-        field.duration(Duration::from_secs(1)..=Duration::from_secs(400 * 86_400))
-    });
-    section.finish();
-    Some(StickyRules {
-        cookie: cookie?,
-        ttl: ttl?,
-    })
+/// A client stays with its server, by a cookie. Default: it does not; with this table, as below. For values that outlive the process set
+/// [server] state_dir, and for those that several gateways share [store] secret_file.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.sticky")]
+pub struct StickyRules {
+    /// Name of the cookie.
+    #[key(example = "\"sluicegate-server\"", default = Arc::from(COOKIE), reader = Text(cookie_name))]
+    pub cookie: Arc<str>,
+    /// For how long. 1s to 400d. Default: until the browser is closed.
+    #[key(
+        example = "\"1h\"",
+        reader = DurationIn(Duration::from_secs(1)..=Duration::from_secs(400 * 86_400))
+    )]
+    pub ttl: Option<Duration>,
 }
 
 /// RFC 6265 §4.1.1: a cookie's name is a token (RFC 9110 §5.6.2).

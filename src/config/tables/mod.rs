@@ -2,7 +2,7 @@
 
 pub(super) mod acme;
 pub(super) mod admin;
-mod balance;
+pub(super) mod balance;
 pub(super) mod cache;
 pub(super) mod client;
 pub(super) mod compress;
@@ -17,9 +17,10 @@ pub(super) mod listener;
 pub(super) mod listener_tls;
 pub(super) mod log;
 pub(super) mod origin;
+pub(super) mod origin_steps;
 mod origin_tls;
 mod otlp;
-mod resilience;
+pub(super) mod resilience;
 pub(super) mod route;
 pub(super) mod server;
 mod servers;

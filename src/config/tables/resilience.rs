@@ -1,142 +1,153 @@
-//! `outlier_detection`, `retry` and `circuit_breaker` of an origin: what holds when its servers fail, or have enough.
+//! Declares `outlier_detection`, `retry` and `circuit_breaker` of an origin: what holds when its servers fail, or have enough.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::config::field::{Field, all, quoted};
+use crate::config::declaration::{DurationIn, Integer, List, Text};
+use crate::config::field::{Field, quoted};
 use crate::config::problem::Mistake;
-use crate::config::rules::{CircuitRules, EjectionRules, FailureClass, Percent, RetryRules};
+use crate::config::rules::{FailureClass, Percent};
 use crate::config::section::Section;
 
-/// `[origin.NAME.outlier_detection]`
-pub(super) fn ejection(section: Section<'_>) -> Option<EjectionRules> {
-    let failures = section.or("consecutive_failures", "5", 5, |field| {
-        count(field, 1..=1_000)
-    });
-    let on = section.or(
-        "on",
-        "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
-        vec![
-            FailureClass::Connect,
-            FailureClass::Timeout,
-            FailureClass::Reset,
-            FailureClass::Status(502..=504),
-        ],
-        classes,
-    );
-    let span = Duration::from_millis(100)..=Duration::from_secs(86_400);
-    let first = section.or(
-        "base_ejection_time",
-        "\"10s\"",
-        Duration::from_secs(10),
-        |field| field.duration(span.clone()),
-    );
-    let longest = section.or(
-        "max_ejection_time",
-        "\"5m\"",
-        Duration::from_secs(300),
-        |field| field.duration(span.clone()),
-    );
-    let most = section.or("max_percent", "50", Percent(50), |field| {
-        let percent = field.integer(1..=100)?;
-        u8::try_from(percent).ok().map(Percent)
-    });
-    if let (Some(first), Some(longest)) = (first, longest)
-        && first > longest
+/// Statuses of failures.
+const FAILED: RangeInclusive<u64> = 500..=599;
+/// Shortest and longest ejection.
+const EJECTION_TIME: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(86_400);
+
+/// A server that fails requests is left alone for a while. Default: none is; with this table, as below.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.outlier_detection", check = check_ejection_times)]
+pub struct OutlierDetectionRules {
+    /// How many requests in a row. 1 to 1000.
+    #[key(example = "5", default = 5, reader = Integer(1..=1_000))]
+    pub consecutive_failures: u32,
+    /// What is a failure: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to 599,
+    /// or spans.
+    #[key(
+        example = "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
+        default = outliers(),
+        reader = List(failure_class, FAILED)
+    )]
+    pub on: Vec<FailureClass>,
+    /// How long at first; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
+    #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(EJECTION_TIME))]
+    pub base_ejection_time: Duration,
+    /// The longest. 100ms to 1d.
+    #[key(example = "\"5m\"", default = Duration::from_secs(300), reader = DurationIn(EJECTION_TIME))]
+    pub max_ejection_time: Duration,
+    /// How many percent of the servers may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
+    /// rounded down: of one none is ejected at 50, of two one.
+    #[key(example = "50", default = Percent(50), reader = Integer(1..=100))]
+    pub max_percent: Percent,
+}
+
+/// What `retries` are for. Default: for connections that cannot be made, without a budget; with this table, as below.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.retry")]
+pub struct RetryRules {
+    /// After which failures, as in outlier_detection. What was sent is sent again only with an idempotent method, while its body is at
+    /// hand (64 KiB) and the client has seen nothing of an answer; a stream of HTTP/2 that the server refused, or that its GOAWAY leaves
+    /// out, whatever its method and without a rule. No try is charged to a limit again.
+    #[key(
+        example = "[\"connect\", \"timeout\", 503]",
+        shown = "[\"connect\"]",
+        default = vec![FailureClass::Connect],
+        reader = List(failure_class, FAILED)
+    )]
+    pub on: Vec<FailureClass>,
+    /// How many retries there may be for a hundred requests of the second before. 0% to 100%.
+    #[key(example = "\"20%\"", default = Percent(20), reader = Text(percent))]
+    pub budget: Percent,
+    /// And how many a second beside. 0 to 100000.
+    #[key(example = "10", default = 10, reader = Integer(0..=100_000))]
+    pub min_per_second: u32,
+    /// For how long after its decision a request may be tried again. 1ms to 1h. Default: as long as tries fail; each has the timeouts
+    /// above.
+    #[key(
+        example = "\"10s\"",
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(3_600))
+    )]
+    pub deadline: Option<Duration>,
+}
+
+/// How much a server gets at once. Default: as much as comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.circuit_breaker", check = check_bounds)]
+pub struct CircuitBreakerRules {
+    /// Required, unless max_connections is given. Requests in flight at each server. 1 to 1000000.
+    #[key(example = "100", reader = Integer(1..=1_000_000))]
+    pub max_requests: Option<u32>,
+    /// Connections open to each server for requests, idle ones too; not those of health checks. 1 to 10000. Over HTTP/1.1 that is also
+    /// the most requests in flight. Default: as many as there are requests in flight.
+    #[key(example = "100", reader = Integer(1..=10_000))]
+    pub max_connections: Option<u32>,
+    /// Requests of this origin that wait for a place at a server. 0 to 10000. Others get 503 with Retry-After. With max_connections, one
+    /// that has waited counts until it has its connection, since it waits again if the server has none for it.
+    #[key(example = "50", shown = "0", default = 0, reader = Integer(0..=10_000))]
+    pub max_pending: u32,
+    /// How long one waits. 1ms to 1m.
+    #[key(
+        example = "\"1s\"",
+        default = Duration::from_secs(1),
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(60))
+    )]
+    pub pending_timeout: Duration,
+}
+
+fn outliers() -> Vec<FailureClass> {
+    vec![
+        FailureClass::Connect,
+        FailureClass::Timeout,
+        FailureClass::Reset,
+        FailureClass::Status(502..=504),
+    ]
+}
+
+fn check_ejection_times(keys: &OutlierDetectionRulesKeys, section: &Section<'_>) -> Option<()> {
+    let (base, longest) = (keys.base_ejection_time, keys.max_ejection_time);
+    if base
+        .zip(longest)
+        .is_none_or(|(base, longest)| base <= longest)
     {
-        section.report.error(
-            &section.place,
-            "an ejection lasts longer at first than at most",
-            format!(
-                "write a `{}` that is at least `{}`",
-                section.written_name("max_ejection_time"),
-                section.written_name("base_ejection_time")
-            ),
-        );
-        section.finish();
-        return None;
+        return Some(());
     }
-    section.finish();
-    Some(EjectionRules {
-        failures: failures?,
-        on: on?,
-        first: first?,
-        longest: longest?,
-        most: most?,
-    })
+    let written = |key| section.written_name(key);
+    section.report.error(
+        &section.place,
+        "an ejection lasts longer at first than at most",
+        format!(
+            "write a `{}` that is at least `{}`",
+            written("max_ejection_time"),
+            written("base_ejection_time")
+        ),
+    );
+    None
 }
 
-/// `[origin.NAME.retry]`
-pub(super) fn retry(section: Section<'_>) -> Option<RetryRules> {
-    let on = section.or(
-        "on",
-        "[\"connect\", \"timeout\", 503]",
-        vec![FailureClass::Connect],
-        classes,
-    );
-    let budget = section.or("budget", "\"20%\"", Percent(20), |field| {
-        field.parsed(percent)
-    });
-    let floor = section.or("min_per_second", "10", 10, |field| {
-        count(field, 0..=100_000)
-    });
-    let within = section.optional("deadline", "\"10s\"", |field| {
-        field.duration(Duration::from_millis(1)..=Duration::from_secs(3_600))
-    });
-    section.finish();
-    Some(RetryRules {
-        on: on?,
-        budget: budget?,
-        floor: floor?,
-        within: within?,
-    })
-}
-
-/// `[origin.NAME.circuit_breaker]`
-pub(super) fn circuit(section: Section<'_>) -> Option<CircuitRules> {
-    let requests = section.optional("max_requests", "100", |field| count(field, 1..=1_000_000));
-    let connections = section.optional("max_connections", "100", |field| count(field, 1..=10_000));
-    let pending = section.or("max_pending", "50", 0, |field| count(field, 0..=10_000));
-    let patience = section.or(
-        "pending_timeout",
-        "\"1s\"",
-        Duration::from_secs(1),
-        |field| field.duration(Duration::from_millis(1)..=Duration::from_secs(60)),
-    );
-    if matches!((requests, connections), (Some(None), Some(None))) {
-        section.report.error(
-            &section.place,
-            "a circuit bounds neither requests nor connections",
-            "write max_requests = 100, max_connections = 100, or both",
-        );
-        section.finish();
-        return None;
+fn check_bounds(keys: &CircuitBreakerRulesKeys, section: &Section<'_>) -> Option<()> {
+    if (keys.max_requests, keys.max_connections) != (Some(None), Some(None)) {
+        return Some(());
     }
-    section.finish();
-    Some(CircuitRules {
-        requests: requests?,
-        connections: connections?,
-        pending: pending?,
-        patience: patience?,
-    })
+    section.report.error(
+        &section.place,
+        "a circuit bounds neither requests nor connections",
+        "write max_requests = 100, max_connections = 100, or both",
+    );
+    None
 }
 
-fn count(field: &Field<'_>, range: RangeInclusive<u64>) -> Option<u32> {
-    field
-        .integer(range)
-        .and_then(|count| u32::try_from(count).ok())
-}
-
-/// `["connect", "timeout", "reset", 503, "500-599"]`
-fn classes(field: &Field<'_>) -> Option<Vec<FailureClass>> {
-    all(field.list()?.iter().map(|element| match element.value {
+/// Reads `"connect"`, `"timeout"`, `"reset"`, `503` or `"500-599"`.
+fn failure_class(element: &Field<'_>) -> Option<FailureClass> {
+    match element.value {
         DeValue::String(text) if &**text == "connect" => Some(FailureClass::Connect),
         DeValue::String(text) if &**text == "timeout" => Some(FailureClass::Timeout),
         DeValue::String(text) if &**text == "reset" => Some(FailureClass::Reset),
-        _ => statuses(element, 500..=599).map(FailureClass::Status),
-    }))
+        _ => statuses(element, FAILED).map(FailureClass::Status),
+    }
 }
 
 /// One status, `503` or `"503"`, or a span of them, `"500-599"`.
