@@ -30,6 +30,7 @@ pub mod gateway;
 pub mod listener;
 pub mod origin;
 pub mod record;
+pub mod rejection;
 pub mod response;
 pub mod route;
 

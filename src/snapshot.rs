@@ -12,7 +12,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, Refused, RouteLimits};
+use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
@@ -22,7 +22,8 @@ use crate::config::rules::{
 use crate::origin::Pool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RequestId, RouteMetrics};
-use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
+use crate::rejection::LimitRejection;
+use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;
 use crate::store::{Link, Store, script};
@@ -117,41 +118,34 @@ impl ActiveRoute {
         }
     }
 
-    /// What a request on this route is answered that `refused` is said of.
+    /// Returns the response to a request on this route that a limit rejects; `report` is that of the limits, where they were asked.
     #[must_use]
     pub fn refusal(
         &self,
-        refused: &Refused,
+        rejection: &LimitRejection,
+        report: Option<&AdmissionReport>,
         headers: &HeaderMap,
         request_id: RequestId,
     ) -> RefusalResponse {
-        match refused {
-            Refused::ByLimit(_, Some(barred)) | Refused::Barred(barred) => {
-                let limit = self.limits.get(usize::from(barred.limit));
-                let scene = self.scene(None, headers, request_id);
-                RefusalResponse::barred(limit.map(|limit| &limit.items), barred, &scene)
-            }
-            Refused::ByLimit(judged, None) => {
-                let policy = self.policy(judged);
-                let scene = self.scene(policy, headers, request_id);
-                RefusalResponse::new(judged.items(&self.limits), &judged.verdict, &scene)
-            }
-        }
-    }
-
-    /// What a refusal needs to know of a request on this route; `policy` is that of what was judged.
-    fn scene<'a>(
-        &'a self,
-        policy: Option<HeaderValue>,
-        headers: &'a HeaderMap,
-        request_id: RequestId,
-    ) -> RefusalContext<'a> {
-        RefusalContext {
+        let scene = RefusalContext {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
-            policy,
             headers,
             request_id,
+        };
+        match report.filter(|_| rejection.reason.shows_standing()) {
+            Some(report) => {
+                let items = report.items(&self.limits);
+                let check = report.refusing_check();
+                let limit = check.and_then(|check| items.clone().nth(check));
+                let fields = LimitFields::new(self.policy(report), items, &report.verdict);
+                RefusalResponse::new(rejection, limit, fields, &scene)
+            }
+            None => {
+                let limit = self.limits.get(usize::from(rejection.limit));
+                let items = limit.map(|limit| &limit.items);
+                RefusalResponse::new(rejection, items, LimitFields::default(), &scene)
+            }
         }
     }
 }

@@ -14,13 +14,12 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
-use sluicegate::admission::{
-    BodyKind, KnownBody, MissingReason, RequestFacts, body_kind, normal_value,
-};
+use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
 use sluicegate::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::PeerTrust;
 use sluicegate::jwt::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
+use sluicegate::rejection::MissingReason;
 use sluicegate_limiter::Timestamp;
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { run(bytes).map_or(Corpus::Reject, |()| Corpus::Keep) });

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::admission::{
-    Admission, KeySeed, KnownBody, MissingKeys, Refused, RouteLimits, admit,
-};
-use sluicegate::client::ConnectionPeer;
+use sluicegate::admission::{Admission, KeySeed, KnownBody, RouteLimits, admit};
+use sluicegate::client::Peer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::Metrics;
+use sluicegate::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
@@ -84,10 +83,14 @@ fn counted_together(one: &Located<'_>, other: &Located<'_>) {
         };
         let ((first, gaps), (second, other_gaps)) = (asked(one), asked(other));
         let sound = match first {
-            Admission::Admitted(..) => matches!(second, Admission::Refused(Refused::ByLimit(..))),
-            Admission::Incomplete => gaps == other_gaps,
+            Admission::Admitted(..) => matches!(
+                second,
+                Admission::Rejected(Rejection::ByLimit(by), _)
+                    if matches!(by.reason, RejectionReason::RateLimited(_))
+            ),
+            Admission::Rejected(Rejection::KeyMissing, _) => gaps == other_gaps,
             // No limit here bans, bounds what is in flight, names keys of its own or asks a store.
-            Admission::Refused(_) | Admission::Blocked(_) | Admission::NeedsStore => false,
+            Admission::Rejected(..) | Admission::NeedsStore => false,
         };
         assert!(
             sound,

@@ -16,10 +16,10 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::missing_key::MissingReason;
 use super::multipart;
 use super::value::{self, Value};
 use crate::config::rules::Pointer;
+use crate::rejection::MissingReason;
 
 /// What is known of a request's body when it is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use http::header::COOKIE;
 use serde_json::Value as Json;
 
 use super::alias::{Likeness, Wanted};
-use super::missing_key::MissingReason;
 use super::value::{Plus, Value, agreed, cut_at, decode};
+use crate::rejection::MissingReason;
 
 /// The value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
 pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {

@@ -17,17 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Cost, Decision, MAX_ASKS, Rate, Timestamp, Verdict};
+use sluicegate_limiter::{Cost, Decision, KeyHash, MAX_ASKS, Outcome, Rate, Timestamp, Verdict};
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::LimitCheck;
-use super::missing_key::MissingKeys;
 use super::pending::{Admitted, Pending, Voice};
 use super::report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
+use super::request_key::request_key;
 use super::route::RouteLimits;
 use super::transaction::{LimitChecks, Together};
-use super::{Admission, Refused, keyed};
+use super::{Admission, rate_limited};
 use crate::config::rules::Name;
+use crate::rejection::{LimitRejection, MissingKeys, Rejection};
 
 /// The limits of the route, and those that stand in for some of them.
 type Faced<'a> = ArrayVec<LimitCheck<'a>, { 2 * MAX_ASKS }>;
@@ -56,7 +57,7 @@ impl<'a> Plan<'a> {
         let all = (0..)
             .zip(limits.iter())
             .map(|(limit, active)| {
-                let keyed = keyed(usize::from(limit), active, facts, seed, gaps)?;
+                let keyed = request_key(usize::from(limit), active, facts, seed, gaps)?;
                 let abroad = active.remote_key(facts, keyed.by);
                 active.catch_up_with(keyed.key, abroad, facts.now);
                 let seat = LimitCheck {
@@ -72,10 +73,12 @@ impl<'a> Plan<'a> {
             })
             .collect();
         if gaps.refusing().is_some() {
-            return Err(Box::new(Admission::Incomplete));
+            return Err(Box::new(Admission::Rejected(Rejection::KeyMissing, None)));
         }
         if notes.iter().any(|note| note.event == LimitEvent::Blocked) {
-            return Err(Box::new(Admission::Blocked(nothing_asked(notes, named))));
+            let report = nothing_asked(notes, named);
+            let rejection = Rejection::KeyBlocked;
+            return Err(Box::new(Admission::Rejected(rejection, Some(report))));
         }
         Ok(Self {
             limits,
@@ -105,7 +108,7 @@ impl<'a> Plan<'a> {
         let second = |mark: &Mark| seat(limits.second(mark.limit)?);
         let (together, marks) = match Together::charge(&real, second, now).await {
             Ok(charged) => charged,
-            Err(barred) => return Admission::Refused(Refused::Barred(barred)),
+            Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
         };
 
         // Limits that stand in for others may be in shadow too, and have rates in shadow.
@@ -133,9 +136,7 @@ impl<'a> Plan<'a> {
         let mut judged = AdmissionReport {
             verdict: said.verdict,
             beside: Some(beside),
-            refused_key: None,
-        }
-        .with_keys(|ask| Some(seats.get(ask)?.ask.key));
+        };
         judged.note(said.notes);
         let Some(taken) = said.taken else {
             for seat in &faced {
@@ -143,7 +144,8 @@ impl<'a> Plan<'a> {
                     judged.note(seat.try_shadow_rates(now));
                 }
             }
-            return Admission::Refused(Refused::ByLimit(judged, ban));
+            let rejection = ban.unwrap_or_else(|| refusal(&seats, &judged.verdict));
+            return Admission::Rejected(Rejection::ByLimit(rejection), Some(judged));
         };
         let delay = judged.verdict.delay();
         let mut pending = if limits.ask_store() {
@@ -161,6 +163,17 @@ impl<'a> Plan<'a> {
         pending.decided(delay);
         Admission::Admitted(Admitted::owing(pending, permits), Some(judged))
     }
+}
+
+/// Returns the rejection by the limit that refuses in `verdict`.
+fn refusal(seats: &LimitChecks<'_>, verdict: &Verdict) -> LimitRejection {
+    let (ask, rate) = match verdict.outcome() {
+        Outcome::Refused { ask, rate } => (ask, rate),
+        // Callers have a verdict that refuses.
+        Outcome::Admitted => (0, 0),
+    };
+    let by = seats.get(ask).map(|seat| (seat.limit, seat.ask.key));
+    rate_limited(verdict, rate, by.unwrap_or((0, KeyHash::from_bits(0))))
 }
 
 /// Whether the limit at `limit`, and no other, refuses.
@@ -213,6 +226,5 @@ fn nothing_asked(notes: Vec<LimitNote>, named: Vec<(u8, Name)>) -> AdmissionRepo
     AdmissionReport {
         verdict: sluicegate_limiter::peek(&[], Timestamp::default()),
         beside: Some(Box::new(beside)),
-        refused_key: None,
     }
 }

@@ -11,9 +11,9 @@ use sluicegate_limiter::{
 
 use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
-use super::precheck::Barred;
 use super::report::{LimitEvent, LimitNote};
 use super::transaction::{LimitChecks, Taken};
+use crate::rejection::LimitRejection;
 use crate::store::{
     BackendDecisions, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
 };
@@ -48,7 +48,7 @@ impl TakenHere {
 ///
 /// # Errors
 /// The store is away, and a limit lets nobody pass meanwhile.
-pub(super) fn judge(seats: &[LimitCheck<'_>], now: Timestamp) -> Result<Here, Barred> {
+pub(super) fn judge(seats: &[LimitCheck<'_>], now: Timestamp) -> Result<Here, LimitRejection> {
     let synced = synced(seats);
     let local = local(seats);
     let looked = peek(&local, now);

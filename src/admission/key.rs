@@ -7,12 +7,12 @@ use http::{HeaderMap, Method};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
-use super::missing_key::MissingReason;
 use super::{normal, value};
 use crate::address::{PrefixBits, prefix};
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 use crate::jwt::PresentedToken;
+use crate::rejection::MissingReason;
 
 /// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
 /// values that clients send are brought into theirs when a key asks for them.

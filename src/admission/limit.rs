@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, TableId, Timestamp};
 
-use super::RequestKey;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
-use super::missing_key::MissingKeys;
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
+use super::request_key::{RequestKey, request_key};
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
 use crate::address::PrefixBits;
@@ -17,6 +16,7 @@ use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
 };
 use crate::config::{Action, Share};
+use crate::rejection::MissingKeys;
 use crate::response::PolicyItems;
 use crate::state::{CounterStorage, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
@@ -292,7 +292,7 @@ impl ActiveLimit {
     #[must_use]
     pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<TierMatch<'_>> {
         let overrides = self.overrides.as_ref()?;
-        let ask = super::ask(0, self, facts, seed, &mut MissingKeys::default())?;
+        let ask = request_key(0, self, facts, seed, &mut MissingKeys::default())?;
         overrides.of(ask.key, facts)
     }
 

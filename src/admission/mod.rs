@@ -1,11 +1,12 @@
-//! Stage 4, may it pass: which limits apply to the request, their keys, the verdict.
+//! Stage 4, may it pass: computes the keys of the request for the limits of its route, evaluates the limits and charges them.
 //!
-//! The limits of a route are judged together, once a request: all are charged or none is (contract C2). Passing yields
-//! [`Admitted`], which the origin stage asks for; nothing else makes one, so no request reaches an origin undecided. Where a limit
-//! counts by the answer, `Admitted` also owes: it is settled when the answer is known, or by being dropped.
+//! The limits of a route are evaluated together, once a request: all are charged or none is (contract C2). Passing yields
+//! [`Admitted`], which the origin stage requires; nothing else makes one, so no request reaches an origin undecided. Where a charge
+//! depends on the response, `Admitted` also owns it, and settles it when the response is known, or when it is dropped.
 //!
-//! A route whose limits are all plain is decided straight; `evaluate` judges the others, and `precheck` has what stands before them:
-//! bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding takes a wait.
+//! A route whose limits are all plain takes one call to the limiter. `evaluate` handles the others, and `precheck` has what comes before
+//! their limits: bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding
+//! takes a wait.
 
 mod alias;
 mod body;
@@ -18,7 +19,6 @@ mod key;
 mod key_values;
 mod limit;
 mod limit_check;
-mod missing_key;
 mod multipart;
 mod normal;
 mod overrides;
@@ -26,6 +26,7 @@ mod payer;
 mod pending;
 mod precheck;
 mod report;
+mod request_key;
 mod route;
 mod settlement;
 mod share_news;
@@ -40,7 +41,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use futures_util::FutureExt;
-use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp};
+use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
 pub use evaluate::Plan;
@@ -49,95 +50,43 @@ pub use key::{KeySeed, RequestFacts, normal_value};
 pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
-pub use missing_key::{MissingKey, MissingKeys, MissingReason};
 pub use overrides::TierMatch;
 pub use pending::Admitted;
-pub use precheck::{Bar, Barred};
 pub use report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
 pub use route::RouteLimits;
 pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
 pub use share_news::OverShare;
 
-use key::KeySubstitute;
+use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 use precheck::Facing;
+use request_key::request_key;
 
-/// What admission says of a request.
+/// The decision of admission over a request.
 #[derive(Debug)]
 pub enum Admission {
-    /// It may pass; nothing was judged where the route has no limits.
+    /// The request may pass; without a report where the route has no limits.
     Admitted(Admitted, Option<AdmissionReport>),
-    /// It may not; nothing was charged.
-    Refused(Refused),
-    /// The overrides of a limit block the key; no limit was asked.
-    Blocked(AdmissionReport),
-    /// It lacks a part of a key; [`MissingKeys::refusing`] says which.
-    Incomplete,
-    /// It would have to wait for a store, and nobody waited.
+    /// The request may not pass, and nothing is charged; without a report where no limit was asked.
+    Rejected(Rejection, Option<AdmissionReport>),
+    /// The decision would have to wait for a store, and the caller does not wait.
     NeedsStore,
 }
 
-/// Why a request is refused.
-#[derive(Debug)]
-pub enum Refused {
-    /// Some limit has no room. Where it bans, the ban is in force now, and the client is told of that.
-    ByLimit(AdmissionReport, Option<Barred>),
-    /// It did not come as far as the limits.
-    Barred(Barred),
-}
-
-impl Refused {
-    /// What the limits said, where they were asked.
-    #[must_use]
-    pub fn judged(&self) -> Option<&AdmissionReport> {
-        match self {
-            Self::ByLimit(judged, _) => Some(judged),
-            Self::Barred(_) => None,
-        }
-    }
-
-    /// The index on the route of the limit that refuses.
-    #[must_use]
-    pub fn limit(&self) -> Option<usize> {
-        if let Some(barred) = self.barred() {
-            return Some(barred.limit.into());
-        }
-        self.judged()?.refused_limit()
-    }
-
-    /// The key that it counts the request by.
-    #[must_use]
-    pub fn key(&self) -> Option<KeyHash> {
-        match self.barred() {
-            Some(barred) => Some(barred.key),
-            None => self.judged()?.refused_key,
-        }
-    }
-
-    /// What the client is told of instead of its standing.
-    #[must_use]
-    pub fn barred(&self) -> Option<&Barred> {
-        match self {
-            Self::ByLimit(_, ban) => ban.as_ref(),
-            Self::Barred(barred) => Some(barred),
-        }
-    }
-}
-
-/// Decides over `limits` and charges them, all or none; `gaps` is told what their keys lack. It waits for nothing: where one of them
-/// has to be decided in a store, [`plan`] is what to call.
+/// Decides over `limits` and charges them, all or none; parts of keys that the request lacks are added to `missing`. It never waits:
+/// where one of the limits is decided in a store, callers use [`plan`].
 #[must_use]
 pub fn admit(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
-    gaps: &mut MissingKeys,
+    missing: &mut MissingKeys,
 ) -> Admission {
     if limits.is_empty() {
         return Admission::Admitted(Admitted::settled(), None);
     }
     if !limits.are_plain() {
-        let plan = match plan(limits, facts, seed, gaps) {
+        let plan = match plan(limits, facts, seed, missing) {
             Ok(plan) => plan,
             Err(admission) => return *admission,
         };
@@ -146,20 +95,21 @@ pub fn admit(
             .now_or_never()
             .unwrap_or(Admission::NeedsStore);
     }
-    let asks = asks(limits, facts, seed, gaps);
+    let asks = asks(limits, facts, seed, missing);
     let verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
         Outcome::Admitted => {
             Admission::Admitted(Admitted::settled(), Some(AdmissionReport::plain(verdict)))
         }
-        Outcome::Refused { .. } => {
-            let judged = AdmissionReport::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
-            Admission::Refused(Refused::ByLimit(judged, None))
+        Outcome::Refused { ask, rate } => {
+            let rejection = rate_limited(&verdict, rate, asked_as(&asks, ask));
+            let report = AdmissionReport::plain(verdict);
+            Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
         }
     }
 }
 
-/// What a request asks of `limits`, to be decided wherever they are decided.
+/// Computes the checks of a request against `limits`, which may then be decided by a store.
 ///
 /// # Errors
 /// The admission, where no limit need be asked.
@@ -167,30 +117,30 @@ pub fn plan<'a>(
     limits: &'a RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut MissingKeys,
+    missing: &mut MissingKeys,
 ) -> Result<Plan<'a>, Box<Admission>> {
-    Plan::of(limits, facts, seed, gaps)
+    Plan::of(limits, facts, seed, missing)
 }
 
-/// What [`admit`] would say, if it is a refusal that leaves nothing to be done and has no gaps; charges nothing, takes nothing and bans
-/// nobody.
+/// Returns the rejection that [`admit`] would return, if nothing else is to be done about it and the request has all keys. Charges
+/// nothing, takes nothing and bans nobody.
 #[must_use]
 pub fn peek_rejection(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     now: Timestamp,
-) -> Option<Refused> {
+) -> Option<(LimitRejection, Option<AdmissionReport>)> {
     if limits.is_empty() || !limits.are_foreseeable() {
         return None;
     }
-    let mut gaps = MissingKeys::default();
-    let asks = asks(limits, facts, seed, &mut gaps);
-    if !gaps.0.is_empty() {
+    let mut missing = MissingKeys::default();
+    let asks = asks(limits, facts, seed, &mut missing);
+    if !missing.0.is_empty() {
         return None;
     }
     if !limits.are_plain() {
-        // Without gaps there is an ask for each limit.
+        // No key is missing, so there is an ask for each limit.
         let mut each = limits.iter().zip(&asks);
         if each.any(|(active, ask)| {
             active.is_otherwise(ask.key, facts) || active.was_changed_elsewhere(facts)
@@ -203,74 +153,59 @@ pub fn peek_rejection(
             active,
             ask: *ask,
         });
-        if let Some(barred) = precheck::foresee(faced, now) {
-            return Some(Refused::Barred(barred));
+        if let Some(rejection) = precheck::foresee(faced, now) {
+            return Some((rejection, None));
         }
     }
     if limits.iter().any(|limit| limit.bans.is_some()) {
-        // A ban is yet to be begun.
+        // The rejection would begin a ban.
         return None;
     }
-    if limits.count_remotely() {
-        let judged = strict::foresee(limits, &asks, now)?;
-        return Some(Refused::ByLimit(judged, None));
-    }
-    let verdict = sluicegate_limiter::peek(&asks, now);
-    let refused = matches!(verdict.outcome(), Outcome::Refused { .. });
-    refused.then(|| {
-        let judged = AdmissionReport::plain(verdict).with_keys(|ask| Some(asks.get(ask)?.key));
-        Refused::ByLimit(judged, None)
-    })
+    let report = if limits.count_remotely() {
+        strict::foresee(limits, &asks, now)?
+    } else {
+        AdmissionReport::plain(sluicegate_limiter::peek(&asks, now))
+    };
+    let Outcome::Refused { ask, rate } = report.verdict.outcome() else {
+        return None;
+    };
+    let rejection = rate_limited(&report.verdict, rate, asked_as(&asks, ask));
+    Some((rejection, Some(report)))
 }
 
-/// What a request asks of limits that all of them are asked.
+/// Returns the rejection of a `verdict` that refuses by this rate of the limit at this index of the route, for this key.
+fn rate_limited(verdict: &Verdict, rate: usize, (limit, key): (u8, KeyHash)) -> LimitRejection {
+    LimitRejection {
+        limit,
+        key,
+        reason: RejectionReason::RateLimited(rate),
+        wait: verdict.retry_after().unwrap_or_default(),
+    }
+}
+
+/// Returns the index on the route and the key of one ask of a verdict that is over all limits of the route.
+fn asked_as(asks: &[Ask<'_>], ask: usize) -> (u8, KeyHash) {
+    // A verdict refuses by one of its asks, and a route has at most `2 * MAX_ASKS` limits.
+    let key = asks.get(ask).map(|ask| ask.key);
+    let limit = u8::try_from(ask).unwrap_or(u8::MAX);
+    (limit, key.unwrap_or(KeyHash::from_bits(0)))
+}
+
+/// Returns the asks of a request on a route whose limits are all asked.
 fn asks<'a>(
     limits: &'a [Arc<ActiveLimit>],
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-    gaps: &mut MissingKeys,
+    missing: &mut MissingKeys,
 ) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     // The configuration allows a route at most MAX_ASKS limits, so `take` cuts nothing.
     limits
         .iter()
         .take(MAX_ASKS)
         .enumerate()
-        .filter_map(|(index, active)| ask(index, active, facts, seed, gaps))
+        .filter_map(|(index, active)| {
+            let key = request_key(index, active, facts, seed, missing)?;
+            Some(active.ask(&key, facts))
+        })
         .collect()
-}
-
-/// What a request asks of the limit at `index` of its route; nothing where it lacks a part of the key for which there is no substitute.
-fn ask<'a>(
-    index: usize,
-    active: &'a ActiveLimit,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-    gaps: &mut MissingKeys,
-) -> Option<Ask<'a>> {
-    let keyed = keyed(index, active, facts, seed, gaps)?;
-    Some(active.ask(&keyed, facts))
-}
-
-/// A request's key, and what it was made of where the request lacks a part.
-struct RequestKey {
-    key: KeyHash,
-    by: Option<KeySubstitute>,
-}
-
-/// The key of a request for the limit at `index` of its route; nothing where it lacks a part for which there is no substitute.
-fn keyed(
-    index: usize,
-    active: &ActiveLimit,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-    gaps: &mut MissingKeys,
-) -> Option<RequestKey> {
-    let (key, by) = match seed.hash(&active.key, facts) {
-        Ok(key) => (key, None),
-        Err(lack) => {
-            let by = gaps.fill(index, active.on_missing, &lack)?;
-            (seed.substitute(&active.key, by, facts.client), Some(by))
-        }
-    };
-    Some(RequestKey { key, by })
 }

@@ -14,8 +14,8 @@ use http::header::CONTENT_TYPE;
 use memchr::memmem;
 
 use super::alias::{Likeness, Wanted};
-use super::missing_key::MissingReason;
 use super::value::{Plus, Value, agreed, cut_at, decode};
+use crate::rejection::MissingReason;
 
 /// Longest boundary, RFC 2046 §5.1.1.
 const BOUNDARY_BYTES: usize = 70;

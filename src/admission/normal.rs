@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 
 use super::fold::fold;
-use super::missing_key::MissingReason;
 use super::value::Value;
 use crate::config::rules::Normaliser;
+use crate::rejection::MissingReason;
 use crate::telephony;
 
 /// What is left of `value` after `normalisers`, in their order.

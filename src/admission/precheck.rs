@@ -9,41 +9,10 @@
 
 use std::time::Duration;
 
-use sluicegate_limiter::{
-    ActiveBan, Ask, ConcurrencyExceeded, KeyHash, Permit, StrikeOutcome, Timestamp,
-};
+use sluicegate_limiter::{Ask, Permit, StrikeOutcome, Timestamp};
 
 use super::limit::ActiveLimit;
-
-/// What a refused client is told where nobody knows when a request in flight will end, or a store will be back. RFC 9110 §10.2.3 lets the
-/// field be left out; but clients that find none mostly try again at once, and one second is the least that it can say.
-const SOON: Duration = Duration::from_secs(1);
-
-/// A refusal by something that stands before the limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Barred {
-    /// The index of its limit on the route.
-    pub limit: u8,
-    /// The key.
-    pub key: KeyHash,
-    /// What bars it.
-    pub bar: Bar,
-    /// When to come back.
-    pub wait: Duration,
-}
-
-/// What bars a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bar {
-    /// A ban that is in force.
-    Ban(ActiveBan),
-    /// Its limit refused it, and a ban is in force from now on.
-    Strike(ActiveBan),
-    /// As many requests of its key as may be are in flight.
-    Concurrency(ConcurrencyExceeded),
-    /// The store that decides it is away, and nobody passes meanwhile.
-    StoreAway,
-}
+use crate::rejection::{LimitRejection, RejectionReason};
 
 /// A limit that a request faces, and its key there.
 #[derive(Clone, Copy)]
@@ -55,48 +24,53 @@ pub(super) struct Facing<'a> {
 }
 
 impl Facing<'_> {
-    fn barred(&self, bar: Bar, wait: Duration) -> Barred {
+    fn barred(&self, reason: RejectionReason, wait: Duration) -> LimitRejection {
         let Self { limit, ask, .. } = *self;
         let key = ask.key;
-        Barred {
+        LimitRejection {
             limit,
             key,
-            bar,
+            reason,
             wait,
         }
     }
 
     /// The ban that is in force. It may end while the limit has no room yet, so the wait is told for both.
-    fn ban(&self, now: Timestamp) -> Option<Barred> {
-        let banned = self.active.bans.as_ref()?.bans.active(self.ask.key, now)?;
+    fn ban(&self, now: Timestamp) -> Option<LimitRejection> {
+        let banned = self
+            .active
+            .bans
+            .as_ref()?
+            .bans
+            .standing(self.ask.key, now)?;
         let Ask {
             limit, key, cost, ..
         } = self.ask;
         let decision = limit.peek(key, cost, self.active.moment(now));
         let wait = decision.retry_after().unwrap_or(Duration::ZERO);
-        Some(self.barred(Bar::Ban(banned), banned.left.max(wait)))
+        Some(self.barred(RejectionReason::Banned(banned), banned.left.max(wait)))
     }
 
     /// The ban that comes of a refusal of the limit's, which would let the request in after `wait`.
-    pub(super) fn strike(&self, wait: Duration, now: Timestamp) -> Option<Barred> {
+    pub(super) fn strike(&self, wait: Duration, now: Timestamp) -> Option<LimitRejection> {
         let struck: StrikeOutcome = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
         let banned = struck.banned()?;
-        Some(self.barred(Bar::Strike(banned), banned.left.max(wait)))
+        Some(self.barred(RejectionReason::BanStarted(banned), banned.left.max(wait)))
     }
 
     /// Whether as many requests as may be are in flight.
-    fn crowd(&self) -> Option<Barred> {
+    fn crowd(&self) -> Option<LimitRejection> {
         let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
-        Some(self.barred(Bar::Concurrency(full), SOON))
+        Some(self.barred(RejectionReason::Concurrency(full), LimitRejection::SOON))
     }
 
     /// Nobody can say whether the limit has room.
-    pub(super) fn without_store(&self) -> Barred {
-        self.barred(Bar::StoreAway, SOON)
+    pub(super) fn without_store(&self) -> LimitRejection {
+        self.barred(RejectionReason::StoreUnavailable, LimitRejection::SOON)
     }
 
     /// Takes a permit where the limit asks for one.
-    pub(super) fn permit(&self) -> Result<Option<Permit>, Barred> {
+    pub(super) fn permit(&self) -> Result<Option<Permit>, LimitRejection> {
         let permit = self
             .active
             .permits
@@ -104,7 +78,7 @@ impl Facing<'_> {
             .map(|permits| permits.take(self.ask.key));
         permit
             .transpose()
-            .map_err(|full| self.barred(Bar::Concurrency(full), SOON))
+            .map_err(|full| self.barred(RejectionReason::Concurrency(full), LimitRejection::SOON))
     }
 }
 
@@ -112,7 +86,7 @@ impl Facing<'_> {
 pub(super) fn ban<'a>(
     faced: impl IntoIterator<Item = Facing<'a>>,
     now: Timestamp,
-) -> Option<Barred> {
+) -> Option<LimitRejection> {
     let bans = faced.into_iter().filter_map(|faced| faced.ban(now));
     bans.max_by_key(|barred| barred.wait)
 }
@@ -121,14 +95,14 @@ pub(super) fn ban<'a>(
 pub(super) fn foresee<'a>(
     faced: impl IntoIterator<Item = Facing<'a>> + Clone,
     now: Timestamp,
-) -> Option<Barred> {
+) -> Option<LimitRejection> {
     ban(faced.clone(), now).or_else(|| faced.into_iter().find_map(|faced| faced.crowd()))
 }
 
 /// Takes the permits of all, or none.
 pub(super) fn permits<'a>(
     faced: impl IntoIterator<Item = Facing<'a>>,
-) -> Result<Vec<Permit>, Barred> {
+) -> Result<Vec<Permit>, LimitRejection> {
     // Dropped at the first that is refused, those before it give theirs back.
     let permits = faced
         .into_iter()

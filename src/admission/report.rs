@@ -23,8 +23,6 @@ pub struct AdmissionReport {
     pub verdict: Verdict,
     /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
     pub beside: Option<Box<ReportDetails>>,
-    /// The key that the limit which refuses counts the request by; `None` where none refuses.
-    pub refused_key: Option<KeyHash>,
 }
 
 /// What a verdict alone does not say.
@@ -138,28 +136,15 @@ impl AdmissionReport {
         Self {
             verdict,
             beside: None,
-            refused_key: None,
         }
     }
 
-    /// With the key of the limit that refuses, of those of the asks.
+    /// Returns the check of the verdict that rejects.
     #[must_use]
-    pub(super) fn with_keys(mut self, key_of: impl FnOnce(usize) -> Option<KeyHash>) -> Self {
-        if let Outcome::Refused { ask, .. } = self.verdict.outcome() {
-            self.refused_key = key_of(ask);
-        }
-        self
-    }
-
-    /// The index on the route of the limit that refuses.
-    #[must_use]
-    pub fn refused_limit(&self) -> Option<usize> {
-        let Outcome::Refused { ask, .. } = self.verdict.outcome() else {
-            return None;
-        };
-        match &self.beside {
-            Some(beside) => beside.limit_of(ask),
-            None => Some(ask),
+    pub fn refusing_check(&self) -> Option<usize> {
+        match self.verdict.outcome() {
+            Outcome::Refused { ask, .. } => Some(ask),
+            Outcome::Admitted => None,
         }
     }
 

@@ -14,11 +14,11 @@ use super::here::{self, TakenHere};
 use super::limit::Backend;
 use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
-use super::precheck::Barred;
 use super::report::{AdmissionReport, LimitEvent, LimitNote, ReportDetails};
 use super::route::RouteLimits;
 use super::transaction::{LimitChecks, Said, Taken};
 use crate::clock;
+use crate::rejection::LimitRejection;
 use crate::store::{self, BackendDecisions, DecisionSource, KeyName, RemoteCheck, Ruling};
 
 /// What was charged here while the store is asked; dropped, it goes back.
@@ -31,7 +31,7 @@ type Names = ArrayVec<Option<KeyName>, MAX_ASKS>;
 ///
 /// # Errors
 /// The store is away, and a limit lets nobody pass meanwhile.
-pub(super) async fn judge(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Said, Barred> {
+pub(super) async fn judge(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Said, LimitRejection> {
     let remembered: Vec<LimitNote> = seats
         .iter()
         .filter(|seat| seat.is_refused_by_view(now))
@@ -147,12 +147,10 @@ pub(super) fn foresee(
         notes,
         ..ReportDetails::default()
     };
-    let judged = AdmissionReport {
+    Some(AdmissionReport {
         verdict: Verdict::of(decisions),
         beside: Some(Box::new(beside)),
-        refused_key: None,
-    };
-    Some(judged.with_keys(|ask| Some(asks.get(ask)?.key)))
+    })
 }
 
 impl Held {

@@ -95,7 +95,7 @@ impl Bench {
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.decide(), Admission::Refused(_))
+        matches!(self.decide(), Admission::Rejected(..))
     }
 
     /// What is left of each limit's first rate, by name.
@@ -279,21 +279,15 @@ fn a_second_limit_bans_when_it_is_asked() {
         &["each", "a"],
     );
     let bars = || match bench.decide() {
-        Admission::Refused(Refused::ByLimit(_, Some(barred)) | Refused::Barred(barred)) => {
-            Some(barred)
-        }
-        Admission::Refused(Refused::ByLimit(_, None)) => unreachable!("it bans"),
-        Admission::Admitted(..)
-        | Admission::Incomplete
-        | Admission::Blocked(_)
-        | Admission::NeedsStore => None,
+        Admission::Rejected(Rejection::ByLimit(rejection), _) => Some(rejection),
+        Admission::Rejected(..) | Admission::Admitted(..) | Admission::NeedsStore => None,
     };
     assert_eq!((bars(), bars()), (None, None));
     assert_eq!(bench.left(), [0, 3, 0]);
     let strike = bars().expect("a ban begins");
-    assert!(matches!(strike.bar, Bar::Strike(banned) if banned.level == 1));
+    assert!(matches!(strike.reason, RejectionReason::BanStarted(banned) if banned.level == 1));
     let ban = bars().expect("a ban is in force");
-    assert!(matches!(ban.bar, Bar::Ban(_)));
+    assert!(matches!(ban.reason, RejectionReason::Banned(_)));
     let days = ban.wait.as_secs_f64() / 86_400.0;
     assert!(ban.limit == 2 && (69.9..=70.0).contains(&days), "{ban:?}");
     assert_eq!(bench.left(), [0, 3, 0]);

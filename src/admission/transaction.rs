@@ -13,9 +13,10 @@ use sluicegate_limiter::{Ask, KeyPlacement, MAX_ASKS, Permit, Reservation, Times
 use super::here::{self, Here, TakenHere};
 use super::limit_check::LimitCheck;
 use super::pending::{Pending, Voice};
-use super::precheck::{self, Barred};
+use super::precheck;
 use super::report::{LimitEvent, LimitNote, Mark};
 use super::strict;
+use crate::rejection::LimitRejection;
 use crate::store::{DecisionSource, RemoteCharge, ReplicatedCharge};
 
 /// Limits that a request faces.
@@ -58,7 +59,7 @@ impl<'a> Together<'a> {
         real: &LimitChecks<'a>,
         second: impl Fn(&Mark) -> Option<LimitCheck<'a>>,
         now: Timestamp,
-    ) -> Result<(Self, Marks), Barred> {
+    ) -> Result<(Self, Marks), LimitRejection> {
         let mut marks = Marks::new();
         for seat in real.iter().filter(|seat| seat.marks().is_some()) {
             if let Some(refusal) = seat.known_refusal(now) {
@@ -81,7 +82,7 @@ impl<'a> Together<'a> {
         exceeded: &Marks,
         second: impl Fn(&Mark) -> Option<LimitCheck<'a>>,
         now: Timestamp,
-    ) -> Result<Self, Barred> {
+    ) -> Result<Self, LimitRejection> {
         let is_exceeded =
             |seat: &&LimitCheck<'_>| exceeded.iter().any(|mark| mark.limit == seat.limit);
         let mut seats: LimitChecks<'a> = real
@@ -117,7 +118,7 @@ impl<'a> Together<'a> {
     }
 
     /// Bans the keys that exceeded a limit, if they are refused for it; the ban that holds longest.
-    pub(super) fn strike(&self, now: Timestamp) -> Option<Barred> {
+    pub(super) fn strike(&self, now: Timestamp) -> Option<LimitRejection> {
         if self.said.taken.is_some() {
             return None;
         }
@@ -148,7 +149,7 @@ impl<'a> Together<'a> {
 
 impl Said {
     /// What limits say over all of which this node decides.
-    fn here(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Self, Barred> {
+    fn here(seats: &LimitChecks<'_>, now: Timestamp) -> Result<Self, LimitRejection> {
         if seats.iter().all(|seat| seat.is_local()) {
             let asks: ArrayVec<Ask<'_>, MAX_ASKS> = seats.iter().map(|seat| seat.ask).collect();
             let (verdict, reservation) = sluicegate_limiter::reserve(&asks, now);

@@ -16,11 +16,11 @@ use super::alias::{Likeness, Wanted};
 use super::body;
 use super::cookie;
 use super::key::RequestFacts;
-use super::missing_key::MissingReason;
 use crate::bounds;
 use crate::client::ClientCertificate;
 use crate::config::rules::{Pointer, ValueSource};
 use crate::jwt::NoClaims;
+use crate::rejection::MissingReason;
 
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;

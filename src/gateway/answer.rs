@@ -85,7 +85,7 @@ pub(super) async fn reject(
 
 /// Answers a request that lacks what a limit counts by: 400, with what to send.
 pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
-    let Some(gap) = context.gaps.refusing() else {
+    let Some(gap) = context.missing_keys.refusing() else {
         return reject(session, context, GatewayProblem::Internal).await;
     };
     let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
@@ -219,11 +219,11 @@ pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()>
 }
 
 fn sign_limits(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
-    let (Some(route), Some(judged)) = (&context.route, &context.judged) else {
+    let (Some(route), Some(report)) = (&context.route, &context.report) else {
         return Ok(());
     };
-    let items = judged.items(&route.limits);
-    let ours = LimitFields::new(route.policy(judged), items, &judged.verdict);
+    let items = report.items(&route.limits);
+    let ours = LimitFields::new(route.policy(report), items, &report.verdict);
     let merged = merge(fields.all(), ours);
     for (name, change) in [
         (&RATE_LIMIT_POLICY, merged.policy),

@@ -13,15 +13,14 @@ use super::body::Prefix;
 use super::cache::Dealings;
 use super::cause::{Cause, Stage};
 use super::pace::Pace;
-use crate::admission::{
-    AdmissionReport, Admitted, Barred, FinalResponse, MissingKeys, ResponseSource,
-};
+use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
 use crate::budgets::{RequestPermit, UnreadPermit};
 use crate::client::{AddressSource, TlsFacts};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
 use crate::record::{Disposition, InFlight, OriginUse, RequestId, TraceContext};
+use crate::rejection::{MissingKeys, Rejection};
 use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
@@ -58,12 +57,12 @@ pub struct Context {
     pub list: Option<Name>,
     /// The evidence that it passed admission; dropped with the request, it settles what is still owed.
     pub admitted: Option<Admitted>,
-    /// What its limits said.
-    pub judged: Option<Box<AdmissionReport>>,
-    /// What stood before its limits, or came of their refusal.
-    pub barred: Option<Barred>,
-    /// What the keys of its limits lack.
-    pub gaps: MissingKeys,
+    /// The decisions of its limits.
+    pub report: Option<Box<AdmissionReport>>,
+    /// The reason for which admission rejected it.
+    pub rejection: Option<Rejection>,
+    /// The parts of keys that it lacks.
+    pub missing_keys: MissingKeys,
     /// What was read of its body before the decision; `None` where no key asks for it.
     pub(super) body: Option<Prefix>,
     /// What was read of it and does not go to the origin by itself.
@@ -142,9 +141,9 @@ impl Context {
             route: None,
             list: None,
             admitted: None,
-            judged: None,
-            barred: None,
-            gaps: MissingKeys::default(),
+            report: None,
+            rejection: None,
+            missing_keys: MissingKeys::default(),
             body: None,
             held: None,
             invited: false,
@@ -265,8 +264,8 @@ impl Context {
             && admitted.owes()
         {
             let notes = admitted.settle(answer, clock::now());
-            if let Some(judged) = &mut self.judged {
-                judged.note(notes);
+            if let Some(report) = &mut self.report {
+                report.note(notes);
             }
         }
     }

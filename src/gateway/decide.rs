@@ -17,11 +17,12 @@ use super::max_forwards;
 use super::redirect;
 use super::wait::{self, Waited};
 use crate::address::{PrefixBits, prefix};
-use crate::admission::{Admission, KnownBody, Refused, admit, plan};
+use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
 use crate::clock;
 use crate::process::warn_of_overflow;
 use crate::record::TraceContext;
+use crate::rejection::Rejection;
 use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
 use crate::tls::secured;
@@ -108,7 +109,7 @@ impl Gateway {
             &located.facts(body, context.decided_at),
             &self.0.seed,
             context.decided_at,
-            &mut context.gaps,
+            &mut context.missing_keys,
         );
         self.conclude(admission, located.route, head, context)
     }
@@ -124,12 +125,12 @@ impl Gateway {
         context.decision = clock::since(context.decided_at);
         let (client, _) = context.client_or_unspecified();
         match admission {
-            Admission::Admitted(admitted, judged) => {
+            Admission::Admitted(admitted, report) => {
                 context.admitted = Some(admitted);
-                context.judged = judged.map(Box::new);
-                if let Some(judged) = &context.judged {
-                    context.delay = judged.verdict.delay();
-                    warn_of_overflow(&route.limits, judged, client);
+                context.report = report.map(Box::new);
+                if let Some(report) = &context.report {
+                    context.delay = report.verdict.delay();
+                    warn_of_overflow(&route.limits, report, client);
                 }
                 match route.action {
                     ActiveAction::Forward(_)
@@ -141,22 +142,23 @@ impl Gateway {
                     ActiveAction::Respond(_) | ActiveAction::Redirect(_) => Step::Respond,
                 }
             }
-            Admission::Refused(refused) => {
-                if let Some(judged) = refused.judged() {
-                    warn_of_overflow(&route.limits, judged, client);
-                }
-                let refusal = route.refusal(&refused, &head.headers, context.request_id);
-                (context.judged, context.barred) = match refused {
-                    Refused::ByLimit(judged, ban) => (Some(Box::new(judged)), ban),
-                    Refused::Barred(barred) => (None, Some(barred)),
+            Admission::Rejected(rejection, report) => {
+                let step = match &rejection {
+                    Rejection::KeyMissing => Step::Incomplete,
+                    Rejection::KeyBlocked => Step::Reject(GatewayProblem::KeyBlocked),
+                    Rejection::ByLimit(by) => {
+                        if let Some(report) = &report {
+                            warn_of_overflow(&route.limits, report, client);
+                        }
+                        let (headers, id) = (&head.headers, context.request_id);
+                        let refusal = route.refusal(by, report.as_ref(), headers, id);
+                        Step::Refuse(Box::new(refusal))
+                    }
                 };
-                Step::Refuse(Box::new(refusal))
+                context.rejection = Some(rejection);
+                context.report = report.map(Box::new);
+                step
             }
-            Admission::Blocked(judged) => {
-                context.judged = Some(Box::new(judged));
-                Step::Reject(GatewayProblem::KeyBlocked)
-            }
-            Admission::Incomplete => Step::Incomplete,
             Admission::NeedsStore => Step::AskStore,
         }
     }
@@ -181,7 +183,7 @@ impl Gateway {
                 let body = body.map_or(KnownBody::Unread, Prefix::known);
                 let facts = located.facts(body, context.decided_at);
                 let limits = &located.route.limits;
-                let plan = plan(limits, &facts, &self.0.seed, &mut context.gaps);
+                let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
                 (located.route, plan)
             }
             // It was located before.
@@ -202,9 +204,9 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<Step> {
         let queues = context
-            .judged
+            .report
             .as_mut()
-            .and_then(|judged| judged.beside.as_mut());
+            .and_then(|report| report.beside.as_mut());
         let queues = queues.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let (address, _) = context.client_or_unspecified();
         let client = prefix(address, PrefixBits::default());
@@ -222,7 +224,7 @@ impl Gateway {
                 context.settle_unanswered();
                 context.admitted = None;
                 // Nothing is charged, so there is nothing to report of its limits.
-                context.judged = None;
+                context.report = None;
                 context.delay = Duration::ZERO;
                 Ok(Step::Reject(GatewayProblem::Crowded))
             }

@@ -23,8 +23,8 @@ pub(super) fn mark(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()>
     for name in &context.snapshot.marks {
         fields.remove(name);
     }
-    let judged = context.judged.as_ref();
-    let marks = judged.and_then(|judged| Some(&judged.beside.as_ref()?.marks));
+    let report = context.report.as_ref();
+    let marks = report.and_then(|report| Some(&report.beside.as_ref()?.marks));
     for mark in marks.into_iter().flatten() {
         fields.append(mark.field.clone(), mark.value.clone())?;
     }

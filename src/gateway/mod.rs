@@ -577,11 +577,11 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             answer::preflight(session, context).await?;
         }
         Step::Refuse(refusal) => {
-            context.disposition = Some(Disposition::refused(context.barred.as_ref()));
+            context.disposition = context.rejection.as_ref().map(Disposition::rejected);
             answer::refuse(session, context, &refusal).await?;
         }
         Step::Incomplete => {
-            context.disposition = Some(Disposition::Rejected);
+            context.disposition = context.rejection.as_ref().map(Disposition::rejected);
             answer::ask_for_key(session, context).await?;
         }
         Step::Reject(problem) => {

@@ -1,7 +1,6 @@
 //! Stage 7's one call: what every stage learned of a request becomes its [`Outcome`].
 
 use pingora::proxy::Session;
-use sluicegate_limiter::KeyHash;
 
 use super::body::Prefix;
 use super::context::Context;
@@ -12,14 +11,20 @@ use crate::client::ConnectionPeer;
 use crate::clock;
 use crate::config::rules::LoggedKeys;
 use crate::record::{Disposition, Outcome};
+use crate::rejection::Rejection;
 
 impl Gateway {
     /// Records a request that is over.
     pub(super) fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);
-        let (limit, key) = refused_by(context);
-        let key_values = limit.map_or_else(Vec::new, |limit| values(session, context, limit));
+        let rejection = match &context.rejection {
+            Some(Rejection::ByLimit(by)) => Some(*by),
+            Some(Rejection::KeyBlocked | Rejection::KeyMissing) | None => None,
+        };
+        let key_values = rejection.map_or_else(Vec::new, |by| {
+            values(session, context, usize::from(by.limit))
+        });
         self.0.record(&Outcome {
             arrived: context.arrived,
             request_id: context.request_id,
@@ -33,15 +38,14 @@ impl Gateway {
             protocol: protocol(head.version),
             fields: Some(&head.headers),
             route: context.route.as_ref().map(|route| &route.metrics),
-            verdict: context.judged.as_ref().map(|judged| &judged.verdict),
+            verdict: context.report.as_ref().map(|report| &report.verdict),
             beside: context
-                .judged
+                .report
                 .as_ref()
-                .and_then(|judged| judged.beside.as_deref()),
+                .and_then(|report| report.beside.as_deref()),
             list: context.list.as_deref(),
-            gaps: &context.gaps.0,
-            barred: context.barred.as_ref(),
-            key,
+            gaps: &context.missing_keys.0,
+            rejection,
             key_values: &key_values,
             disposition: context.disposition.unwrap_or(Disposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
@@ -57,16 +61,8 @@ impl Gateway {
     }
 }
 
-/// Returns the index on the route of the limit that refused, and the key that it counts the request by.
-fn refused_by(context: &Context) -> (Option<usize>, Option<KeyHash>) {
-    match (&context.barred, &context.judged) {
-        (Some(barred), _) => (Some(barred.limit.into()), Some(barred.key)),
-        (None, Some(judged)) => (judged.refused_limit(), judged.refused_key),
-        (None, None) => (None, None),
-    }
-}
-
-/// Returns the values of that key, where the log shows them. Locates the request again: most logs show hashes alone.
+/// Returns the values of the key that the limit which rejected counts by, where the log shows them. Locates the request
+/// again: most logs show hashes alone.
 fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
     let shown = context.snapshot.rules.log.keys;
     if shown == LoggedKeys::Hash {

@@ -20,7 +20,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Connection;
 use super::head::{Head, Spelling};
-use crate::admission::{KnownBody, Refused, key_values, peek_rejection};
+use crate::admission::{KnownBody, key_values, peek_rejection};
 use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
@@ -135,8 +135,9 @@ impl Repeats {
         let given = given_request_id(self.peer, &plain.fields, &snapshot.rules.client);
         let request_id = given.unwrap_or_else(RequestId::next);
         let (status, body) = match &refused {
-            Some(refused) => {
-                let refusal = located.route.refusal(refused, &plain.fields, request_id);
+            Some((rejection, report)) => {
+                let report = report.as_ref();
+                let refusal = (located.route).refusal(rejection, report, &plain.fields, request_id);
                 write_refusal(&mut self.answers, &refusal, request_id);
                 write_hsts(&mut self.answers, secured);
                 (refusal.status, refusal.body)
@@ -148,17 +149,15 @@ impl Repeats {
             }
         };
         let sent = write_body(&mut self.answers, &plain.method, &body);
-        let judged = refused.as_ref().and_then(Refused::judged);
-        let barred = refused.as_ref().and_then(Refused::barred);
-        let key_values = refused.as_ref().map_or_else(Vec::new, |refused| {
+        let rejection = refused.as_ref().map(|(rejection, _)| *rejection);
+        let report = refused.as_ref().and_then(|(_, report)| report.as_ref());
+        let key_values = rejection.map_or_else(Vec::new, |rejection| {
             let facts = || located.facts(KnownBody::Unread, arrived);
-            let limit = refused
-                .limit()
-                .and_then(|limit| located.limits().get(limit));
+            let limit = located.limits().get(usize::from(rejection.limit));
             key_values(limit, facts, snapshot.rules.log.keys)
         });
-        if let Some(judged) = judged {
-            warn_of_overflow(located.limits(), judged, located.client.address);
+        if let Some(report) = report {
+            warn_of_overflow(located.limits(), report, located.client.address);
         }
         if review.is_untrusted_forwarding {
             shared
@@ -180,16 +179,14 @@ impl Repeats {
             protocol: "HTTP/1.1",
             fields: Some(&plain.fields),
             route: Some(&located.route.metrics),
-            verdict: judged.map(|judged| &judged.verdict),
-            beside: judged.and_then(|judged| judged.beside.as_deref()),
+            verdict: report.map(|report| &report.verdict),
+            beside: report.and_then(|report| report.beside.as_deref()),
             list: located.standing.list().map(|name| &**name),
-            barred,
-            key: refused.as_ref().and_then(Refused::key),
+            rejection,
             key_values: &key_values,
-            disposition: match &refused {
-                Some(_) => Disposition::refused(barred),
-                None => Disposition::Blocked,
-            },
+            disposition: rejection.map_or(Disposition::Blocked, |rejection| {
+                Disposition::rejected_by_limit(rejection.reason)
+            }),
             status: status.as_u16(),
             gaps: &[],
             bytes_received: plain.body_bytes as u64,

@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::admission::{Bar, LimitEvent};
+use crate::admission::LimitEvent;
+use crate::rejection::RejectionReason;
 use crate::store::DecisionSource;
 
 macro_rules! limit_counters {
@@ -107,14 +108,15 @@ impl LimitCells {
         self.counts[counter as usize].fetch_add(units, Ordering::Relaxed);
     }
 
-    /// Counts the reason for which a request was rejected before its limits.
-    pub(super) fn bar(&self, bar: &Bar) {
-        let counter = match bar {
-            // The limit's own rejection counts already.
-            Bar::Strike(_) => return,
-            Bar::Ban(_) => LimitCounter::Banned,
-            Bar::Concurrency(_) => LimitCounter::ConcurrencyRefused,
-            Bar::StoreAway => LimitCounter::StoreUnavailable,
+    /// Counts a rejection by the limit.
+    pub(super) fn reject(&self, reason: RejectionReason) {
+        let counter = match reason {
+            RejectionReason::RateLimited(_) | RejectionReason::BanStarted(_) => {
+                LimitCounter::Refused
+            }
+            RejectionReason::Banned(_) => LimitCounter::Banned,
+            RejectionReason::Concurrency(_) => LimitCounter::ConcurrencyRefused,
+            RejectionReason::StoreUnavailable => LimitCounter::StoreUnavailable,
         };
         self.add(counter, 1);
     }

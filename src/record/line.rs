@@ -16,10 +16,11 @@ use std::time::Duration;
 use sluicegate_limiter::{KeyPlacement, Verdict};
 
 use crate::address::address_text;
-use crate::admission::{Bar, Barred, LimitEvent};
+use crate::admission::LimitEvent;
 use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules};
+use crate::rejection::{LimitRejection, RejectionReason};
 
 use super::combined;
 use super::escape::{Truncation, escape, escape_cut};
@@ -190,8 +191,8 @@ fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     if let Some(wait) = outcome.wait() {
         number(into, b",\"retry_after\":", whole_seconds(wait));
     }
-    if let Some(barred) = outcome.barred {
-        bar(into, barred);
+    if let Some(rejection) = outcome.rejection {
+        reason(into, &rejection);
     }
     let delay = outcome.verdict.map_or(Duration::ZERO, Verdict::delay);
     if !delay.is_zero() {
@@ -213,7 +214,7 @@ fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
 
 /// The key that the limit which refused counts by, as the operator's endpoints show it: without the bit that the limiter does not keep.
 fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    if let Some(key) = outcome.key {
+    if let Some(key) = outcome.key() {
         let _ = write!(into, ",\"key\":\"{:016x}\"", key.bits() & !1);
     }
     let mut before: &[u8] = b",\"key_values\":[\"";
@@ -251,18 +252,18 @@ fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// Writes the reason for which the request was rejected before its limits. A key is written as the
-/// admin pages show it: without the bit that the limiter does not keep.
-fn bar(into: &mut Vec<u8>, barred: &Barred) {
-    match &barred.bar {
-        Bar::Ban(banned) | Bar::Strike(banned) => {
+/// Writes what the reason of a rejection has beside limit and wait. A key is written as the operator's endpoints show it: without the
+/// bit that the limiter does not keep.
+fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
+    match &rejection.reason {
+        RejectionReason::Banned(banned) | RejectionReason::BanStarted(banned) => {
             number(into, b",\"ban_level\":", banned.level.into());
-            let _ = write!(into, ",\"ban_key\":\"{:016x}\"", barred.key.bits() & !1);
+            let _ = write!(into, ",\"ban_key\":\"{:016x}\"", rejection.key.bits() & !1);
         }
-        Bar::Concurrency(full) => {
+        RejectionReason::Concurrency(full) => {
             number(into, b",\"in_flight\":", full.in_flight.permits.into());
         }
-        Bar::StoreAway => {}
+        RejectionReason::RateLimited(_) | RejectionReason::StoreUnavailable => {}
     }
 }
 

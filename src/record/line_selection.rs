@@ -108,7 +108,7 @@ impl LineSelection {
 
     /// Lets the first request of a second have the line of its key.
     fn take_turn(&self, outcome: &Outcome<'_>) -> Option<u64> {
-        let of = match outcome.key {
+        let of = match outcome.key() {
             Some(key) => self
                 .random
                 .hash_one((outcome.refused_by_name(), key.bits())),
@@ -182,6 +182,7 @@ mod tests {
     use super::*;
     use crate::config::OUTCOMES;
     use crate::config::rules::AccessLogTarget;
+    use crate::rejection::LimitRejection;
 
     fn rules(refused: RefusedLines) -> LogRules {
         LogRules {
@@ -236,10 +237,15 @@ mod tests {
         );
         let choose = |key, seconds: i64| {
             let nanos = NOW.as_nanos().wrapping_add_signed(seconds * 1_000_000_000);
+            let outcome = example.outcome();
+            let rejection = outcome.rejection.map(|rejection| LimitRejection {
+                key: KeyHash::from_bits(key),
+                ..rejection
+            });
             let outcome = Outcome {
-                key: Some(KeyHash::from_bits(key)),
+                rejection,
                 arrived: Timestamp::from_nanos(nanos),
-                ..example.outcome()
+                ..outcome
             };
             selection.choose(&rules, &outcome)
         };

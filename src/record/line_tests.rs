@@ -17,12 +17,11 @@ use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
 use super::super::request_id::RequestId;
 use super::super::rfc3339::TimeFormatter;
 use super::*;
-use crate::admission::{
-    Bar, Barred, LimitEvent, LimitNote, MissingKey, MissingReason, ReportDetails,
-};
+use crate::admission::{LimitEvent, LimitNote, ReportDetails};
 use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
+use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -42,7 +41,7 @@ pub(crate) struct Example<'a> {
     pub(crate) beside: Option<&'a ReportDetails>,
     pub(crate) fields: Option<&'a HeaderMap>,
     pub(crate) gaps: &'a [MissingKey],
-    pub(crate) barred: Option<&'a Barred>,
+    pub(crate) rejection: Option<LimitRejection>,
     pub(crate) origin: Option<OriginUse<'a>>,
     pub(crate) reason: Option<&'a str>,
 }
@@ -61,7 +60,7 @@ impl Default for Example<'_> {
             list: None,
             beside: None,
             gaps: &[],
-            barred: None,
+            rejection: None,
             origin: None,
             reason: None,
         }
@@ -70,9 +69,20 @@ impl Default for Example<'_> {
 
 impl Example<'_> {
     pub(crate) fn outcome(&self) -> Outcome<'_> {
-        let refused = self
-            .verdict
-            .is_some_and(|verdict| verdict.outcome() != Answer::Admitted);
+        let by_rate = self.verdict.and_then(|verdict| match verdict.outcome() {
+            Answer::Admitted => None,
+            Answer::Refused { ask, rate } => Some(LimitRejection {
+                limit: match self.beside {
+                    Some(beside) => beside.asked[ask],
+                    None => u8::try_from(ask).expect("few limits"),
+                },
+                key: KeyHash::from_bits(0xabcd),
+                reason: RejectionReason::RateLimited(rate),
+                wait: verdict.retry_after().expect("it refuses"),
+            }),
+        });
+        let rejection = self.rejection.or(by_rate);
+        let refused = by_rate.is_some();
         Outcome {
             arrived: NOW,
             request_id: RequestId::from_bits(0xabc),
@@ -90,21 +100,15 @@ impl Example<'_> {
             list: self.list,
             beside: self.beside,
             gaps: self.gaps,
-            barred: self.barred,
-            key: refused.then_some(KeyHash::from_bits(0xabcd)),
+            rejection,
             key_values: if refused { &*KEY_VALUES } else { &[] },
-            disposition: match (refused, self.origin, self.route) {
-                _ if self.barred.is_some() => Disposition::refused(self.barred),
-                (true, ..) => Disposition::Refused,
+            disposition: match (rejection, self.origin, self.route) {
+                (Some(by), ..) => Disposition::rejected_by_limit(by.reason),
                 (_, Some(_), _) => Disposition::Forwarded,
                 (_, _, Some(_)) => Disposition::Responded,
                 _ => Disposition::NoRoute,
             },
-            status: if refused || self.barred.is_some() {
-                429
-            } else {
-                200
-            },
+            status: if rejection.is_some() { 429 } else { 200 },
             bytes_received: 12,
             bytes_sent: 345,
             total: Duration::from_nanos(12_345_678),
@@ -196,42 +200,46 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         left: Duration::from_millis(599_001),
         level: 3,
     };
-    let barred = |bar| Barred {
+    let rejection = |reason| LimitRejection {
         limit: 0,
         key: KeyHash::from_bits(0x0f),
-        bar,
+        reason,
         wait: banned.left,
     };
     let full = Concurrency::new(1).map(|max| Permits::new(max, Capacity::new(16).expect("16")));
     let permits = full.expect("one");
     let _held = permits.take(KeyHash::from_bits(2)).expect("a permit");
     let full = permits.take(KeyHash::from_bits(2)).expect_err("the second");
-    for (bar, verdict, outcome, told) in [
-        (Bar::Ban(banned), None, "banned", ["ban_level", "ban_key"]),
+    for (reason, verdict, outcome, told) in [
         (
-            Bar::Strike(banned),
+            RejectionReason::Banned(banned),
+            None,
+            "banned",
+            ["ban_level", "ban_key"],
+        ),
+        (
+            RejectionReason::BanStarted(banned),
             Some(&verdict),
             "rate-limited",
             ["ban_level", "ban_key"],
         ),
         (
-            Bar::Concurrency(full),
+            RejectionReason::Concurrency(full),
             None,
             "refused-concurrency",
             ["in_flight", "limit"],
         ),
         (
-            Bar::StoreAway,
+            RejectionReason::StoreUnavailable,
             None,
             "store-unavailable",
             ["retry_after", "limit"],
         ),
     ] {
-        let barred = barred(bar);
         let example = Example {
             route: Some(&route),
             verdict,
-            barred: Some(&barred),
+            rejection: Some(rejection(reason)),
             ..Example::default()
         };
         let object = parsed(&example.outcome());
@@ -241,7 +249,7 @@ fn a_barred_request_names_its_limit_its_wait_and_what_bars_it() {
         for field in told {
             assert!(object.get(field).is_some(), "{field} in {object}");
         }
-        if let Bar::Ban(_) = bar {
+        if let RejectionReason::Banned(_) = reason {
             assert_eq!(object["ban_key"], "000000000000000e");
         }
         let guide = include_str!("../../docs/operations/logs.md");

@@ -200,37 +200,29 @@ impl Metrics {
         for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
             limit.mine().add(LimitCounter::KeyMissing, 1);
         }
-        if outcome.verdict.is_none() && outcome.barred.is_none() {
+        if outcome.verdict.is_none() && outcome.rejection.is_none() {
             return;
         }
         let nanos = u64::try_from(outcome.decision.as_nanos()).unwrap_or(u64::MAX);
         self.decisions.mine().observe(&DECISION_BOUNDS, nanos);
-        if let Some(barred) = outcome.barred
-            && let Some(limit) = limits.get(usize::from(barred.limit))
+        if let Some(rejection) = outcome.rejection
+            && let Some(limit) = limits.get(usize::from(rejection.limit))
         {
-            limit.mine().bar(&barred.bar);
+            limit.mine().reject(rejection.reason);
         }
         let Some(verdict) = outcome.verdict else {
             return;
         };
-        match verdict.outcome() {
-            Answer::Admitted => {
-                for (ask, decision) in verdict.decisions().iter().enumerate() {
-                    let limit = outcome.limit_of(ask);
-                    let Some(cells) = limit.and_then(|limit| limits.get(limit)) else {
-                        continue;
-                    };
-                    let cells = cells.mine();
-                    cells.add(LimitCounter::Admitted, 1);
-                    if !decision.delay().is_zero() {
-                        cells.add(LimitCounter::Delayed, 1);
-                    }
-                }
-            }
-            Answer::Refused { .. } => {
-                let limit = outcome.refused_by();
-                if let Some(limit) = limit.and_then(|limit| limits.get(limit)) {
-                    limit.mine().add(LimitCounter::Refused, 1);
+        if verdict.outcome() == Answer::Admitted {
+            for (ask, decision) in verdict.decisions().iter().enumerate() {
+                let limit = outcome.limit_of(ask);
+                let Some(cells) = limit.and_then(|limit| limits.get(limit)) else {
+                    continue;
+                };
+                let cells = cells.mine();
+                cells.add(LimitCounter::Admitted, 1);
+                if !decision.delay().is_zero() {
+                    cells.add(LimitCounter::Delayed, 1);
                 }
             }
         }

@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderMap;
-use sluicegate_limiter::{KeyHash, KeyPlacement, Outcome as Answer, Timestamp, Verdict};
+use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::request_id::RequestId;
 use super::trace::TraceContext;
-use crate::admission::{Bar, Barred, LimitEvent, MissingKey, ReportDetails};
+use crate::admission::{LimitEvent, ReportDetails};
 use crate::client::TlsFacts;
+use crate::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]
@@ -49,10 +50,8 @@ pub struct Outcome<'a> {
     pub beside: Option<&'a ReportDetails>,
     /// The parts of keys that the request lacks.
     pub gaps: &'a [MissingKey],
-    /// The reason for a rejection before the limits, or the ban that began with their rejection.
-    pub barred: Option<&'a Barred>,
-    /// The key that the limit which refused counts it by; `None` where none refused.
-    pub key: Option<KeyHash>,
+    /// The rejection by a limit; `None` where none rejected it.
+    pub rejection: Option<LimitRejection>,
     /// The values of that key, where the operator wants them in the log.
     pub key_values: &'a [String],
     /// The result of the request.
@@ -98,8 +97,7 @@ impl Outcome<'_> {
             list: None,
             beside: None,
             gaps: &[],
-            barred: None,
-            key: None,
+            rejection: None,
             key_values: &[],
             disposition: Disposition::Rejected,
             status: 0,
@@ -122,21 +120,15 @@ impl Outcome<'_> {
         }
     }
 
-    /// The index on the route of the limit that refused: the one that the client was told of.
-    pub(super) fn refused_by(&self) -> Option<usize> {
-        if let Some(barred) = self.barred {
-            return Some(barred.limit.into());
-        }
-        let Answer::Refused { ask, .. } = self.verdict?.outcome() else {
-            return None;
-        };
-        self.limit_of(ask)
+    /// The key by which the limit that rejected counts the request.
+    pub(super) fn key(&self) -> Option<KeyHash> {
+        self.rejection.map(|rejection| rejection.key)
     }
 
     /// The name of the limit that refused.
     pub(super) fn refused_by_name(&self) -> Option<&str> {
-        let limit = self.route?.limits().get(self.refused_by()?)?;
-        Some(limit)
+        let limit = usize::from(self.rejection?.limit);
+        Some(self.route?.limits().get(limit)?)
     }
 
     /// The kind of the failure that it met, with those that its disposition alone tells.
@@ -147,10 +139,7 @@ impl Outcome<'_> {
 
     /// Returns the `Retry-After` of a rejection.
     pub(super) fn wait(&self) -> Option<Duration> {
-        match self.barred {
-            Some(barred) => Some(barred.wait),
-            None => self.verdict?.retry_after(),
-        }
+        self.rejection.map(|rejection| rejection.wait)
     }
 
     /// The tiers that the request names, with the names of their limits.
@@ -241,14 +230,24 @@ impl Disposition {
         self as usize
     }
 
-    /// That of a request that was refused, by its limits unless something bars it from them.
+    /// Returns the disposition of a request that admission rejected.
     #[must_use]
-    pub fn refused(barred: Option<&Barred>) -> Self {
-        match barred.map(|barred| barred.bar) {
-            None | Some(Bar::Strike(_)) => Self::Refused,
-            Some(Bar::Ban(_)) => Self::Banned,
-            Some(Bar::Concurrency(_)) => Self::RefusedConcurrency,
-            Some(Bar::StoreAway) => Self::RefusedStoreAway,
+    pub fn rejected(rejection: &Rejection) -> Self {
+        match rejection {
+            Rejection::ByLimit(by) => Self::rejected_by_limit(by.reason),
+            Rejection::KeyBlocked => Self::Blocked,
+            Rejection::KeyMissing => Self::Rejected,
+        }
+    }
+
+    /// Returns the disposition of a request that a limit rejected.
+    #[must_use]
+    pub fn rejected_by_limit(reason: RejectionReason) -> Self {
+        match reason {
+            RejectionReason::RateLimited(_) | RejectionReason::BanStarted(_) => Self::Refused,
+            RejectionReason::Banned(_) => Self::Banned,
+            RejectionReason::Concurrency(_) => Self::RefusedConcurrency,
+            RejectionReason::StoreUnavailable => Self::RefusedStoreAway,
         }
     }
 

@@ -5,8 +5,8 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::http_violation::HttpViolation;
-use crate::admission::{MissingKey, MissingReason};
 use crate::config::rules::ValueSource;
+use crate::rejection::{MissingKey, MissingReason};
 
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");

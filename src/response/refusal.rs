@@ -5,12 +5,10 @@
 //! so what is written is listed once, in [`RefusalResponse::each_field`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY};
-use sluicegate_limiter::{Outcome, Verdict};
 
 use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, whole_seconds};
 use super::grpc::{GrpcDialect, GrpcStatus};
@@ -18,9 +16,9 @@ use super::negotiate;
 use super::problem::{LimitProblem, PROBLEM_JSON, violated};
 use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
-use crate::admission::{Bar, Barred};
 use crate::config::rules::RefusalRules;
 use crate::record::RequestId;
+use crate::rejection::{LimitRejection, RejectionReason};
 
 /// The response to a rejected request; the caller writes it as HTTP.
 #[derive(Debug)]
@@ -51,29 +49,10 @@ pub struct RefusalContext<'a> {
     pub route: &'a str,
     /// The route's wording of rejections.
     pub wording: Option<&'a Arc<RefusalRules>>,
-    /// The result of [`rate_limit_policy`](super::rate_limit_policy) for the limits.
-    pub policy: Option<HeaderValue>,
     /// The fields of the request.
     pub headers: &'a HeaderMap,
     /// Its identity.
     pub request_id: RequestId,
-}
-
-/// Why a request is refused, and until when.
-struct RefusalCause<'a> {
-    limit: Option<&'a PolicyItems>,
-    by: RefusedBy,
-    wait: Duration,
-}
-
-/// The part of a limit that rejects.
-#[derive(Clone, Copy)]
-enum RefusedBy {
-    /// The rate at this index.
-    Rate(usize),
-    Ban,
-    Concurrency,
-    StoreAway,
 }
 
 /// The value of a field that is yet to be written.
@@ -86,64 +65,32 @@ pub enum FieldText<'a> {
 }
 
 impl RefusalResponse {
-    /// The refusal that `verdict` over `limits` calls for.
+    /// Returns the response to a request that a limit rejects, whose items are `limit`; `fields` say how the limits stand, where that
+    /// tells when the client may come back.
     #[must_use]
-    pub fn new<'a>(
-        limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
-        verdict: &Verdict,
-        scene: &RefusalContext<'_>,
-    ) -> Self {
-        let (limit, rate) = match verdict.outcome() {
-            Outcome::Refused { ask, rate } => (limits.clone().into_iter().nth(ask), rate),
-            Outcome::Admitted => (None, 0),
-        };
-        let cause = RefusalCause {
-            limit,
-            by: RefusedBy::Rate(rate),
-            wait: verdict.retry_after().unwrap_or(Duration::ZERO),
-        };
-        let fields = LimitFields::new(scene.policy.clone(), limits, verdict);
-        Self::of(&cause, fields, scene)
-    }
-
-    /// The refusal of a request that is barred, by `limit`. It says nothing of how the limits stand: none of that tells when the
-    /// client may come back.
-    #[must_use]
-    pub fn barred(
+    pub fn new(
+        rejection: &LimitRejection,
         limit: Option<&PolicyItems>,
-        barred: &Barred,
+        fields: LimitFields,
         scene: &RefusalContext<'_>,
     ) -> Self {
-        let cause = RefusalCause {
-            limit,
-            by: match barred.bar {
-                Bar::Ban(_) | Bar::Strike(_) => RefusedBy::Ban,
-                Bar::Concurrency(_) => RefusedBy::Concurrency,
-                Bar::StoreAway => RefusedBy::StoreAway,
-            },
-            wait: barred.wait,
-        };
-        Self::of(&cause, LimitFields::default(), scene)
-    }
-
-    fn of(cause: &RefusalCause<'_>, fields: LimitFields, scene: &RefusalContext<'_>) -> Self {
-        let limit = cause.limit;
-        let retry_after = whole_seconds(cause.wait).max(1);
+        let reason = rejection.reason;
+        let retry_after = whole_seconds(rejection.wait).max(1);
         let name = limit.map_or("", PolicyItems::name);
         if let Some(grpc) = GrpcDialect::of(scene.headers) {
-            let message = cause.by.message(name, retry_after);
+            let message = message(reason, name, retry_after);
             return Self {
                 status: StatusCode::OK,
                 retry_after,
                 body: Bytes::new(),
                 fields,
-                content: RefusalContent::Grpc(grpc.fields(cause.by.grpc_status(), &message)),
+                content: RefusalContent::Grpc(grpc.fields(grpc_status(reason), &message)),
             };
         }
         let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
         // What words a refusal speaks of what the client did.
-        let rules = rules.filter(|_| cause.by.is_the_clients());
-        let status = rules.map_or(cause.by.status(), |rules| rules.status);
+        let rules = rules.filter(|_| reason.is_caused_by_client());
+        let status = rules.map_or(reason.status(), |rules| rules.status);
         let told = WordingValues {
             limit: name,
             route: scene.route,
@@ -152,7 +99,7 @@ impl RefusalResponse {
         };
         let own = rules.and_then(|rules| worded(rules, scene.headers, &told));
         let (content_type, body) =
-            own.unwrap_or_else(|| (PROBLEM_JSON, cause.by.problem_body(limit, status)));
+            own.unwrap_or_else(|| (PROBLEM_JSON, problem_body(reason, limit, status)));
         Self {
             status,
             retry_after,
@@ -198,65 +145,56 @@ impl RefusalResponse {
     }
 }
 
-impl RefusedBy {
-    /// Returns whether the client's own requests caused the rejection.
-    fn is_the_clients(self) -> bool {
-        self.status() == StatusCode::TOO_MANY_REQUESTS
+fn grpc_status(reason: RejectionReason) -> GrpcStatus {
+    match reason {
+        RejectionReason::RateLimited(_) | RejectionReason::Concurrency(_) => {
+            GrpcStatus::RESOURCE_EXHAUSTED
+        }
+        RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => {
+            GrpcStatus::PERMISSION_DENIED
+        }
+        RejectionReason::StoreUnavailable => GrpcStatus::of(reason.status()),
     }
+}
 
-    fn status(self) -> StatusCode {
-        match self {
-            Self::Rate(_) | Self::Ban | Self::Concurrency => StatusCode::TOO_MANY_REQUESTS,
-            Self::StoreAway => StatusCode::SERVICE_UNAVAILABLE,
+fn message(reason: RejectionReason, limit: &str, retry_after: u64) -> String {
+    match reason {
+        RejectionReason::RateLimited(_) => {
+            format!("the limit {limit} refuses; retry after {retry_after} s")
+        }
+        RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => {
+            format!("banned by the limit {limit}; retry after {retry_after} s")
+        }
+        RejectionReason::Concurrency(_) => {
+            format!("as many requests as the limit {limit} allows are in flight")
+        }
+        RejectionReason::StoreUnavailable => {
+            format!(
+                "nobody can say whether the limit {limit} has room; retry after {retry_after} s"
+            )
         }
     }
+}
 
-    fn grpc_status(self) -> GrpcStatus {
-        match self {
-            Self::Rate(_) | Self::Concurrency => GrpcStatus::RESOURCE_EXHAUSTED,
-            Self::Ban => GrpcStatus::PERMISSION_DENIED,
-            Self::StoreAway => GrpcStatus::of(self.status()),
+/// Returns the problem body; most are written when the snapshot is compiled.
+fn problem_body(reason: RejectionReason, limit: Option<&PolicyItems>, status: StatusCode) -> Bytes {
+    let usual = limit.filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
+    let name = limit.map_or("", PolicyItems::name);
+    match (reason, usual) {
+        (RejectionReason::RateLimited(rate), Some(limit)) => limit.refusal_body(rate),
+        (RejectionReason::RateLimited(rate), None) => {
+            let name = limit.map_or("", |limit| limit.item_name(rate));
+            violated(name, LimitProblem::Quota, status)
         }
-    }
-
-    fn message(self, limit: &str, retry_after: u64) -> String {
-        match self {
-            Self::Rate(_) => format!("the limit {limit} refuses; retry after {retry_after} s"),
-            Self::Ban => format!("banned by the limit {limit}; retry after {retry_after} s"),
-            Self::Concurrency => {
-                format!("as many requests as the limit {limit} allows are in flight")
-            }
-            Self::StoreAway => {
-                format!(
-                    "nobody can say whether the limit {limit} has room; retry after {retry_after} s"
-                )
-            }
+        (RejectionReason::Banned(_) | RejectionReason::BanStarted(_), Some(limit)) => {
+            limit.ban_body()
         }
-    }
-
-    /// Most bodies are written beforehand.
-    fn problem_body(self, limit: Option<&PolicyItems>, status: StatusCode) -> Bytes {
-        let usual = limit.filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
-        match (self, usual) {
-            (Self::Rate(rate), Some(limit)) => limit.refusal_body(rate),
-            (Self::Rate(rate), None) => {
-                let name = limit.map_or("", |limit| limit.item_name(rate));
-                violated(name, LimitProblem::Quota, status)
-            }
-            (Self::Ban, Some(limit)) => limit.ban_body(),
-            (Self::Ban, None) => violated(
-                limit.map_or("", PolicyItems::name),
-                LimitProblem::Abnormal,
-                status,
-            ),
-            (Self::StoreAway, _) => {
-                let name = limit.map_or("", PolicyItems::name);
-                violated(name, LimitProblem::Reduced, status)
-            }
-            (Self::Concurrency, _) => {
-                let name = limit.map_or("", PolicyItems::name);
-                violated(&format!("{name}-concurrency"), LimitProblem::Quota, status)
-            }
+        (RejectionReason::Banned(_) | RejectionReason::BanStarted(_), None) => {
+            violated(name, LimitProblem::Abnormal, status)
+        }
+        (RejectionReason::StoreUnavailable, _) => violated(name, LimitProblem::Reduced, status),
+        (RejectionReason::Concurrency(_), _) => {
+            violated(&format!("{name}-concurrency"), LimitProblem::Quota, status)
         }
     }
 }

@@ -186,9 +186,8 @@ fn became(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     let id = outcome.request_id.text();
     string(into, "sluicegate.request_id", &id);
     number(into, "sluicegate.decision_ns", nanos(outcome.decision));
-    let verdict = match (outcome.barred, outcome.verdict) {
+    let verdict = match (outcome.rejection, outcome.verdict) {
         (Some(_), _) => Some("refused"),
-        (None, Some(_)) if outcome.refused_by().is_some() => Some("refused"),
         (None, Some(_)) => Some("admitted"),
         (None, None) => None,
     };
