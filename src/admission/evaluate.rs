@@ -1,78 +1,89 @@
-//! Decides over the limits of a route of which some are not plain: each plays its part.
+//! Evaluates the limits of a route of which some are not plain: each takes its part.
 //!
-//! Limits that may refuse are judged together, all or none, whatever else there is. A limit that marks belongs to them while it has
-//! room; once it is exceeded it stands aside, its request is marked, and the limit that it names takes its place. What is in shadow
-//! is judged after them and each by itself, so that it neither refuses nor takes anything from the others: a request that is
-//! refused would not have come so far.
+//! Limits that may reject are charged in one [`Transaction`], all or none. A limit that marks belongs to it while it has room; once it is
+//! exceeded it is left out, the request is marked, and its fallback limit takes its place. Limits in shadow are charged after the
+//! transaction and each by itself, so that they neither reject nor take anything from the others: a request that is rejected would not
+//! have come so far. They bar nobody: a request that finds no permit there is reported as rejected, and none of their rejections begins a
+//! ban.
 //!
-//! What bars a request from its limits (`precheck`) comes before each time that they are judged together. A limit in shadow bars nobody:
-//! a request that finds no permit there is reported as refused, and none of its refusals begins a ban.
+//! A [`LimitEvaluation`] computes the checks of the request at once, and then decides. Deciding waits only where a limit is decided in a
+//! store, and what it holds meanwhile borrows nothing of the request.
 //!
-//! A [`Plan`] is made of the request at once, and then decided: only where a limit is decided in a store does that take a wait, and what
-//! it waits with borrows nothing of the request.
+//! Rates in shadow stand for the rates of their limit. So they also count requests that these reject, unless another limit rejects them
+//! too.
 //!
-//! Rates in shadow stand for the rates of their limit. So they also see what these refuse, unless another limit refuses it too.
+//! # Limits
+//! A look at a limit that marks comes before the charge. When another request takes the last room in between, the limits are decided again
+//! without it; each round exceeds one more mark, so there are at most as many rounds as limits, and one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Cost, Decision, KeyHash, MAX_ASKS, Outcome, Rate, Timestamp, Verdict};
+use sluicegate_limiter::{
+    Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, Outcome, Rate, Timestamp, Verdict,
+};
 
 use super::key::{KeySeed, RequestFacts};
-use super::limit_check::LimitCheck;
-use super::pending::{Admitted, Pending, Voice};
+use super::limit_check::{LimitCheck, LimitChecks};
+use super::pending::{Admitted, PendingCharges, Reporting};
 use super::report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
 use super::request_key::request_key;
 use super::route::RouteLimits;
-use super::transaction::{LimitChecks, Together};
+use super::transaction::{JointDecision, Transaction};
 use super::{Admission, rate_limited};
 use crate::config::rules::Name;
 use crate::rejection::{LimitRejection, MissingKeys, Rejection};
 
-/// The limits of the route, and those that stand in for some of them.
-type Faced<'a> = ArrayVec<LimitCheck<'a>, { 2 * MAX_ASKS }>;
+/// The limits of a route and the fallback limits of some of them.
+const MAX_CHECKS: usize = 2 * MAX_ASKS;
 
-/// What a request asks of the limits of its route, before any of them is asked.
-pub struct Plan<'a> {
+/// Marks of the limits that are exceeded.
+type Marks = ArrayVec<Mark, MAX_ASKS>;
+
+/// The checks of a request against the limits of its route, before any limit is asked.
+pub struct LimitEvaluation<'a> {
     limits: &'a RouteLimits,
-    /// By index on the route; `None` for those that it does not face.
-    all: ArrayVec<Option<LimitCheck<'a>>, { 2 * MAX_ASKS }>,
+    /// By index on the route; `None` for limits that do not apply to the request.
+    checks: ArrayVec<Option<LimitCheck<'a>>, MAX_CHECKS>,
     notes: Vec<LimitNote>,
     /// The tiers that the request names, by index on the route.
     named: Vec<(u8, Name)>,
 }
 
-impl<'a> Plan<'a> {
-    /// What `facts` make of each of `limits`; what is said without asking any, where that is all.
-    pub(super) fn of(
+impl<'a> LimitEvaluation<'a> {
+    /// Computes the checks of `facts` against each of `limits`.
+    ///
+    /// # Errors
+    /// The admission, where no limit need be asked.
+    pub(super) fn new(
         limits: &'a RouteLimits,
         facts: &RequestFacts<'_>,
         seed: &KeySeed,
-        gaps: &mut MissingKeys,
+        missing: &mut MissingKeys,
     ) -> Result<Self, Box<Admission>> {
-        // The limits that stand in for others are looked at too: whether one of them is asked is known later.
+        // Fallback limits have checks too: whether one of them is asked is known later.
         let mut notes = Vec::new();
         let mut named = Vec::new();
-        let all = (0..)
+        let checks = (0..)
             .zip(limits.iter())
             .map(|(limit, active)| {
-                let keyed = request_key(usize::from(limit), active, facts, seed, gaps)?;
-                let abroad = active.remote_key(facts, keyed.by);
-                active.catch_up_with(keyed.key, abroad, facts.now);
-                let seat = LimitCheck {
+                let key = request_key(usize::from(limit), active, facts, seed, missing)?;
+                let remote_key = active.remote_key(facts, key.by);
+                active.catch_up_with(key.key, remote_key, facts.now);
+                let check = LimitCheck {
                     limit,
                     active,
-                    ask: active.ask(&keyed, facts),
+                    ask: active.ask(&key, facts),
                     tier: None,
-                    abroad,
+                    remote_key,
                 };
-                let found = seat.tier(facts);
+                let found = check.tier(facts);
                 named.extend(found.and_then(|found| Some((limit, found.name?.clone()))));
-                seat.in_tier(found).map_err(|note| notes.push(note)).ok()
+                check.in_tier(found).map_err(|note| notes.push(note)).ok()
             })
             .collect();
-        if gaps.refusing().is_some() {
+        if missing.refusing().is_some() {
             return Err(Box::new(Admission::Rejected(Rejection::KeyMissing, None)));
         }
         if notes.iter().any(|note| note.event == LimitEvent::Blocked) {
@@ -82,128 +93,230 @@ impl<'a> Plan<'a> {
         }
         Ok(Self {
             limits,
-            all,
+            checks,
             notes,
             named,
         })
     }
 
-    /// Decides over the limits and charges them, all or none. It waits for nothing unless some limit is decided in a store; whoever
-    /// stops waiting gives back what was taken by then.
+    /// Decides over the limits and charges them, all or none. It waits only where a limit is decided in a store; cancelling it refunds
+    /// what was charged by then.
     pub async fn decide(self, now: Timestamp) -> Admission {
-        let Self {
-            limits,
-            all,
-            notes,
-            named,
-        } = self;
-        let seat = |limit: u8| *all.get(usize::from(limit))?;
-        let written: LimitChecks<'_> = limits.written().filter_map(seat).collect();
-        let real: LimitChecks<'_> = written
-            .iter()
-            .copied()
-            .filter(|seat| !seat.is_in_shadow())
+        let written: LimitChecks<'_> = (self.limits.written())
+            .filter_map(|limit| self.check(limit))
             .collect();
-
-        let second = |mark: &Mark| seat(limits.second(mark.limit)?);
-        let (together, marks) = match Together::charge(&real, second, now).await {
+        let (checks, joint, marks) = match self.charge(&written, now).await {
             Ok(charged) => charged,
             Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
         };
-
-        // Limits that stand in for others may be in shadow too, and have rates in shadow.
-        let mut faced: Faced<'_> = written.iter().copied().collect();
-        for seat in marks.iter().filter_map(second) {
-            if faced.iter().all(|other| other.limit != seat.limit) {
-                // Each limit of the route names at most one.
-                let _ = faced.try_push(seat);
-            }
-        }
-        let ban = together.strike(now);
-        let Together {
-            seats,
-            said,
-            mut permits,
-        } = together;
-        let beside = Box::new(ReportDetails {
-            asked: seats.iter().map(|seat| seat.limit).collect(),
-            tiers: seats.iter().map(|seat| seat.tier).collect(),
-            named,
-            notes,
-            queues: queues(&seats, &said.verdict),
-            marks: Vec::new(),
-        });
-        let mut judged = AdmissionReport {
-            verdict: said.verdict,
-            beside: Some(beside),
+        let faced = self.faced(&written, &marks);
+        let ban = match joint.charged {
+            Some(_) => None,
+            None => strike(&checks, &joint, now),
         };
-        judged.note(said.notes);
-        let Some(taken) = said.taken else {
-            for seat in &faced {
-                if only_refusal(&judged.verdict, &seats, seat.limit) {
-                    judged.note(seat.try_shadow_rates(now));
+        let JointDecision {
+            verdict,
+            charged,
+            notes,
+        } = joint;
+        let mut report = AdmissionReport {
+            beside: Some(Box::new(ReportDetails {
+                asked: checks.iter().map(|check| check.limit).collect(),
+                tiers: checks.iter().map(|check| check.tier).collect(),
+                named: self.named,
+                notes: self.notes,
+                queues: queues(&checks, &verdict),
+                marks: Vec::new(),
+            })),
+            verdict,
+        };
+        report.note(notes);
+        let Some(transaction) = charged else {
+            for check in &faced {
+                if only_rejection(&report.verdict, &checks, check.limit) {
+                    report.note(check.try_shadow_rates(now));
                 }
             }
-            let rejection = ban.unwrap_or_else(|| refusal(&seats, &judged.verdict));
-            return Admission::Rejected(Rejection::ByLimit(rejection), Some(judged));
+            let rejection = ban.unwrap_or_else(|| rejection(&checks, &report.verdict));
+            return Admission::Rejected(Rejection::ByLimit(rejection), Some(report));
         };
-        let delay = judged.verdict.delay();
-        let mut pending = if limits.ask_store() {
-            Pending::undecided()
+        let delay = report.verdict.delay();
+        let mut pending = if self.limits.ask_store() {
+            PendingCharges::undecided()
         } else {
-            Pending::before(delay)
+            PendingCharges::before(delay)
         };
-        taken.owe(&seats, &mut pending, Voice::Heard);
-        judged.mark(marks);
-        for seat in &faced {
-            let in_shadow = seat.charge_in_shadow(&mut pending, &mut permits, now).await;
-            judged.note(in_shadow);
-            judged.note(seat.charge_shadow_rates(&mut pending, now));
+        let mut permits = transaction.commit(&checks, &mut pending, Reporting::Yes);
+        report.mark(marks);
+        for check in &faced {
+            let in_shadow = check
+                .charge_in_shadow(&mut pending, &mut permits, now)
+                .await;
+            report.note(in_shadow);
+            report.note(check.charge_shadow_rates(&mut pending, now));
         }
         pending.decided(delay);
-        Admission::Admitted(Admitted::owing(pending, permits), Some(judged))
+        Admission::Admitted(Admitted::holding(pending, permits), Some(report))
+    }
+
+    /// Returns the check against the limit at this index of the route, if it applies to the request.
+    fn check(&self, limit: u8) -> Option<LimitCheck<'a>> {
+        *self.checks.get(usize::from(limit))?
+    }
+
+    /// Returns the check against the fallback limit of one that marks.
+    fn fallback(&self, mark: &Mark) -> Option<LimitCheck<'a>> {
+        self.check(self.limits.second(mark.limit)?)
+    }
+
+    /// Charges the checks of `written` that may reject and are not exceeded, and the fallback limits of those that are, all or none.
+    /// Returns the checks of the transaction, its decision, and the marks of the limits that are exceeded.
+    ///
+    /// # Errors
+    /// What comes before the limits rejects the request.
+    async fn charge(
+        &self,
+        written: &LimitChecks<'a>,
+        now: Timestamp,
+    ) -> Result<(LimitChecks<'a>, JointDecision, Marks), LimitRejection> {
+        let mut marks = Marks::new();
+        let enforced = || written.iter().filter(|check| !check.is_in_shadow());
+        for check in enforced().filter(|check| check.marks().is_some()) {
+            if let Some(decision) = check.known_rejection(now) {
+                marks.extend(check.mark(&decision));
+            }
+        }
+        loop {
+            let checks = self.without_exceeded(enforced(), &marks);
+            let joint = Transaction::run(&checks, now).await?;
+            let late = late_marks(&checks, &joint);
+            if late.is_empty() {
+                return Ok((checks, joint, marks));
+            }
+            marks.extend(late);
+        }
+    }
+
+    /// Returns the checks of `enforced` whose limits are not exceeded, and those against the fallback limits of the others.
+    fn without_exceeded<'c>(
+        &self,
+        enforced: impl Iterator<Item = &'c LimitCheck<'a>>,
+        exceeded: &Marks,
+    ) -> LimitChecks<'a>
+    where
+        'a: 'c,
+    {
+        let is_exceeded = |check: &LimitCheck<'_>| {
+            let mut marks = exceeded.iter();
+            marks.any(|mark| mark.limit == check.limit)
+        };
+        let mut checks: LimitChecks<'a> = enforced
+            .filter(|check| !is_exceeded(check))
+            .copied()
+            .collect();
+        for check in exceeded.iter().filter_map(|mark| self.fallback(mark)) {
+            // Two limits may name the same fallback, which is asked once.
+            if !check.is_in_shadow() && checks.iter().all(|other| other.limit != check.limit) {
+                // Each takes the place of one that was left out, so there is room.
+                let _ = checks.try_push(check);
+            }
+        }
+        checks
+    }
+
+    /// Returns all checks that apply to the request: fallback limits may be in shadow too, and have rates in shadow.
+    fn faced(
+        &self,
+        written: &LimitChecks<'a>,
+        marks: &Marks,
+    ) -> ArrayVec<LimitCheck<'a>, MAX_CHECKS> {
+        let mut faced: ArrayVec<_, MAX_CHECKS> = written.iter().copied().collect();
+        for check in marks.iter().filter_map(|mark| self.fallback(mark)) {
+            if faced.iter().all(|other| other.limit != check.limit) {
+                // Each limit of the route names at most one.
+                let _ = faced.try_push(check);
+            }
+        }
+        faced
     }
 }
 
-/// Returns the rejection by the limit that refuses in `verdict`.
-fn refusal(seats: &LimitChecks<'_>, verdict: &Verdict) -> LimitRejection {
+/// Returns the marks of limits that were found to be exceeded only when they were charged.
+fn late_marks(checks: &LimitChecks<'_>, joint: &JointDecision) -> Marks {
+    if joint.charged.is_some() {
+        return Marks::new();
+    }
+    rejecting(checks, &joint.verdict)
+        .filter_map(|(check, decision)| check.mark(decision))
+        .collect()
+}
+
+/// Records the rejections of a request with the limits that ban. Returns the ban that holds longest.
+fn strike(
+    checks: &LimitChecks<'_>,
+    joint: &JointDecision,
+    now: Timestamp,
+) -> Option<LimitRejection> {
+    let wait = joint.verdict.retry_after().unwrap_or_default();
+    // A key that exceeds a share of the limit, or meets the counts of other keys, may be far from the limit itself.
+    let own = rejecting(checks, &joint.verdict).filter(|(check, decision)| {
+        decision.placement() == KeyPlacement::OwnSlot && !joint.fell_back(check)
+    });
+    let strikes = own.filter_map(|(check, _)| check.strike(wait, now));
+    strikes.max_by_key(|rejection| rejection.wait)
+}
+
+/// Returns the checks that reject, with their decisions.
+fn rejecting<'c, 'a>(
+    checks: &'c LimitChecks<'a>,
+    verdict: &'c Verdict,
+) -> impl Iterator<Item = (&'c LimitCheck<'a>, &'c Decision)> {
+    let decided = checks.iter().zip(verdict.decisions());
+    decided.filter(|(_, decision)| decision.is_refused())
+}
+
+/// Returns the rejection by the limit that rejects in `verdict`.
+fn rejection(checks: &LimitChecks<'_>, verdict: &Verdict) -> LimitRejection {
     let (ask, rate) = match verdict.outcome() {
         Outcome::Refused { ask, rate } => (ask, rate),
-        // Callers have a verdict that refuses.
+        // Callers have a verdict that rejects.
         Outcome::Admitted => (0, 0),
     };
-    let by = seats.get(ask).map(|seat| (seat.limit, seat.ask.key));
+    let by = checks.get(ask).map(|check| (check.limit, check.ask.key));
     rate_limited(verdict, rate, by.unwrap_or((0, KeyHash::from_bits(0))))
 }
 
-/// Whether the limit at `limit`, and no other, refuses.
-fn only_refusal(verdict: &Verdict, seats: &LimitChecks<'_>, limit: u8) -> bool {
-    let judged = seats.iter().zip(verdict.decisions());
-    let mut refusing = judged.filter(|(_, decision)| decision.is_refused());
-    refusing.next().is_some_and(|(seat, _)| seat.limit == limit) && refusing.next().is_none()
+/// Returns whether the limit at `limit`, and no other, rejects.
+fn only_rejection(verdict: &Verdict, checks: &LimitChecks<'_>, limit: u8) -> bool {
+    let mut rejecting = rejecting(checks, verdict);
+    rejecting
+        .next()
+        .is_some_and(|(check, _)| check.limit == limit)
+        && rejecting.next().is_none()
 }
 
-/// The queues in which limits hold an admitted request back.
-fn queues(seats: &LimitChecks<'_>, verdict: &Verdict) -> Vec<QueuePlace> {
+/// Returns the queues in which limits hold an admitted request back.
+fn queues(checks: &LimitChecks<'_>, verdict: &Verdict) -> Vec<QueuePlace> {
     if verdict.delay().is_zero() {
         return Vec::new();
     }
-    let judged = seats.iter().zip(verdict.decisions());
-    judged
+    let decided = checks.iter().zip(verdict.decisions());
+    decided
         .filter(|(_, decision)| !decision.delay().is_zero())
-        .map(|(seat, decision)| QueuePlace {
-            limit: Arc::clone(&seat.active.name),
-            key: seat.ask.key,
+        .map(|(check, decision)| QueuePlace {
+            limit: Arc::clone(&check.active.name),
+            key: check.ask.key,
             delay: decision.delay(),
-            spacing: seat
+            spacing: check
                 .is_local()
-                .then(|| spacing(decision, seat.ask.cost))
+                .then(|| spacing(decision, check.ask.cost))
                 .flatten(),
         })
         .collect()
 }
 
-/// How long one request of this cost keeps the next one of its queue waiting: as long as its cost drains, by the slowest rate.
+/// Returns how long one request of this cost keeps the next one of its queue waiting: the time in which its cost drains, by the slowest
+/// rate.
 fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
     let drains = |rate: Rate| {
         Duration::from_secs(rate.period().as_secs().into()) * cost.get() / rate.count()
@@ -215,7 +328,7 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
         .max()
 }
 
-/// Nothing was asked, and the notes say why.
+/// Returns the report of a request for which no limit was asked; the notes say why.
 #[cold]
 fn nothing_asked(notes: Vec<LimitNote>, named: Vec<(u8, Name)>) -> AdmissionReport {
     let beside = ReportDetails {

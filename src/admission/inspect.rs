@@ -8,8 +8,9 @@ use sluicegate_limiter::{
     ActiveBan, Cost, Decision, InFlight, KeyHash, KeyPlacement, Limit, Timestamp,
 };
 
+use super::backend::Backend;
 use super::key::KeySeed;
-use super::limit::{ActiveLimit, Backend};
+use super::limit::ActiveLimit;
 use super::overrides::ActiveTier;
 use crate::address::{PrefixBits, prefix};
 use crate::config;

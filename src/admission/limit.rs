@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, TableId, Timestamp};
 
+use super::backend::Backend;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
@@ -28,17 +29,6 @@ pub struct ActiveBans {
     pub bans: Bans,
     /// Whether that outlives the process.
     pub survival: Persistence,
-}
-
-/// Where a limit counts, and so who decides.
-#[derive(Debug)]
-pub(super) enum Backend {
-    /// On this node alone, which decides.
-    Local,
-    /// On this node, which decides, and with what others tell the store.
-    Replicated(Arc<ReplicatedBackend>),
-    /// In a store, which decides.
-    Remote(Arc<RemoteBackend>),
 }
 
 /// One limit of a snapshot.
@@ -219,13 +209,9 @@ impl ActiveLimit {
         }
     }
 
-    /// Where it counts with other nodes; `None` where it counts by itself.
+    /// Returns the store with which it counts; `None` where it counts on this node alone.
     pub(super) fn store(&self) -> Option<&Arc<Store>> {
-        match &self.backend {
-            Backend::Local => None,
-            Backend::Replicated(synced) => Some(synced.store()),
-            Backend::Remote(shared) => Some(shared.store()),
-        }
+        self.backend.store()
     }
 
     /// Whether its counters are what `store` last said, or the one whose place it takes.

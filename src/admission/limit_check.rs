@@ -1,42 +1,49 @@
-//! Owns the part that one limit plays for one request: what is asked of it, and what its action and its overrides make of that.
+//! Owns the check of one request against one limit: its key, cost and tier, and what the limit's action makes of the decision.
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{Ask, Decision, KeyHash, Outcome, Permit, Timestamp, Verdict};
+use arrayvec::ArrayVec;
+use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Permit, Timestamp, Verdict};
 
+use super::backend::{Backend, BackendCharge};
 use super::key::RequestFacts;
-use super::limit::{ActiveLimit, Backend};
+use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
-use super::pending::{Pending, Voice};
-use super::precheck::Facing;
+use super::pending::{ChargedLimit, PendingCharges, Reporting};
 use super::report::{LimitEvent, LimitNote, Mark};
-use super::{here, strict};
+use super::transaction::{JointDecision, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::{RemoteBackend, ReplicatedCheck};
+use crate::store::{RemoteCheck, ReplicatedCheck};
 
-/// One limit, and what the request asks of it.
+/// The checks of a request that are decided together.
+pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
+
+/// The check of a request against one limit.
 #[derive(Clone, Copy)]
 pub(super) struct LimitCheck<'a> {
-    /// Its index on the route.
+    /// The index of the limit on the route.
     pub(super) limit: u8,
     /// The limit.
     pub(super) active: &'a Arc<ActiveLimit>,
-    /// What is asked of it.
+    /// The key, the cost and the payer, and the counters with the policy of the key's tier.
     pub(super) ask: Ask<'a>,
-    /// The tier that the key is in.
+    /// The tier of the request.
     pub(super) tier: Option<TierIndex>,
-    /// The key in the store; `None` where the limit does not count there, or nobody knows yet how keys are hashed there.
-    pub(super) abroad: Option<KeyHash>,
+    /// The key in the store; `None` where the limit does not count there, or before the store has said how keys are hashed.
+    pub(super) remote_key: Option<KeyHash>,
 }
 
 impl<'a> LimitCheck<'a> {
-    /// The tier that the request is in.
+    /// Returns the tier of the request.
     pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'a>> {
         self.active.overrides.as_ref()?.of(self.ask.key, facts)
     }
 
-    /// With the rates of this tier; or why the limit is not asked.
+    /// Returns the check with the rates of this tier.
+    ///
+    /// # Errors
+    /// The reason why the limit is not asked.
     pub(super) fn in_tier(self, found: Option<TierMatch<'_>>) -> Result<Self, LimitNote> {
         let Some(TierMatch { index, name }) = found else {
             return Ok(self);
@@ -55,78 +62,102 @@ impl<'a> LimitCheck<'a> {
                 tier: Some(index),
                 ..self
             }),
-            Some(ActiveTier::Unlimited) => Err(self.found(LimitEvent::Unlimited)),
+            Some(ActiveTier::Unlimited) => Err(self.note(LimitEvent::Unlimited)),
             Some(ActiveTier::Blocked) if self.is_in_shadow() => {
-                Err(self.found(LimitEvent::ShadowRefused))
+                Err(self.note(LimitEvent::ShadowRefused))
             }
-            Some(ActiveTier::Blocked) => Err(self.found(LimitEvent::Blocked)),
+            Some(ActiveTier::Blocked) => Err(self.note(LimitEvent::Blocked)),
         }
     }
 
-    /// Whether the limit counts on this node alone.
+    /// Returns whether the limit counts on this node alone.
     pub(super) fn is_local(&self) -> bool {
         matches!(self.active.backend, Backend::Local)
     }
 
-    /// How the limit is decided in a store, if it is.
-    pub(super) fn shared(&self) -> Option<&'a Arc<RemoteBackend>> {
-        match &self.active.backend {
-            Backend::Remote(shared) => Some(shared),
-            Backend::Local | Backend::Replicated(_) => None,
-        }
+    /// Returns whether the counts of the limit are exchanged with other nodes.
+    pub(super) fn is_replicated(&self) -> bool {
+        matches!(self.active.backend, Backend::Replicated(_))
     }
 
-    /// Whether the limit is decided in a store.
-    pub(super) fn is_strict(&self) -> bool {
-        self.shared().is_some()
+    /// Returns whether the limit is decided in a store.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.active.backend, Backend::Remote(_))
     }
 
-    /// What is asked of a limit whose counts are exchanged.
-    pub(super) fn synced(&self) -> Option<ReplicatedCheck<'a>> {
+    /// Returns the check for a replicated limit.
+    pub(super) fn replicated(&self) -> Option<ReplicatedCheck<'a>> {
         let Backend::Replicated(synced) = &self.active.backend else {
             return None;
         };
         Some(ReplicatedCheck {
+            limit: self.limit,
             synced,
             view: self.ask.limit,
             key: self.ask.key,
-            name: self.abroad,
+            name: self.remote_key,
             cost: self.ask.cost,
             payer: self.ask.payer,
         })
     }
 
-    /// What the limit would say, as far as this node knows.
-    pub(super) fn peek(&self, now: Timestamp) -> Decision {
-        if let Some(ask) = self.synced() {
-            return ask.look(now);
-        }
-        let verdict = sluicegate_limiter::peek(&[self.ask], self.active.moment(now));
-        let decision = verdict.decisions().first().cloned();
-        // There is one for each ask.
-        decision.unwrap_or_else(|| {
-            let Ask {
-                limit, key, cost, ..
-            } = self.ask;
-            limit.peek(key, cost, self.active.moment(now))
+    /// Returns the check for a remote limit.
+    pub(super) fn remote(&self) -> Option<RemoteCheck<'a>> {
+        let Backend::Remote(shared) = &self.active.backend else {
+            return None;
+        };
+        Some(RemoteCheck {
+            limit: self.limit,
+            shared,
+            view: self.ask.limit,
+            key: self.ask.key,
+            name: self.remote_key.map(|key| shared.name(key)),
+            cost: self.ask.cost,
+            payer: self.ask.payer,
         })
     }
 
-    /// That the limit has no room, if nobody else need be asked about it.
-    pub(super) fn known_refusal(&self, now: Timestamp) -> Option<Decision> {
+    /// Returns the decision of the limit as far as this node knows. Charges nothing.
+    pub(super) fn peek(&self, now: Timestamp) -> Decision {
+        if let Some(check) = self.replicated() {
+            return check.look(now);
+        }
+        let Ask {
+            limit, key, cost, ..
+        } = self.ask;
+        let at = self.active.moment(now);
+        let verdict = sluicegate_limiter::peek(&[self.ask], at);
+        let decision = verdict.decisions().first().cloned();
+        // There is one for each ask.
+        decision.unwrap_or_else(|| limit.peek(key, cost, at))
+    }
+
+    /// Returns the decision if it is a rejection about which no store need be asked.
+    pub(super) fn known_rejection(&self, now: Timestamp) -> Option<Decision> {
         let decision = self.peek(now);
-        let is_known = match self.shared() {
-            None => decision.is_refused(),
-            Some(shared) => shared.is_cached_rejection(self.ask.key, &decision, now),
+        let is_known = match &self.active.backend {
+            Backend::Local | Backend::Replicated(_) => decision.is_refused(),
+            Backend::Remote(backend) => backend.is_cached_rejection(self.ask.key, &decision, now),
         };
         is_known.then_some(decision)
     }
 
+    /// Returns whether the store has rejected the key and nothing but time can have changed that. Charges the limiter of second looks.
+    pub(super) fn skips_remote_call(&self, now: Timestamp) -> bool {
+        match &self.active.backend {
+            Backend::Local | Backend::Replicated(_) => false,
+            Backend::Remote(backend) => {
+                backend.skip_remote_call(self.ask.key, &self.peek(now), now)
+            }
+        }
+    }
+
+    /// Returns whether the limit rejects nobody with this key.
     pub(super) fn is_in_shadow(&self) -> bool {
         self.active.action == Action::Shadow || !self.active.enforce.takes(self.ask.key)
     }
 
-    /// The field with which the limit marks what it has no room for.
+    /// Returns the field with which the limit marks requests that it has no room for.
     pub(super) fn marks(&self) -> Option<&'a http::HeaderName> {
         match &self.active.action {
             Action::Mark { field, .. } => Some(field),
@@ -134,8 +165,8 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
-    /// The mark of a limit that is exceeded, if it marks.
-    pub(super) fn mark(&self, decision: &sluicegate_limiter::Decision) -> Option<Mark> {
+    /// Returns the mark of a limit that is exceeded, if it marks.
+    pub(super) fn mark(&self, decision: &Decision) -> Option<Mark> {
         Some(Mark {
             limit: self.limit,
             field: self.marks()?.clone(),
@@ -144,32 +175,33 @@ impl<'a> LimitCheck<'a> {
         })
     }
 
-    pub(super) fn facing(&self) -> Facing<'a> {
-        Facing {
-            limit: self.limit,
-            active: self.active,
-            ask: self.ask,
-        }
-    }
-
-    pub(super) fn owed(&self) -> (u8, Arc<ActiveLimit>) {
+    /// Returns the limit as one that is charged.
+    pub(super) fn charged(&self) -> ChargedLimit {
         (self.limit, Arc::clone(self.active))
     }
 
-    /// What the request asks of the rates in shadow.
-    pub(super) fn shadow_rates(&self) -> Option<Ask<'a>> {
+    /// Returns a note about the limit.
+    pub(super) fn note(&self, event: LimitEvent) -> LimitNote {
+        LimitNote {
+            limit: self.limit,
+            event,
+        }
+    }
+
+    /// Returns the ask for the rates in shadow.
+    fn shadow_rates(&self) -> Option<Ask<'a>> {
         // They stand for the limit's own rates.
         let own = self.active.shadow_rates.as_ref();
         let limit = own.filter(|_| self.tier.is_none())?;
         Some(Ask { limit, ..self.ask })
     }
 
-    /// Charges `ask` by itself; what settles the charges of the request settles this one.
-    pub(super) fn charge_beside(
+    /// Charges `ask` by itself. The charge is settled with those of the request.
+    fn charge_beside(
         &self,
         ask: Ask<'_>,
-        pending: &mut Pending,
-        voice: Voice,
+        pending: &mut PendingCharges,
+        reporting: Reporting,
         now: Timestamp,
     ) -> Verdict {
         if self.active.settlement.is_none() && pending.is_under_way() {
@@ -177,38 +209,37 @@ impl<'a> LimitCheck<'a> {
         }
         let (verdict, reservation) = sluicegate_limiter::reserve(&[ask], now);
         if let Some(reservation) = reservation {
-            pending.add(reservation, std::iter::once(self.owed()).collect(), voice);
+            let charged = std::iter::once(self.charged()).collect();
+            pending.add(BackendCharge::Local(reservation), charged, reporting);
         }
         verdict
     }
 
-    /// Charges the limit if it is in shadow, and takes its permit.
+    /// Charges the limit if it is in shadow, by itself, and takes its permit.
     pub(super) async fn charge_in_shadow(
         &self,
-        pending: &mut Pending,
+        pending: &mut PendingCharges,
         permits: &mut Vec<Permit>,
         now: Timestamp,
     ) -> Vec<LimitNote> {
         if !self.is_in_shadow() {
             return Vec::new();
         }
-        match self.facing().permit() {
+        match self.permit() {
             Ok(permit) => permits.extend(permit),
-            Err(_) => return vec![self.found(LimitEvent::ShadowRefused)],
+            Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
         }
-        let (verdict, mut notes) = match self.active.backend {
-            Backend::Remote(_) => Box::pin(strict::charge_in_shadow(self, pending, now)).await,
-            Backend::Replicated(_) => here::charge_in_shadow(self, pending, now),
-            Backend::Local => {
-                let verdict = self.charge_beside(self.ask, pending, Voice::Heard, now);
-                (Some(verdict), Vec::new())
-            }
+        let (verdict, mut notes) = if self.is_local() {
+            let verdict = self.charge_beside(self.ask, pending, Reporting::Yes, now);
+            (Some(verdict), Vec::new())
+        } else {
+            self.reserve_in_shadow(pending, now).await
         };
         // Without its store, a limit would let nobody pass.
         let admits = verdict
             .as_ref()
             .is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
-        notes.push(self.found(match admits {
+        notes.push(self.note(match admits {
             true => LimitEvent::ShadowAdmitted,
             false => LimitEvent::ShadowRefused,
         }));
@@ -217,37 +248,54 @@ impl<'a> LimitCheck<'a> {
             decisions
                 .filter(|_| !admits)
                 .filter_map(|decision| LimitEvent::of_refusal(decision.placement()))
-                .map(|event| self.found(event)),
+                .map(|event| self.note(event)),
         );
         notes
     }
 
-    /// Charges its rates in shadow, if there are any.
-    pub(super) fn charge_shadow_rates(
+    /// Charges a limit that counts with other nodes. Returns its verdict, `None` where it would let nobody pass without its store, and the
+    /// source of the decision.
+    async fn reserve_in_shadow(
         &self,
-        pending: &mut Pending,
+        pending: &mut PendingCharges,
         now: Timestamp,
-    ) -> Option<LimitNote> {
-        let verdict = self.charge_beside(self.shadow_rates()?, pending, Voice::Silent, now);
-        Some(self.found(by_rates(verdict.outcome())))
+    ) -> (Option<Verdict>, Vec<LimitNote>) {
+        let checks = [*self];
+        let Ok(joint) = Transaction::reserve(&checks, now).await else {
+            return (None, Vec::new());
+        };
+        let JointDecision {
+            verdict,
+            charged,
+            notes,
+        } = joint;
+        if let Some(transaction) = charged {
+            // It holds no permits.
+            let _ = transaction.commit(&checks, pending, Reporting::Yes);
+        }
+        (Some(verdict), notes)
     }
 
-    /// As [`charge_shadow_rates`](Self::charge_shadow_rates), for a request that the limit itself refuses. What would be settled by
-    /// the answer is not charged, since there will be none.
+    /// Charges the rates in shadow, if there are any.
+    pub(super) fn charge_shadow_rates(
+        &self,
+        pending: &mut PendingCharges,
+        now: Timestamp,
+    ) -> Option<LimitNote> {
+        let ask = self.shadow_rates()?;
+        let verdict = self.charge_beside(ask, pending, Reporting::No, now);
+        Some(self.note(by_rates(verdict.outcome())))
+    }
+
+    /// Charges the rates in shadow for a request that the limit itself rejects. A charge that would be settled by the response is not
+    /// made, since there will be no response.
     pub(super) fn try_shadow_rates(&self, now: Timestamp) -> Option<LimitNote> {
         let ask = [self.shadow_rates()?];
         let verdict = match self.active.settlement {
             None => sluicegate_limiter::decide(&ask, now),
             Some(_) => sluicegate_limiter::peek(&ask, now),
         };
-        Some(self.found(by_rates(verdict.outcome())))
-    }
-
-    pub(super) fn found(&self, event: LimitEvent) -> LimitNote {
-        LimitNote {
-            limit: self.limit,
-            event,
-        }
+        Some(self.note(by_rates(verdict.outcome())))
     }
 }
 

@@ -4,16 +4,16 @@
 //! [`Admitted`], which the origin stage requires; nothing else makes one, so no request reaches an origin undecided. Where a charge
 //! depends on the response, `Admitted` also owns it, and settles it when the response is known, or when it is dropped.
 //!
-//! A route whose limits are all plain takes one call to the limiter. `evaluate` handles the others, and `precheck` has what comes before
-//! their limits: bans, and the number of requests in flight. Where a limit is decided in a store, a [`Plan`] is made first, and deciding
-//! takes a wait.
+//! A route whose limits are all plain takes one call to the limiter. `evaluate` handles the others: `precheck` has bans and the number of
+//! requests in flight, `transaction` charges all backends or none, `pending` owns the charges until they are settled. Where a limit is
+//! decided in a store, a [`LimitEvaluation`] is made first, and deciding it takes a wait.
 
 mod alias;
+mod backend;
 mod body;
 mod cookie;
 mod evaluate;
 mod fold;
-mod here;
 mod inspect;
 mod key;
 mod key_values;
@@ -30,7 +30,6 @@ mod request_key;
 mod route;
 mod settlement;
 mod share_news;
-mod strict;
 #[cfg(test)]
 mod tests;
 mod tier;
@@ -44,7 +43,7 @@ use futures_util::FutureExt;
 use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
-pub use evaluate::Plan;
+pub use evaluate::LimitEvaluation;
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
@@ -58,7 +57,7 @@ pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
 pub use share_news::OverShare;
 
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
-use precheck::Facing;
+use limit_check::{LimitCheck, LimitChecks};
 use request_key::request_key;
 
 /// The decision of admission over a request.
@@ -109,7 +108,7 @@ pub fn admit(
     }
 }
 
-/// Computes the checks of a request against `limits`, which may then be decided by a store.
+/// Computes the checks of a request against `limits`, to be decided wherever they are decided.
 ///
 /// # Errors
 /// The admission, where no limit need be asked.
@@ -118,8 +117,8 @@ pub fn plan<'a>(
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     missing: &mut MissingKeys,
-) -> Result<Plan<'a>, Box<Admission>> {
-    Plan::of(limits, facts, seed, missing)
+) -> Result<LimitEvaluation<'a>, Box<Admission>> {
+    LimitEvaluation::new(limits, facts, seed, missing)
 }
 
 /// Returns the rejection that [`admit`] would return, if nothing else is to be done about it and the request has all keys. Charges
@@ -139,21 +138,26 @@ pub fn peek_rejection(
     if !missing.0.is_empty() {
         return None;
     }
+    // No key is missing, so there is an ask for each limit.
+    let checks = || -> LimitChecks<'_> {
+        let each = (0..).zip(limits.iter()).zip(&asks);
+        each.map(|((limit, active), ask)| LimitCheck {
+            limit,
+            active,
+            ask: *ask,
+            tier: None,
+            remote_key: None,
+        })
+        .collect()
+    };
     if !limits.are_plain() {
-        // No key is missing, so there is an ask for each limit.
         let mut each = limits.iter().zip(&asks);
         if each.any(|(active, ask)| {
             active.is_otherwise(ask.key, facts) || active.was_changed_elsewhere(facts)
         }) {
             return None;
         }
-        let faced = (0..).zip(limits.iter()).zip(&asks);
-        let faced = faced.map(|((limit, active), ask)| Facing {
-            limit,
-            active,
-            ask: *ask,
-        });
-        if let Some(rejection) = precheck::foresee(faced, now) {
+        if let Some(rejection) = precheck::peek_rejection(&checks(), now) {
             return Some((rejection, None));
         }
     }
@@ -162,7 +166,8 @@ pub fn peek_rejection(
         return None;
     }
     let report = if limits.count_remotely() {
-        strict::foresee(limits, &asks, now)?
+        let (verdict, notes) = transaction::peek_rejection(&checks(), now)?;
+        AdmissionReport::with_notes(verdict, notes)
     } else {
         AdmissionReport::plain(sluicegate_limiter::peek(&asks, now))
     };

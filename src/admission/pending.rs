@@ -1,81 +1,70 @@
-//! Owns what a request that passed still owes its limits, and sees to it that it is paid however the request ends.
+//! Owns the charges of an admitted request until they are settled, however the request ends.
 //!
-//! [`Admitted`] is the evidence that a request passed. Where a limit waits for the answer, or holds the request back, it also holds the
-//! charges. Dropping it gives them back while the request waits, and afterwards settles them as for a request without an answer. So
-//! an error, a client that leaves, a panic or a cancelled task leaks nothing: whatever ends a request drops this.
+//! [`Admitted`] is the evidence that a request passed. Where a limit settles by the response, or holds the request back, it also holds the
+//! charges. Dropping it refunds them while the request waits, and afterwards settles them as for a request without a response. So an
+//! error, a client that leaves, a panic or a cancelled task leaks nothing: however a request ends, this is dropped.
 //!
-//! Permits of limits with `concurrency` are held here too, beyond the answer's head: a download or a WebSocket is in flight as long as it
-//! lasts. They are given back just before the last bytes are written, so that a client that has its answer may ask again at once.
+//! Permits of limits with `concurrency` are held here too, beyond the head of the response: a download or a WebSocket is in flight as long
+//! as it lasts. They are given back just before the last bytes are written, so that a client that has its response may ask again at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{MAX_ASKS, Permit, Reservation, Settle, Timestamp};
+use sluicegate_limiter::{MAX_ASKS, Permit, Settle, Timestamp};
 
+use super::backend::BackendCharge;
 use super::limit::ActiveLimit;
 use super::report::{LimitEvent, LimitNote};
 use super::settlement::FinalResponse;
 use crate::clock;
-use crate::store::{RemoteCharge, ReplicatedCharge};
 
-/// The evidence that a request passed admission, with what is still to be settled.
+/// The evidence that a request passed admission, with the charges and permits that it holds.
 #[derive(Debug)]
 pub struct Admitted {
-    pending: Option<Box<Pending>>,
-    /// Given back when the answer ends, or when this is dropped.
+    pending: Option<Box<PendingCharges>>,
+    /// Given back when the response ends, or when this is dropped.
     permits: Vec<Permit>,
 }
 
-/// Charges that are not settled: of each verdict what was taken here, and what in a store.
+/// Charges that are not settled.
 #[derive(Debug)]
-pub(super) struct Pending {
-    charges: Vec<Charge>,
-    stage: Stage,
+pub(super) struct PendingCharges {
+    charges: Vec<PendingCharge>,
+    progress: RequestProgress,
 }
 
-/// How far a request is.
+/// The progress of a request through admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Its limits hold it back; until it goes on nothing was used.
+enum RequestProgress {
+    /// Its limits hold it back, or are not all decided: until it goes on, dropping its charges refunds them.
     HeldBack,
-    /// It is on its way to its answer.
+    /// It is on its way to its response.
     UnderWay,
 }
 
-/// One charge and the limits that it is of, by ask, with their index on the route.
+/// One charge and the limits that it is of, by ask.
 #[derive(Debug)]
-pub(super) struct Charge {
-    made: Made,
-    asked: Asked,
-    voice: Voice,
+struct PendingCharge {
+    charge: BackendCharge,
+    limits: ArrayVec<ChargedLimit, MAX_ASKS>,
+    reporting: Reporting,
 }
 
-/// Where a charge was made.
-#[derive(Debug)]
-pub(super) enum Made {
-    /// In the counters of this node.
-    Here(Reservation),
-    /// In counters of this node that others are told of.
-    Exchanged(ReplicatedCharge),
-    /// In the store that several nodes share.
-    Abroad(RemoteCharge),
-}
+/// A limit that is charged, with its index on the route.
+pub(super) type ChargedLimit = (u8, Arc<ActiveLimit>);
 
-/// Limits with their index on the route, by ask.
-pub(super) type Asked = ArrayVec<(u8, Arc<ActiveLimit>), MAX_ASKS>;
-
-/// Whether what comes of a charge is remembered.
+/// Says whether the report of the request names the settlement of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
-    /// It is.
-    Heard,
-    /// It is not: it is told of the limit's own charge already.
-    Silent,
+pub(super) enum Reporting {
+    /// It does.
+    Yes,
+    /// It does not: the limit's own charge is reported already.
+    No,
 }
 
 impl Admitted {
-    /// A request whose charges stand as they were made.
+    /// Returns the evidence for a request whose charges stand as they were made.
     pub(super) const fn settled() -> Self {
         Self {
             pending: None,
@@ -83,180 +72,166 @@ impl Admitted {
         }
     }
 
-    /// A request that nobody made: the gateway fetches anew what it has stored. Its reader paid for what it was given.
+    /// Returns the evidence for a request of the gateway's own, which fetches anew what it has stored. Its reader paid for the response
+    /// that it was given.
     #[must_use]
     pub const fn exempt() -> Self {
         Self::settled()
     }
 
-    /// A request that owes what is in `pending`, and holds these permits.
-    pub(super) fn owing(pending: Pending, permits: Vec<Permit>) -> Self {
+    /// Returns the evidence for a request that holds these charges and permits.
+    pub(super) fn holding(pending: PendingCharges, permits: Vec<Permit>) -> Self {
         Self {
             pending: (!pending.charges.is_empty()).then(|| Box::new(pending)),
             permits,
         }
     }
 
-    /// Whether some charge is not settled.
+    /// Returns whether some charge is not settled.
     #[must_use]
-    pub fn owes(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// The request was held back and goes on: its place is used now.
-    pub fn go_on(&mut self) {
+    /// Ends the time for which limits held the request back: its place is used from now on.
+    pub fn start(&mut self) {
         if let Some(pending) = &mut self.pending {
-            pending.go_on();
+            pending.start();
             if pending.charges.is_empty() {
                 self.pending = None;
             }
         }
     }
 
-    /// Whether others may wait for the end of this request.
+    /// Returns whether others may wait for the end of this request.
     #[must_use]
     pub fn holds_permits(&self) -> bool {
         !self.permits.is_empty()
     }
 
-    /// The answer is about to end: the request is no longer in flight.
-    pub fn land(&mut self) {
+    /// Gives the permits back: the response is about to end.
+    pub fn finish_response(&mut self) {
         self.permits.clear();
     }
 
-    /// Settles what is owed by the answer, or without one, and says what came of it. What was settled stays so.
-    pub fn settle(&mut self, answer: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
+    /// Settles the pending charges by the response, or without one, and returns the notes about it. Charges that are settled stay so.
+    pub fn settle(
+        &mut self,
+        response: Option<FinalResponse<'_>>,
+        now: Timestamp,
+    ) -> Vec<LimitNote> {
         match self.pending.take() {
-            Some(mut pending) => pending.settle(answer, now),
+            Some(mut pending) => pending.settle(response, now),
             None => Vec::new(),
         }
     }
 }
 
-impl Pending {
-    /// Nothing yet, of a request that its limits hold back for so long.
+impl PendingCharges {
+    /// Returns no charges, for a request that its limits hold back for so long.
     pub(super) fn before(delay: Duration) -> Self {
         Self {
             charges: Vec::new(),
-            stage: if delay.is_zero() {
-                Stage::UnderWay
+            progress: if delay.is_zero() {
+                RequestProgress::UnderWay
             } else {
-                Stage::HeldBack
+                RequestProgress::HeldBack
             },
         }
     }
 
-    /// Nothing yet, of a request that some limit may still refuse, or that may end before it is decided.
+    /// Returns no charges, for a request that some limit may still reject, or that may end before it is decided.
     pub(super) fn undecided() -> Self {
         Self {
             charges: Vec::new(),
-            stage: Stage::HeldBack,
+            progress: RequestProgress::HeldBack,
         }
     }
 
     /// The request passes, after its limits have held it back for so long.
     pub(super) fn decided(&mut self, delay: Duration) {
         if delay.is_zero() {
-            self.go_on();
+            self.start();
         }
     }
 
-    /// Its place is used from now on.
-    fn go_on(&mut self) {
-        self.stage = Stage::UnderWay;
+    fn start(&mut self) {
+        self.progress = RequestProgress::UnderWay;
         // Dropped, a charge stands.
-        self.charges.retain(Charge::waits_for_answer);
+        self.charges.retain(PendingCharge::waits_for_response);
     }
 
-    /// Whether the request goes on at once.
+    /// Returns whether the request goes on at once.
     pub(super) fn is_under_way(&self) -> bool {
-        self.stage == Stage::UnderWay
+        self.progress == RequestProgress::UnderWay
     }
 
-    /// Adds a charge, unless it stands as it was made.
-    pub(super) fn add(&mut self, made: impl Into<Made>, asked: Asked, voice: Voice) {
-        let mut charge = Charge {
-            made: made.into(),
-            asked,
-            voice,
+    /// Adds a charge of `limits`, unless it stands as it was made.
+    pub(super) fn add(
+        &mut self,
+        charge: BackendCharge,
+        limits: ArrayVec<ChargedLimit, MAX_ASKS>,
+        reporting: Reporting,
+    ) {
+        let mut charge = PendingCharge {
+            charge,
+            limits,
+            reporting,
         };
-        if !self.is_under_way() || charge.waits_for_answer() {
-            if let Made::Exchanged(made) = &mut charge.made {
-                made.open();
-            }
+        if !self.is_under_way() || charge.waits_for_response() {
+            charge.charge.open();
             self.charges.push(charge);
         }
     }
 
-    fn settle(&mut self, answer: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
+    fn settle(&mut self, response: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
         let mut notes = Vec::new();
         for charge in self.charges.drain(..) {
-            charge.settle(self.stage, answer, now, &mut notes);
+            charge.settle(self.progress, response, now, &mut notes);
         }
         notes
     }
 }
 
-impl Charge {
-    fn waits_for_answer(&self) -> bool {
-        self.asked
+impl PendingCharge {
+    fn waits_for_response(&self) -> bool {
+        self.limits
             .iter()
             .any(|(_, limit)| limit.settlement.is_some())
     }
 
     fn settle(
         self,
-        stage: Stage,
-        answer: Option<FinalResponse<'_>>,
+        progress: RequestProgress,
+        response: Option<FinalResponse<'_>>,
         now: Timestamp,
         notes: &mut Vec<LimitNote>,
     ) {
-        let come_to = |(limit, active): &(u8, Arc<ActiveLimit>)| {
-            let (due, event) = match (stage, &active.settlement) {
-                (Stage::HeldBack, _) => (Settle::Refund, Some(LimitEvent::Released)),
-                (Stage::UnderWay, Some(settlement)) => settlement.due(answer),
-                (Stage::UnderWay, None) => (Settle::Keep, None),
+        let settled = |(limit, active): &ChargedLimit| {
+            let (settle, event) = match (progress, &active.settlement) {
+                (RequestProgress::HeldBack, _) => (Settle::Refund, Some(LimitEvent::Released)),
+                (RequestProgress::UnderWay, Some(rule)) => rule.settle(response),
+                (RequestProgress::UnderWay, None) => (Settle::Keep, None),
             };
-            if self.voice == Voice::Heard {
+            if self.reporting == Reporting::Yes {
                 notes.extend(event.map(|event| LimitNote {
                     limit: *limit,
                     event,
                 }));
             }
-            due
+            settle
         };
-        let dues: ArrayVec<Settle, MAX_ASKS> = self.asked.iter().map(come_to).collect();
-        let due = |ask: usize| dues.get(ask).copied().unwrap_or(Settle::Keep);
-        match self.made {
-            Made::Here(reservation) if stage == Stage::HeldBack => reservation.withdraw(now),
-            Made::Here(reservation) => {
-                reservation.settle_each(now, due);
-            }
-            Made::Exchanged(charge) => charge.settle_each(now, due),
-            Made::Abroad(charge) => charge.settle_each(now, due),
+        let settled: ArrayVec<Settle, MAX_ASKS> = self.limits.iter().map(settled).collect();
+        match progress {
+            RequestProgress::HeldBack => self.charge.withdraw(now),
+            RequestProgress::UnderWay => self
+                .charge
+                .settle_each(now, |ask| settled.get(ask).copied().unwrap_or(Settle::Keep)),
         }
     }
 }
 
-impl From<Reservation> for Made {
-    fn from(reservation: Reservation) -> Self {
-        Self::Here(reservation)
-    }
-}
-
-impl From<ReplicatedCharge> for Made {
-    fn from(charge: ReplicatedCharge) -> Self {
-        Self::Exchanged(charge)
-    }
-}
-
-impl From<RemoteCharge> for Made {
-    fn from(charge: RemoteCharge) -> Self {
-        Self::Abroad(charge)
-    }
-}
-
-impl Drop for Pending {
+impl Drop for PendingCharges {
     fn drop(&mut self) {
         if !self.charges.is_empty() {
             self.settle(None, clock::now());

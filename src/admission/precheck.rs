@@ -1,111 +1,87 @@
-//! Decides what stands before the limits: bans, and the number of requests in flight.
+//! Decides what comes before the limits: bans, and the number of requests in flight.
 //!
-//! A request is held against the bans of all its limits first, then it takes its permits, then its limits are asked. A ban thus costs
-//! no permit and no charge (contract C2), and whoever is refused by anything gives back at once what was taken before.
+//! A request is held against the bans of all its limits first, then it takes its permits, then its limits are charged. A ban thus costs
+//! no permit and no charge (contract C2), and a request that is rejected by anything gives back at once what it took before.
 //!
 //! # Concurrency
-//! Permits that a refused request gives back were taken for an instant: another request of the same key may be refused meanwhile, though
-//! one place was about to be free. It never happens to a key whose requests all pass.
+//! Permits that a rejected request gives back were taken for an instant: another request of the same key may be rejected meanwhile,
+//! though one place was about to be free. It never happens to a key whose requests all pass.
 
 use std::time::Duration;
 
 use sluicegate_limiter::{Ask, Permit, StrikeOutcome, Timestamp};
 
-use super::limit::ActiveLimit;
+use super::limit_check::LimitCheck;
 use crate::rejection::{LimitRejection, RejectionReason};
 
-/// A limit that a request faces, and its key there.
-#[derive(Clone, Copy)]
-pub(super) struct Facing<'a> {
-    pub(super) limit: u8,
-    pub(super) active: &'a ActiveLimit,
-    /// What is asked of it.
-    pub(super) ask: Ask<'a>,
-}
-
-impl Facing<'_> {
-    fn barred(&self, reason: RejectionReason, wait: Duration) -> LimitRejection {
-        let Self { limit, ask, .. } = *self;
-        let key = ask.key;
+impl LimitCheck<'_> {
+    /// Returns the rejection by this limit.
+    pub(super) fn rejection(&self, reason: RejectionReason, wait: Duration) -> LimitRejection {
         LimitRejection {
-            limit,
-            key,
+            limit: self.limit,
+            key: self.ask.key,
             reason,
             wait,
         }
     }
 
-    /// The ban that is in force. It may end while the limit has no room yet, so the wait is told for both.
+    /// Returns the ban in force. It may end while the limit has no room yet, so the wait covers both.
     fn ban(&self, now: Timestamp) -> Option<LimitRejection> {
-        let banned = self
-            .active
-            .bans
-            .as_ref()?
-            .bans
-            .standing(self.ask.key, now)?;
+        let bans = &self.active.bans.as_ref()?.bans;
+        let banned = bans.active(self.ask.key, now)?;
         let Ask {
             limit, key, cost, ..
         } = self.ask;
         let decision = limit.peek(key, cost, self.active.moment(now));
         let wait = decision.retry_after().unwrap_or(Duration::ZERO);
-        Some(self.barred(RejectionReason::Banned(banned), banned.left.max(wait)))
+        Some(self.rejection(RejectionReason::Banned(banned), banned.left.max(wait)))
     }
 
-    /// The ban that comes of a refusal of the limit's, which would let the request in after `wait`.
+    /// Records that the limit rejected the key, with this wait. Returns the ban that follows.
     pub(super) fn strike(&self, wait: Duration, now: Timestamp) -> Option<LimitRejection> {
         let struck: StrikeOutcome = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
         let banned = struck.banned()?;
-        Some(self.barred(RejectionReason::BanStarted(banned), banned.left.max(wait)))
+        Some(self.rejection(RejectionReason::BanStarted(banned), banned.left.max(wait)))
     }
 
-    /// Whether as many requests as may be are in flight.
+    /// Returns the rejection if the maximum of requests is in flight. Takes nothing.
     fn crowd(&self) -> Option<LimitRejection> {
         let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
-        Some(self.barred(RejectionReason::Concurrency(full), LimitRejection::SOON))
+        Some(self.rejection(RejectionReason::Concurrency(full), LimitRejection::SOON))
     }
 
-    /// Nobody can say whether the limit has room.
-    pub(super) fn without_store(&self) -> LimitRejection {
-        self.barred(RejectionReason::StoreUnavailable, LimitRejection::SOON)
-    }
-
-    /// Takes a permit where the limit asks for one.
+    /// Takes a permit where the limit requires one.
+    ///
+    /// # Errors
+    /// The maximum of requests is in flight.
     pub(super) fn permit(&self) -> Result<Option<Permit>, LimitRejection> {
-        let permit = self
-            .active
-            .permits
-            .as_ref()
-            .map(|permits| permits.take(self.ask.key));
-        permit
+        let permits = self.active.permits.as_ref();
+        permits
+            .map(|permits| permits.take(self.ask.key))
             .transpose()
-            .map_err(|full| self.barred(RejectionReason::Concurrency(full), LimitRejection::SOON))
+            .map_err(|full| {
+                self.rejection(RejectionReason::Concurrency(full), LimitRejection::SOON)
+            })
     }
 }
 
-/// The ban that holds longest of those in force.
-pub(super) fn ban<'a>(
-    faced: impl IntoIterator<Item = Facing<'a>>,
-    now: Timestamp,
-) -> Option<LimitRejection> {
-    let bans = faced.into_iter().filter_map(|faced| faced.ban(now));
-    bans.max_by_key(|barred| barred.wait)
+/// Returns the ban that holds longest of those in force.
+pub(super) fn ban(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitRejection> {
+    let bans = checks.iter().filter_map(|check| check.ban(now));
+    bans.max_by_key(|rejection| rejection.wait)
 }
 
-/// What would bar a request at this moment; takes nothing.
-pub(super) fn foresee<'a>(
-    faced: impl IntoIterator<Item = Facing<'a>> + Clone,
-    now: Timestamp,
-) -> Option<LimitRejection> {
-    ban(faced.clone(), now).or_else(|| faced.into_iter().find_map(|faced| faced.crowd()))
+/// Returns the rejection that a request would meet before its limits at this moment. Takes nothing.
+pub(super) fn peek_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitRejection> {
+    ban(checks, now).or_else(|| checks.iter().find_map(LimitCheck::crowd))
 }
 
-/// Takes the permits of all, or none.
-pub(super) fn permits<'a>(
-    faced: impl IntoIterator<Item = Facing<'a>>,
-) -> Result<Vec<Permit>, LimitRejection> {
-    // Dropped at the first that is refused, those before it give theirs back.
-    let permits = faced
-        .into_iter()
-        .filter_map(|faced| faced.permit().transpose());
+/// Takes the permits of all checks, or none.
+///
+/// # Errors
+/// The rejection by the first limit whose maximum of requests is in flight.
+pub(super) fn permits(checks: &[LimitCheck<'_>]) -> Result<Vec<Permit>, LimitRejection> {
+    // Dropped at the first that is rejected, those before it give theirs back.
+    let permits = checks.iter().filter_map(|check| check.permit().transpose());
     permits.collect()
 }

@@ -139,6 +139,19 @@ impl AdmissionReport {
         }
     }
 
+    /// Returns the report of a verdict over all limits of a route, with notes about some of them.
+    pub(super) fn with_notes(verdict: Verdict, notes: Vec<LimitNote>) -> Self {
+        let details = ReportDetails {
+            asked: (0..).take(verdict.decisions().len()).collect(),
+            notes,
+            ..ReportDetails::default()
+        };
+        Self {
+            verdict,
+            beside: Some(Box::new(details)),
+        }
+    }
+
     /// Returns the check of the verdict that rejects.
     #[must_use]
     pub fn refusing_check(&self) -> Option<usize> {

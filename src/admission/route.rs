@@ -5,7 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use http::HeaderName;
 
-use super::limit::{ActiveLimit, Backend};
+use super::backend::Backend;
+use super::limit::ActiveLimit;
 use super::settlement::SettlementRule;
 
 /// The limits of a route: those written, in their order, then those that only stand in for others.

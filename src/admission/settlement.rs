@@ -69,7 +69,7 @@ impl SettlementRule {
 
     /// What the charge comes to, and what is to be remembered of it. Without an answer nothing is known that `count_if` could
     /// count, and nobody told a cost.
-    pub(super) fn due(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
+    pub(super) fn settle(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
         let by = answer.map(|answer| answer.by);
         if self.counting == Counting::Origin && by == Some(ResponseSource::Cache) {
             return (Settle::Refund, Some(LimitEvent::Released));
@@ -81,14 +81,14 @@ impl SettlementRule {
             return (Settle::Refund, Some(LimitEvent::Released));
         }
         match (&self.told, answer) {
-            (Some(told), Some(answer)) => told.due(answer.fields),
+            (Some(told), Some(answer)) => told.settle(answer.fields),
             _ => (Settle::Keep, None),
         }
     }
 }
 
 impl ReportedCost {
-    fn due(&self, fields: &HeaderMap) -> (Settle, Option<LimitEvent>) {
+    fn settle(&self, fields: &HeaderMap) -> (Settle, Option<LimitEvent>) {
         let mut lines = fields.get_all(&self.by).iter();
         let units = match (lines.next(), lines.next()) {
             (None, _) => return (Settle::Keep, None),
@@ -133,7 +133,7 @@ mod tests {
             told: Some(ReportedCost { by, at_most: 100 }),
             counting: Counting::All,
         };
-        settlement.due(Some(FinalResponse {
+        settlement.settle(Some(FinalResponse {
             by: ResponseSource::Origin,
             status: StatusCode::OK,
             fields: &fields,

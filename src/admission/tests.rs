@@ -137,7 +137,7 @@ fn what_is_owed_is_paid_by_being_dropped() {
         let (mut admitted, _) = bench.admit();
         assert_eq!(bench.left()[1], 4, "it is reserved meanwhile");
         admitted.settle(answer(status, &none), bench.now);
-        assert!(!admitted.owes() && admitted.settle(None, bench.now).is_empty());
+        assert!(!admitted.is_pending() && admitted.settle(None, bench.now).is_empty());
         assert_eq!(bench.left(), left);
     }
 }
@@ -153,14 +153,14 @@ fn a_place_is_given_back_until_the_request_goes_on() {
         &["a", "b", "c"],
     );
     let (first, judged) = bench.admit();
-    assert!(judged.verdict.delay().is_zero() && !first.owes());
+    assert!(judged.verdict.delay().is_zero() && !first.is_pending());
     let before = bench.left();
     let (second, judged) = bench.admit();
     assert!(!judged.verdict.delay().is_zero());
     drop(second);
     assert_eq!(bench.left(), before);
     let (mut third, _) = bench.admit();
-    third.go_on();
+    third.start();
     drop(third);
     let taken: Vec<u32> = (before.iter().zip(bench.left()))
         .map(|(before, now)| before - now)
@@ -222,7 +222,7 @@ fn only_limits_that_need_it_are_weighed() {
     let cost = format!("{FIVE}\ncost = 3");
     let bench = Bench::new(&[("a", FIVE), ("b", &cost)], &["a", "b"]);
     let (admitted, judged) = bench.admit();
-    assert!(!admitted.owes() && judged.beside.is_none());
+    assert!(!admitted.is_pending() && judged.beside.is_none());
     assert_eq!(bench.left(), [4, 2]);
     for lines in [
         "action = \"shadow\"",
@@ -315,7 +315,7 @@ fn permits_are_taken_together_and_given_back() {
     assert_eq!(held(&bench), [1, 1, 1]);
     assert!(bench.is_refused());
     assert_eq!((held(&bench), bench.left()), (vec![1, 1, 1], vec![4, 2, 4]));
-    first.land();
+    first.finish_response();
     assert_eq!(held(&bench), [0, 0, 0]);
     for _ in 0..2 {
         drop(bench.admit());

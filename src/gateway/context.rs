@@ -240,7 +240,7 @@ impl Context {
     /// The answer is about to end: what follows are its last bytes.
     pub(super) fn land(&mut self) {
         if let Some(admitted) = &mut self.admitted {
-            admitted.land();
+            admitted.finish_response();
         }
     }
 
@@ -261,7 +261,7 @@ impl Context {
 
     fn settle_by(&mut self, answer: Option<FinalResponse<'_>>) {
         if let Some(admitted) = &mut self.admitted
-            && admitted.owes()
+            && admitted.is_pending()
         {
             let notes = admitted.settle(answer, clock::now());
             if let Some(report) = &mut self.report {

@@ -216,7 +216,7 @@ impl Gateway {
                 // Shorter than it was to be, where others left.
                 context.delay = clock::since(context.decided_at).saturating_sub(context.decision);
                 if let Some(admitted) = &mut context.admitted {
-                    admitted.go_on();
+                    admitted.start();
                 }
                 Ok(step)
             }

@@ -8,69 +8,88 @@ use std::num::NonZeroU32;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
     Ask, Decision, Limit, MAX_ASKS, Outcome, RemoteOutcome, RemoteState, Reservation, Timestamp,
-    peek, reserve,
+    peek,
 };
 
 use super::StoreError;
-use super::settle::ChargeLocation;
-use super::strict::{RemoteCheck, Said};
+use super::settle::{ChargeLocation, Part};
+use super::strict::{
+    BackendDecision, BackendDecisions, DecisionSource, RemoteCheck, Reserved, Unavailable,
+};
 use crate::config::rules::OnStoreFailure;
 
 /// The shares of limits, by ask; `None` for those that are open.
 type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
-/// Decides over `asks`, all or none; `trouble` is why the store did not.
-pub(super) fn decide(asks: &[&RemoteCheck<'_>], trouble: &StoreError, now: Timestamp) -> Said {
-    let mut says = asks.iter().map(|ask| ask.shared.on_failure);
-    if let Some(ask) = says.position(|says| says == OnStoreFailure::Closed) {
-        return Said::Away(ask);
+/// Reserves `checks`, all or none; `trouble` is why the store did not.
+///
+/// # Errors
+/// A limit admits nothing without the store.
+pub(super) fn reserve(
+    checks: &[&RemoteCheck<'_>],
+    trouble: &StoreError,
+    now: Timestamp,
+) -> Result<Reserved<Vec<Part>>, Unavailable> {
+    let is_closed = |check: &&&RemoteCheck<'_>| check.shared.on_failure == OnStoreFailure::Closed;
+    if let Some(closed) = checks.iter().find(is_closed) {
+        return Err(closed.unavailable());
     }
-    let shares: Shares = asks.iter().map(|ask| ask.share()).collect();
-    let judged: ArrayVec<Ask<'_>, MAX_ASKS> = asks
+    let shares: Shares = checks.iter().map(|check| check.share()).collect();
+    let asks: ArrayVec<Ask<'_>, MAX_ASKS> = checks
         .iter()
         .zip(&shares)
-        .filter_map(|(ask, share)| Some(ask.of(share.as_ref()?)))
+        .filter_map(|(check, share)| Some(check.of(share.as_ref()?)))
         .collect();
-    if peek(&judged, now).outcome() != Outcome::Admitted {
-        return Said::Refused(looked_at(asks, &shares, now));
+    let rejected = |decisions| {
+        let charge = None;
+        Ok(Reserved { decisions, charge })
+    };
+    if peek(&asks, now).outcome() != Outcome::Admitted {
+        return rejected(looked_at(checks, &shares, now));
     }
-    let mut decisions = ArrayVec::new();
+    let mut decisions = BackendDecisions::new();
     let mut charged = ArrayVec::<Reservation, MAX_ASKS>::new();
-    for (ask, share) in asks.iter().zip(&shares) {
-        let (decision, reservation) = ask.take(share.as_ref(), now);
-        let index = decisions.len();
+    for (check, share) in checks.iter().zip(&shares) {
+        let (decision, reservation) = check.take(share.as_ref(), now);
+        let decision = decided(decision);
         let Some(reservation) = reservation else {
             // Another request took the last room since.
             charged.into_iter().for_each(|charge| charge.release(now));
-            let mut refused = looked_at(asks, &shares, now);
-            refused[index] = decision;
-            return Said::Refused(refused);
+            let mut looked = looked_at(checks, &shares, now);
+            looked[decisions.len()] = decision;
+            return rejected(looked);
         };
         decisions.push(decision);
         charged.push(reservation);
     }
-    let owes = |ask: &RemoteCheck<'_>| match trouble.surely_did_not_arrive() {
-        true => ask.owe(),
+    let held = |check: &RemoteCheck<'_>| match trouble.surely_did_not_arrive() {
+        true => check.queue(),
         false => ChargeLocation::Uncertain,
     };
-    let parts = asks
+    let parts = checks
         .iter()
         .zip(charged)
-        .map(|(ask, own)| ask.part(own, owes(ask)));
-    Said::Admitted(decisions, parts.collect())
+        .map(|(check, own)| check.part(own, held(check)));
+    Ok(Reserved {
+        decisions,
+        charge: Some(parts.collect()),
+    })
 }
 
-/// What each would say, without a charge.
-fn looked_at(
-    asks: &[&RemoteCheck<'_>],
-    shares: &Shares,
-    now: Timestamp,
-) -> ArrayVec<Decision, MAX_ASKS> {
-    let decision = |(ask, share): (&&RemoteCheck<'_>, &Option<Limit>)| match share {
-        Some(share) => share.peek(ask.key, ask.cost, now),
-        None => ask.alone(now),
+/// Returns the decision of each, without a charge.
+fn looked_at(checks: &[&RemoteCheck<'_>], shares: &Shares, now: Timestamp) -> BackendDecisions {
+    let looked = |(check, share): (&&RemoteCheck<'_>, &Option<Limit>)| {
+        decided(match share {
+            Some(share) => share.peek(check.key, check.cost, now),
+            None => check.alone(now),
+        })
     };
-    asks.iter().zip(shares).map(decision).collect()
+    checks.iter().zip(shares).map(looked).collect()
+}
+
+fn decided(decision: Decision) -> BackendDecision {
+    let by = Some(DecisionSource::Fallback);
+    BackendDecision { decision, by }
 }
 
 impl RemoteCheck<'_> {
@@ -86,7 +105,7 @@ impl RemoteCheck<'_> {
         let Some(share) = share else {
             return (self.alone(now), Some(self.spend(now)));
         };
-        let (verdict, reservation) = reserve(&[self.of(share)], now);
+        let (verdict, reservation) = sluicegate_limiter::reserve(&[self.of(share)], now);
         let decision = verdict.decisions().first().cloned();
         (decision.unwrap_or_else(|| self.alone(now)), reservation)
     }
@@ -97,12 +116,12 @@ impl RemoteCheck<'_> {
         Decision::remote(self.view.policy(), &none, RemoteOutcome::Peeked, now)
     }
 
-    /// Has the store told of the charge as soon as it is back.
-    fn owe(&self) -> ChargeLocation {
-        let Some(abroad) = self.abroad() else {
+    /// Queues the charge for the store, which gets it as soon as it can be reached.
+    fn queue(&self) -> ChargeLocation {
+        let Some(ask) = self.script_ask() else {
             return ChargeLocation::Uncertain;
         };
-        self.shared.store.unsent().add(&abroad);
-        ChargeLocation::Queued(abroad.name.clone(), abroad.cost)
+        self.shared.store.unsent().add(&ask);
+        ChargeLocation::Queued(ask.name.clone(), ask.cost)
     }
 }

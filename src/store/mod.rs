@@ -34,10 +34,8 @@ pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;
 pub use self::store_key::StoreKey;
 pub use self::strict::{
-    BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Revalidation,
-    Ruling, reserve,
+    BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Reserved,
+    Revalidation, Unavailable, reserve,
 };
 pub use self::sync::{ReplicationStats, SyncService};
-pub use self::synced::{
-    ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, ReplicatedRuling, reserve_synced,
-};
+pub use self::synced::{ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, reserve_replicated};

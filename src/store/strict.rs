@@ -50,8 +50,10 @@ pub enum Revalidation {
 }
 
 /// One strict limit, and what a request asks of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RemoteCheck<'a> {
+    /// The index of the limit on the route.
+    pub limit: u8,
     /// The limit.
     pub shared: &'a Arc<RemoteBackend>,
     /// What the store last said, with the policy that the key is judged by.
@@ -59,7 +61,7 @@ pub struct RemoteCheck<'a> {
     /// The key in the tables of this node.
     pub key: KeyHash,
     /// The key in the store; `None` before the store has said how keys are hashed.
-    pub name: Option<&'a KeyName>,
+    pub name: Option<KeyName>,
     /// How much.
     pub cost: Cost,
     /// Who pays for a slot if the key has none, where this node decides; `None` where nobody can invent one.
@@ -110,22 +112,22 @@ pub struct BackendDecision {
 /// One answer an ask, in the order of the asks.
 pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
 
-/// What all of them said together.
+/// The result of reserving several checks together: all are charged, or none is.
 #[derive(Debug)]
-pub enum Ruling {
-    /// All have room, and were charged.
-    Admitted(BackendDecisions, RemoteCharge),
-    /// Some have not, and none is charged.
-    Refused(BackendDecisions),
-    /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
-    Away(usize),
+pub struct Reserved<C> {
+    /// One decision a check, in their order.
+    pub decisions: BackendDecisions,
+    /// What was charged; `None` where some limit rejects.
+    pub charge: Option<C>,
 }
 
-/// What the limits of one slot said.
-pub(super) enum Said {
-    Admitted(ArrayVec<Decision, MAX_ASKS>, Vec<Part>),
-    Refused(ArrayVec<Decision, MAX_ASKS>),
-    Away(usize),
+/// The store cannot be reached, and a limit admits nothing without it. Nothing is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The index of that limit on the route.
+    pub limit: u8,
+    /// The key in the tables of this node.
+    pub key: KeyHash,
 }
 
 impl RemoteBackend {
@@ -234,10 +236,10 @@ impl RemoteCheck<'_> {
     }
 
     /// What is asked of the store.
-    pub(super) fn abroad(&self) -> Option<script::Ask<'_>> {
+    pub(super) fn script_ask(&self) -> Option<script::Ask<'_>> {
         Some(script::Ask {
             policy: self.view.policy(),
-            name: self.name?,
+            name: self.name.as_ref()?,
             cost: self.cost,
         })
     }
@@ -258,6 +260,12 @@ impl RemoteCheck<'_> {
         charge_unchecked(&[self.of(&own)], now)
     }
 
+    /// Returns the error of a limit that admits nothing without the store.
+    pub(super) fn unavailable(&self) -> Unavailable {
+        let Self { limit, key, .. } = *self;
+        Unavailable { limit, key }
+    }
+
     /// The charge of this ask: `own` for this node, and `held` for all.
     pub(super) fn part(&self, own: Reservation, held: ChargeLocation) -> Part {
         Part {
@@ -274,95 +282,101 @@ fn is_own_refusal(remembered: &Decision) -> bool {
     remembered.is_refused() && remembered.placement() == KeyPlacement::OwnSlot
 }
 
-/// Asks for all of `asks`, which are of one store, and charges all or none.
-pub async fn reserve(asks: &[RemoteCheck<'_>], now: Timestamp) -> Ruling {
+/// Decides over `checks`, which are of one store, and charges all or none.
+///
+/// # Errors
+/// The store cannot be reached, and a limit admits nothing without it.
+pub async fn reserve(
+    checks: &[RemoteCheck<'_>],
+    now: Timestamp,
+) -> Result<Reserved<RemoteCharge>, Unavailable> {
     let mut taken = Undecided::default();
-    let mut answers: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
-        asks.iter().map(|_| None).collect();
-    let mut left: ArrayVec<usize, MAX_ASKS> = (0..asks.len().min(MAX_ASKS)).collect();
+    let mut decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
+        checks.iter().map(|_| None).collect();
+    let mut left: ArrayVec<usize, MAX_ASKS> = (0..checks.len().min(MAX_ASKS)).collect();
     while let Some(first) = left.first() {
-        let slot = slot(&asks[*first]);
+        let slot = slot(&checks[*first]);
         let (group, others) = left
             .into_iter()
-            .partition(|ask| slot == self::slot(&asks[*ask]));
+            .partition(|check| slot == self::slot(&checks[*check]));
         left = others;
         let group: ArrayVec<usize, MAX_ASKS> = group;
         let members: ArrayVec<&RemoteCheck<'_>, MAX_ASKS> =
-            group.iter().map(|ask| &asks[*ask]).collect();
-        let (said, by) = match in_store(&members, now).await {
-            Ok(said) => (said, DecisionSource::Store),
-            Err(trouble) => (
-                fallback::decide(&members, &trouble, now),
-                DecisionSource::Fallback,
-            ),
+            group.iter().map(|check| &checks[*check]).collect();
+        let reserved = match in_store(&members, now).await {
+            Ok(reserved) => reserved,
+            Err(trouble) => fallback::reserve(&members, &trouble, now)?,
         };
-        let refused = matches!(said, Said::Refused(_));
-        let decisions = match said {
-            Said::Admitted(decisions, parts) => {
-                taken.add(group.iter().copied().zip(parts));
-                decisions
-            }
-            Said::Refused(decisions) => decisions,
-            Said::Away(member) => return Ruling::Away(group[member]),
-        };
-        for (ask, decision) in group.iter().zip(decisions) {
-            answers[*ask] = Some(BackendDecision {
-                decision,
-                by: Some(by),
-            });
+        for (check, decision) in group.iter().zip(reserved.decisions) {
+            decisions[*check] = Some(decision);
         }
-        if refused {
+        let Some(parts) = reserved.charge else {
             // What was taken before goes back, and with it what these said.
             drop(taken);
-            return Ruling::Refused(told(asks, answers, now));
-        }
+            let decisions = or_remembered(checks, decisions, now);
+            let charge = None;
+            return Ok(Reserved { decisions, charge });
+        };
+        taken.add(group.iter().copied().zip(parts));
     }
-    Ruling::Admitted(told(asks, answers, now), taken.stand())
+    Ok(Reserved {
+        decisions: or_remembered(checks, decisions, now),
+        charge: Some(taken.stand()),
+    })
 }
 
-/// One answer an ask: of those that were not asked, or whose charge went back, what is remembered.
-fn told(
-    asks: &[RemoteCheck<'_>],
-    answers: ArrayVec<Option<BackendDecision>, MAX_ASKS>,
+/// Returns one decision a check: of those that were not asked the cached one.
+fn or_remembered(
+    checks: &[RemoteCheck<'_>],
+    decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS>,
     now: Timestamp,
 ) -> BackendDecisions {
-    let told = asks.iter().zip(answers).map(|(ask, answer)| {
-        answer.unwrap_or_else(|| BackendDecision {
-            decision: ask.remembered(now),
+    let decided = checks.iter().zip(decisions);
+    let all = decided.map(|(check, decision)| {
+        decision.unwrap_or_else(|| BackendDecision {
+            decision: check.remembered(now),
             by: None,
         })
     });
-    told.collect()
+    all.collect()
 }
 
-/// Where an ask is decided: in one place unless the store is spread over slots.
-fn slot<'a>(ask: &RemoteCheck<'a>) -> Option<&'a str> {
+/// Returns where a check is decided: in one place unless the store is spread over slots.
+fn slot<'c>(check: &'c RemoteCheck<'_>) -> Option<&'c str> {
     // A tag decides the slot, and is the same for equal keys of any limits.
-    ask.name
-        .filter(|_| ask.shared.store.has_slots())
+    let name = check.name.as_ref();
+    name.filter(|_| check.shared.store.has_slots())
         .map(KeyName::tag)
 }
 
-/// Asks the store about limits of one slot.
-async fn in_store(asks: &[&RemoteCheck<'_>], now: Timestamp) -> Result<Said, StoreError> {
-    let abroad: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
-        asks.iter().map(|ask| ask.abroad()).collect();
-    let (Some(abroad), Some(first)) = (abroad, asks.first()) else {
+/// Reserves checks of one slot in the store.
+async fn in_store(
+    checks: &[&RemoteCheck<'_>],
+    now: Timestamp,
+) -> Result<Reserved<Vec<Part>>, StoreError> {
+    let asks: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
+        checks.iter().map(|check| check.script_ask()).collect();
+    let (Some(asks), Some(first)) = (asks, checks.first()) else {
         return Err(StoreError::unavailable());
     };
-    let decided = first.shared.store.decide(&abroad, now).await?;
-    let mut decisions = ArrayVec::new();
+    let decided = first.shared.store.decide(&asks, now).await?;
+    let mut decisions = BackendDecisions::new();
     let mut parts = Vec::new();
-    for (ask, told) in asks.iter().zip(decided.told) {
-        ask.view.adopt(ask.key, &told.state, decided.now);
-        decisions.push(told.decision);
+    for (check, told) in checks.iter().zip(decided.told) {
+        check.view.adopt(check.key, &told.state, decided.now);
+        decisions.push(BackendDecision {
+            decision: told.decision,
+            by: Some(DecisionSource::Store),
+        });
         parts.extend(
-            told.charge
-                .map(|charge| ask.part(ask.spend(now), ChargeLocation::InStore(Box::new(charge)))),
+            told.charge.map(|charge| {
+                check.part(check.spend(now), ChargeLocation::InStore(Box::new(charge)))
+            }),
         );
     }
-    Ok(match decided.came {
-        ChargeResult::Charged => Said::Admitted(decisions, parts),
-        ChargeResult::NotCharged | ChargeResult::Done => Said::Refused(decisions),
-    })
+    let charge = match decided.came {
+        ChargeResult::Charged => Some(parts),
+        ChargeResult::NotCharged | ChargeResult::Done => None,
+    };
+    Ok(Reserved { decisions, charge })
 }

@@ -24,7 +24,9 @@ use super::pending_writes::{
     ChargeState, ClockPair, CounterCharge, Enqueued, ReplicatedLimit, ShardSequence,
 };
 use super::script::KeyName;
-use super::strict::{BackendDecision, BackendDecisions, DecisionSource, Revalidation};
+use super::strict::{
+    BackendDecision, BackendDecisions, DecisionSource, Reserved, Revalidation, Unavailable,
+};
 use crate::clock;
 use crate::config::rules::{Name, OnStoreFailure};
 
@@ -40,6 +42,8 @@ pub struct ReplicatedBackend {
 /// One such limit, and what a request asks of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicatedCheck<'a> {
+    /// The index of the limit on the route.
+    pub limit: u8,
     /// The limit.
     pub synced: &'a Arc<ReplicatedBackend>,
     /// What the store last said, with the policy that the key is judged by.
@@ -52,17 +56,6 @@ pub struct ReplicatedCheck<'a> {
     pub cost: Cost,
     /// Who pays for a slot if the key has none; `None` where nobody can invent one.
     pub payer: Option<Payer>,
-}
-
-/// What such limits said together.
-#[derive(Debug)]
-pub enum ReplicatedRuling {
-    /// All have room, and were charged.
-    Admitted(BackendDecisions, ReplicatedCharge),
-    /// Some have not, and none is charged.
-    Refused(BackendDecisions),
-    /// The store is away, and the limit at this index lets nobody pass without it. None is charged.
-    Away(usize),
 }
 
 /// What a request was charged. Dropped without being settled it stands, and the store is told.
@@ -144,12 +137,17 @@ impl ReplicatedBackend {
 
     /// The refusal of a request that asks so much, if it is certain that nobody else need be told of it.
     #[must_use]
-    pub fn foresee(self: &Arc<Self>, ask: &Ask<'_>, now: Timestamp) -> Option<BackendDecision> {
+    pub fn peek_rejection(
+        self: &Arc<Self>,
+        ask: &Ask<'_>,
+        now: Timestamp,
+    ) -> Option<BackendDecision> {
         if self.revalidation == Revalidation::EverySecond {
             // Whoever is refused has the store asked.
             return None;
         }
         let ask = ReplicatedCheck {
+            limit: 0,
             synced: self,
             view: ask.limit,
             key: ask.key,
@@ -367,51 +365,55 @@ fn is_refusal(answer: &BackendDecision) -> bool {
     answer.decision.is_refused()
 }
 
-/// Asks for all of `asks`, which are of one store, and charges all or none. All are looked at first, so that one that is refused takes
-/// nothing from others; one that loses its room between look and charge gives back.
-#[must_use]
-pub fn reserve_synced(asks: &[ReplicatedCheck<'_>], now: Timestamp) -> ReplicatedRuling {
-    let Some(first) = asks.first() else {
-        return ReplicatedRuling::Admitted(BackendDecisions::new(), ReplicatedCharge::default());
+/// Decides over `checks`, which are of one store, and charges all or none. All are looked at first, so that one that is rejected takes
+/// nothing from others; one that loses its room between look and charge refunds the others.
+///
+/// # Errors
+/// The store cannot be reached, and a limit admits nothing without it.
+pub fn reserve_replicated(
+    checks: &[ReplicatedCheck<'_>],
+    now: Timestamp,
+) -> Result<Reserved<ReplicatedCharge>, Unavailable> {
+    let mut charge = ReplicatedCharge::default();
+    let mut decisions = BackendDecisions::new();
+    let Some(first) = checks.first() else {
+        let charge = Some(charge);
+        return Ok(Reserved { decisions, charge });
     };
     let at = first.synced.moments(now);
     let mut judges = ArrayVec::<Judge<'_>, MAX_ASKS>::new();
-    for (index, ask) in asks.iter().take(MAX_ASKS).enumerate() {
-        match ask.judge() {
-            Ok(judge) => judges.push(judge),
-            Err(Closed) => return ReplicatedRuling::Away(index),
-        }
+    for check in checks.iter().take(MAX_ASKS) {
+        let (limit, key) = (check.limit, check.key);
+        judges.push(check.judge().map_err(|Closed| Unavailable { limit, key })?);
     }
-    let looked: BackendDecisions = judges.iter().map(|judge| judge.look(at)).collect();
-    if looked.iter().any(is_refusal) {
-        for (judge, answer) in judges.iter().zip(&looked) {
+    let looked = || -> BackendDecisions { judges.iter().map(|judge| judge.look(at)).collect() };
+    let rejected = |decisions| {
+        let charge = None;
+        Ok(Reserved { decisions, charge })
+    };
+    let first_look = looked();
+    if first_look.iter().any(is_refusal) {
+        for (judge, answer) in judges.iter().zip(&first_look) {
             judge.look_again(answer, at);
         }
-        return ReplicatedRuling::Refused(looked);
+        return rejected(first_look);
     }
-    let mut charge = ReplicatedCharge::default();
-    let mut answers = BackendDecisions::new();
     for judge in &judges {
         let (answer, part) = judge.charge(at);
         let Some(part) = part else {
             charge.settle_each(now, |_| Settle::Refund);
-            let mut looked: BackendDecisions = judges.iter().map(|judge| judge.look(at)).collect();
-            looked[answers.len()] = answer;
-            return ReplicatedRuling::Refused(looked);
+            let mut looked = looked();
+            looked[decisions.len()] = answer;
+            return rejected(looked);
         };
-        answers.push(answer);
+        decisions.push(answer);
         charge.0.push(part);
     }
-    ReplicatedRuling::Admitted(answers, charge)
+    let charge = Some(charge);
+    Ok(Reserved { decisions, charge })
 }
 
 impl ReplicatedCharge {
-    /// Whether nothing was charged.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// It may still change: the store is told once it is settled, or dropped.
     pub fn open(&mut self) {
         for part in &mut self.0 {

@@ -8,7 +8,6 @@ use sluicegate_limiter::{
 
 use super::script::KeyName;
 use super::settle::Undecided;
-use super::strict::Said;
 use super::*;
 use crate::config::parse;
 use crate::config::rules::OnStoreFailure;
@@ -38,6 +37,8 @@ struct Bench {
     shared: Arc<RemoteBackend>,
     view: Limit,
     name: KeyName,
+    /// By its failure rule, so that a closed limit is told from the others.
+    limit: u8,
 }
 
 impl Bench {
@@ -56,6 +57,7 @@ impl Bench {
             name: shared.name(KEY),
             shared: Arc::new(shared),
             view: table(),
+            limit: on_failure as u8,
         }
     }
 
@@ -64,7 +66,8 @@ impl Bench {
             shared: &self.shared,
             view: &self.view,
             key: KEY,
-            name: Some(&self.name),
+            limit: self.limit,
+            name: Some(self.name.clone()),
             cost: Cost::ONE,
             payer: None,
         }
@@ -77,18 +80,15 @@ impl Bench {
     }
 }
 
+fn is_rejected<C>(reserved: &Result<Reserved<C>, Unavailable>) -> bool {
+    matches!(reserved, Ok(Reserved { charge: None, .. }))
+}
+
 async fn admitted(asks: &[RemoteCheck<'_>]) -> RemoteCharge {
-    match reserve(asks, NOW).await {
-        Ruling::Admitted(answers, charge) => {
-            assert!(
-                answers
-                    .iter()
-                    .all(|answer| answer.by == Some(DecisionSource::Fallback))
-            );
-            charge
-        }
-        other => unreachable!("{other:?}"),
-    }
+    let reserved = reserve(asks, NOW).await.expect("none is closed");
+    let mut by = reserved.decisions.iter().map(|decision| decision.by);
+    assert!(by.all(|by| by == Some(DecisionSource::Fallback)));
+    reserved.charge.expect("they have room")
 }
 
 /// Goal: without a store a node judges what it admitted itself, owes it, and settles it. Method: charges that stand, that are given back
@@ -114,7 +114,7 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     charge.settle_each(NOW, |_| Settle::Adjust(Cost::new(2).unwrap()));
     assert_eq!((limit.left(), units()), (0, 2));
     let refused = reserve(&[limit.ask()], NOW).await;
-    assert!(matches!(refused, Ruling::Refused(_)), "{refused:?}");
+    assert!(is_rejected(&refused), "{refused:?}");
     assert_eq!((limit.left(), units()), (0, 0));
 }
 
@@ -128,8 +128,9 @@ async fn what_may_have_arrived_is_not_told_again() {
         (StoreError::ConnectionLost, 0),
         (StoreError::Unavailable, 1),
     ] {
-        let said = fallback::decide(&[&limit.ask()], &trouble, NOW);
-        assert!(matches!(said, Said::Admitted(..)), "{trouble:?}");
+        let reserved = fallback::reserve(&[&limit.ask()], &trouble, NOW);
+        let charge = reserved.expect("it is not closed").charge;
+        assert!(charge.is_some(), "{trouble:?}");
         assert_eq!(store.unsent().keys(), owed, "{trouble:?}");
     }
 }
@@ -146,17 +147,12 @@ async fn limits_are_charged_together_without_a_store() {
     drop(admitted(&[narrow.ask()]).await);
     for asks in [[wide.ask(), narrow.ask()], [narrow.ask(), wide.ask()]] {
         let ruling = reserve(&asks, NOW).await;
-        assert!(matches!(ruling, Ruling::Refused(_)), "{ruling:?}");
+        assert!(is_rejected(&ruling), "{ruling:?}");
     }
-    for (at, asks) in [[closed.ask(), wide.ask()], [wide.ask(), closed.ask()]]
-        .iter()
-        .enumerate()
-    {
-        let ruling = reserve(asks, NOW).await;
-        assert!(
-            matches!(ruling, Ruling::Away(ask) if ask == at),
-            "{ruling:?}"
-        );
+    let unavailable = Err(closed.ask().unavailable());
+    for asks in [[closed.ask(), wide.ask()], [wide.ask(), closed.ask()]] {
+        let ruling = reserve(&asks, NOW).await;
+        assert_eq!(ruling.map(|_| ()), unavailable);
     }
     assert_eq!(wide.left(), 9);
     for _ in 0..2 {
