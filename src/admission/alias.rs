@@ -16,24 +16,24 @@ pub(super) struct Wanted<'n> {
     forms: OnceCell<Forms>,
 }
 
-/// What parsers make of a name.
+/// The forms that parsers make of a name.
 struct Forms {
-    /// With `_` for what PHP replaces, once with the blanks at the end and once without.
+    /// The name with `_` for what PHP replaces, once with the blanks at the end and once without.
     flat: [String; 2],
-    /// The same of what stands before the first bracket: the array that PHP makes of `user.id[]`.
+    /// The same of the text before the first bracket: the array that PHP makes of `user.id[]`.
     array: String,
     /// The steps of a nested name.
     steps: Vec<String>,
 }
 
-/// How a name compares to the one in a key.
+/// The relation of a name to the one in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
-    /// It is the name.
+    /// The same name.
     Same,
-    /// Some origins take it for the name.
+    /// A name that some origins take for the one in the key.
     Alias,
-    /// It is another name.
+    /// Another name.
     Other,
 }
 

@@ -1,8 +1,8 @@
 //! Decides which value of a request's body a part of a key counts by.
 //!
-//! The body must be whole, plain and of the kind that the key names. Whatever an origin might read in another way is no value: a member
+//! The body must be whole, plain and of the kind that the key names. A value that an origin might read in another way is none: a member
 //! that an object has twice, of which some origins take the first and others the last; one that differs from the key's in case only,
-//! which Go's decoder takes for it; a body that says it is something else. A client could else show the gateway one value and the
+//! which Go's decoder takes for it; a body that declares another type. Otherwise a client could show the gateway one value and the
 //! origin another.
 //!
 //! # Limits
@@ -21,20 +21,20 @@ use super::value::{self, Value};
 use crate::config::rules::Pointer;
 use crate::rejection::MissingReason;
 
-/// What is known of a request's body when it is decided.
+/// The part of a request's body that is read when the request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownBody<'a> {
-    /// No key of the route asks for it.
+    /// No key of the route reads the body.
     Unread,
-    /// All of it; empty where the request has none.
+    /// The whole body; empty where the request has none.
     Whole(&'a [u8]),
-    /// It is longer than what is read.
+    /// The body is longer than the part that is read.
     TooLarge,
-    /// It is not of a kind that is read: see [`reading`].
+    /// The body is of a kind that is not read: see [`reading`].
     OfOtherKind,
 }
 
-/// Kinds of bodies that keys are read from.
+/// The kinds of bodies from which keys are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
     /// `application/json`, or any type that ends in `+json`.
@@ -45,10 +45,10 @@ pub enum BodyKind {
     Multipart,
 }
 
-/// The kind of a body with these fields.
+/// Returns the kind of a body with these fields.
 ///
 /// # Errors
-/// Why nothing is read from it.
+/// The reason why nothing is read from it.
 pub fn reading(headers: &HeaderMap) -> Result<BodyKind, MissingReason> {
     match only(headers, CONTENT_ENCODING)? {
         None => {}
@@ -77,7 +77,7 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, MissingReason> {
     }
 }
 
-/// Whether keys look at a body with this head: one of a kind, or one without a type that some origins take for a form.
+/// Returns whether keys read a body with this head: one of a kind, or one without a type that some origins take for a form.
 #[must_use]
 pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
     match reading(headers) {
@@ -86,7 +86,7 @@ pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because nothing says what it is.
+/// Returns whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because nothing says what it is.
 fn is_untyped_form(method: &Method, headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).into_iter();
     method == Method::POST && types.all(|field| field.as_bytes().trim_ascii().is_empty())
@@ -102,7 +102,7 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, MissingRe
     }
 }
 
-/// The bytes of a body, and its kind, which is one of these.
+/// Returns the bytes of a body, and its kind, which is one of these.
 fn bytes<'a>(
     body: KnownBody<'a>,
     kinds: &[BodyKind],
@@ -125,7 +125,7 @@ fn bytes<'a>(
     }
 }
 
-/// The parameter `name` of a form.
+/// Returns the parameter `name` of a form.
 pub(super) fn form<'a>(
     body: KnownBody<'a>,
     headers: &HeaderMap,
@@ -137,10 +137,10 @@ pub(super) fn form<'a>(
     }
 }
 
-/// What a framework finds under `name` that looks into the body beside the query.
+/// Returns the value of `name` for a framework that looks into the body beside the query.
 ///
 /// # Errors
-/// [`MissingReason::Absent`] where it finds nothing, anything else where it may find something.
+/// [`MissingReason::Absent`] where the framework finds nothing, another reason where it may find something.
 pub(super) fn merged<'a>(
     body: KnownBody<'a>,
     method: &Method,
@@ -167,8 +167,8 @@ pub(super) fn merged<'a>(
     }
 }
 
-/// Whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails knows
-/// `text/x-json` and `application/jsonrequest`.
+/// Returns whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails
+/// knows `text/x-json` and `application/jsonrequest`.
 fn may_be_merged(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).into_iter();
     types.any(|field| {
@@ -180,7 +180,7 @@ fn may_be_merged(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The value that `pointer` leads to in JSON.
+/// Returns the value to which `pointer` leads in JSON.
 pub(super) fn json<'a>(
     body: KnownBody<'a>,
     headers: &HeaderMap,
@@ -199,7 +199,7 @@ fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingRea
     found.map(|text| Cow::Owned(text.into_bytes()))
 }
 
-/// Walks to where the steps lead, and reads everything beside the way without keeping it.
+/// Walks along the steps, and reads everything beside them without keeping it.
 struct Follow<'p>(&'p [Arc<str>]);
 
 /// A scalar's text. The outer error of a walk is that the text is no JSON.
@@ -309,14 +309,15 @@ impl<'de> Visitor<'de> for Follow<'_> {
     }
 }
 
-/// RFC 6901 §4: digits without a leading zero.
+/// Parses an index, RFC 6901 §4: digits without a leading zero.
 pub(super) fn index(step: &str) -> Option<usize> {
     let plain =
         step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
     plain.then(|| step.parse().ok()).flatten()
 }
 
-/// Equal but for case, as decoders that ignore it compare: `ſ` and `K` have upper cases that fold to ASCII.
+/// Returns whether two names are equal but for case, as decoders that ignore case compare them: `ſ` and `K` have upper cases that fold to
+/// ASCII.
 fn is_alike(name: &str, step: &str) -> bool {
     let folded = |text: &str| text.to_uppercase().to_lowercase();
     name == step || (name.len() <= 4 * step.len() && folded(name) == folded(step))

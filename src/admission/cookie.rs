@@ -1,7 +1,7 @@
 //! Decides which value of a cookie a key counts by.
 //!
 //! RFC 6265 §5.4 joins cookies with `;`, and most origins split there and nowhere else. Python's `http.cookies` splits at white space
-//! too, old parsers of Java and Ruby at commas, and some read a quoted text as one value, whatever is in it. So a name counts only where
+//! too, old parsers of Java and Ruby at commas, and some read a quoted text as one value, whatever its content. So a name counts only where
 //! every parser finds it; a value counts up to the first mark at which one of them would end it.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use super::alias::{Likeness, Wanted};
 use super::value::{Plus, Value, agreed, cut_at, decode};
 use crate::rejection::MissingReason;
 
-/// The value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
+/// Returns the value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
 pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let mut found = Err(MissingReason::Absent);
@@ -43,7 +43,7 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
     found
 }
 
-/// The value that an origin finds which looks for a parameter among the cookies too. Such origins split at `;` alone.
+/// Returns the value for an origin that looks for a parameter among the cookies too. Such origins split at `;` alone.
 pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let mut found = Err(MissingReason::Absent);
@@ -64,7 +64,8 @@ fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> Likeness {
     wanted.likeness(&decode(name.trim_ascii(), Plus::Space))
 }
 
-/// Whether a parser that splits at more than `;` finds the name inside of a pair: behind a blank, a comma or a quote, in front of a `=`.
+/// Returns whether a parser that splits at more than `;` finds the name inside a pair: behind a blank, a comma or a quote, in front of
+/// a `=`.
 fn hides(wanted: &Wanted<'_>, pair: &[u8]) -> bool {
     let pair = pair.trim_ascii();
     // Some take what follows the `=` of an empty name for a pair of its own.
@@ -87,7 +88,7 @@ fn hides(wanted: &Wanted<'_>, pair: &[u8]) -> bool {
     false
 }
 
-/// White space of ASCII and of Latin-1, in which some servers read fields.
+/// Returns whether a byte is white space in ASCII or in Latin-1, which some servers use for fields.
 fn is_blank(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, 0x0b | 0x1c..=0x1f | 0x85 | 0xa0)
 }
@@ -110,7 +111,7 @@ fn trimmed_end(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// A value as it is written: up to where the first parser would end it, decoded, without the quotes around it.
+/// Returns a value as it is written: up to the place where the first parser would end it, decoded, without the quotes around it.
 fn value(written: &[u8]) -> Result<Value<'_>, MissingReason> {
     let written = trimmed(written);
     let plain = match written {

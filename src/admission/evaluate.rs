@@ -173,7 +173,7 @@ impl<'a> LimitEvaluation<'a> {
     /// Returns the checks of the transaction, its decision, and the marks of the limits that are exceeded.
     ///
     /// # Errors
-    /// What comes before the limits rejects the request.
+    /// A ban, a full limit or an unreachable store rejects the request.
     async fn charge(
         &self,
         written: &LimitChecks<'a>,

@@ -77,7 +77,7 @@ const DIGIT_RUNS: [(u32, u32, u32); 5] = [
     (0x3021, 1, 9),
 ];
 
-/// The text without case, accents, width and invisible characters, and without white space at its ends.
+/// Returns the text without case, accents, width and invisible characters, and without white space at its ends.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         let visible = text.chars().filter(|letter| !is_invisible_ascii(*letter));
@@ -91,12 +91,12 @@ pub(super) fn fold(text: &str) -> String {
     composed.collect::<String>().trim().to_owned()
 }
 
-/// Control characters that are no white space: comparisons ignore them.
+/// Returns whether a character is a control character other than white space: comparisons ignore these.
 fn is_invisible_ascii(letter: char) -> bool {
     letter.is_ascii_control() && !letter.is_ascii_whitespace() && letter != '\u{b}'
 }
 
-/// One pass: decomposed, without marks and invisible characters, in lower case.
+/// Folds once: decomposed, without marks and invisible characters, in lower case.
 fn letters(text: &str) -> String {
     let decompose = DecomposingNormalizerBorrowed::new_nfkd();
     let categories = CodePointMapData::<GeneralCategory>::new();

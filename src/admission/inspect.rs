@@ -1,6 +1,6 @@
-//! Names a key of a limit by its values, and says how the key stands; clears it, or sets what it used.
+//! Finds a key of a limit by its values and returns its state; clears the key, or sets its count.
 //!
-//! What a request would be counted by and what an operator writes lead to one hash: values go through the same normal forms.
+//! The values of a request and those that an operator writes lead to one hash: both go through the same normal forms.
 
 use std::net::IpAddr;
 
@@ -20,37 +20,37 @@ use crate::store::{KeyChange, StoreKey};
 /// A key of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedKey {
-    /// Its hash in this process, as the access log writes it.
+    /// The hash in this process, as the access log writes it.
     pub key: KeyHash,
-    /// Its parts, each as it is counted; empty where only the hash is known.
+    /// The parts, each in the form that is counted; empty where only the hash is known.
     parts: Vec<Vec<u8>>,
 }
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Debug)]
 pub struct KeyState {
-    /// What a request of cost 1 would be told.
+    /// The decision over a request of cost 1.
     pub decision: Decision,
-    /// Who says so: this gateway, or the store.
+    /// The source of the decision: this gateway, or the store.
     pub by: &'static str,
-    /// What the overrides make of it: `unlimited` or `blocked`; `None` where it is judged by rates.
+    /// The exemption by overrides: `unlimited` or `blocked`; `None` where rates apply.
     pub exempt: Option<&'static str>,
     /// The ban in force.
     pub banned: Option<ActiveBan>,
-    /// Bans in a row that are remembered.
+    /// The number of bans in a row that are remembered.
     pub ban_level: u8,
     /// Requests in flight; `None` where the limit has no `concurrency`.
     pub in_flight: Option<InFlight>,
 }
 
 impl NamedKey {
-    /// Whether its values are known.
+    /// Returns whether the values are known.
     #[must_use]
     pub fn is_by_values(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// The key with this hash, as the log has it.
+    /// Returns the key with this hash, as the log has it.
     #[must_use]
     pub fn of_hash(key: KeyHash) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl ActiveLimit {
     /// Returns the key that requests with these values are counted by, one value for each part of the limit's key, in its order.
     ///
     /// # Errors
-    /// What is wrong with the values, and what to write instead.
+    /// The mistake in the values, and what to write instead.
     pub fn name_key(&self, values: &[String], seed: &KeySeed) -> Result<NamedKey, String> {
         let wanted: Vec<&KeyPart> = self
             .key
@@ -102,7 +102,7 @@ impl ActiveLimit {
         Some(StoreKey::new(self.store()?, hash, &self.name))
     }
 
-    /// The key's hash in the store; `None` as in [`Self::store_key`].
+    /// Returns the key's hash in the store; `None` in the cases of [`Self::store_key`].
     fn hash_remote(&self, named: &NamedKey) -> Option<KeyHash> {
         if named.parts.is_empty() && self.key.0 != [KeyPart::Global] {
             return None;
@@ -114,19 +114,19 @@ impl ActiveLimit {
         Some(seed.hash_parts(std::iter::once(template.as_bytes()).chain(parts)))
     }
 
-    /// Whether the limit is decided or counted in a store.
+    /// Returns whether the limit is decided or counted in a store.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.store().is_some()
     }
 
-    /// Whether a key of a shared limit can be found in the store.
+    /// Returns whether a key of a shared limit can be found in the store.
     #[must_use]
     pub fn reaches_store(&self, named: &NamedKey) -> bool {
         self.store_key(named).is_some()
     }
 
-    /// The counters by which the key is judged, or what the overrides say instead.
+    /// Returns the counters of the key, or its exemption by overrides.
     fn judged(&self, key: KeyHash) -> Result<&Limit, &'static str> {
         match self
             .overrides
@@ -140,14 +140,14 @@ impl ActiveLimit {
         }
     }
 
-    /// Does to the key what an operator has done to it at another gateway since a request with it came here.
+    /// Repeats the change of the key that an operator has made at another gateway since the last request with it came here.
     pub fn catch_up(&self, named: &NamedKey, now: Timestamp) {
         if self.is_shared() {
             self.catch_up_with(named.key, self.hash_remote(named), now);
         }
     }
 
-    /// As [`Self::catch_up`], of the key that is `key` here and `abroad` in the store.
+    /// Does the same as [`Self::catch_up`] for the key that is `key` here and `abroad` in the store.
     pub(super) fn catch_up_with(&self, key: KeyHash, abroad: Option<KeyHash>, now: Timestamp) {
         let (Some(store), Some(abroad)) = (self.store(), abroad) else {
             return;
@@ -160,11 +160,11 @@ impl ActiveLimit {
         {
             active.bans.lift(key, now);
         }
-        // The store has what it used; until it says so, nothing is known here.
+        // The store has the count; until it answers, nothing is known here.
         _ = self.set_here(key, None, now);
     }
 
-    /// Returns how the key stands; a shared limit asks the store where it can.
+    /// Returns the state of the key; a shared limit asks the store where it can.
     pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
         let key = named.key;
         let (limit, exempt) = match self.judged(key) {
@@ -187,11 +187,11 @@ impl ActiveLimit {
         }
     }
 
-    /// Forgets what the key used and its bans, here and in the store; permits of requests in flight stay. With `used` the key has used
-    /// so much of every rate afterwards. The other gateways are told of the `change`.
+    /// Clears the counts of the key and its bans, here and in the store; permits of requests in flight stay. With `used`, every rate of
+    /// the key counts so much afterwards. The other gateways get the `change`.
     ///
     /// # Errors
-    /// Why the store was not told; what this gateway counts itself is changed all the same.
+    /// The reason why the store was not changed; the counts of this gateway are changed all the same.
     pub async fn set_key(
         &self,
         named: &NamedKey,
@@ -202,7 +202,7 @@ impl ActiveLimit {
         let key = named.key;
         let limit = self.judged(key).unwrap_or(&self.limit);
         if let Backend::Replicated(synced) = &self.backend {
-            // Told after the act, it would be counted.
+            // After the change it would be counted.
             synced.forget_key(key);
         }
         let told = match self.store_key(named) {
@@ -213,7 +213,7 @@ impl ActiveLimit {
         told.map(|()| counted)
     }
 
-    /// Makes the key have used nothing or so much, as far as this gateway counts it.
+    /// Sets the counts of the key in this gateway to zero or to this number.
     fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
         let limit = self.judged(key).unwrap_or(&self.limit);
         let counted = set(limit, key, used, self.moment(now));
@@ -239,7 +239,7 @@ fn set(limit: &Limit, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPl
     }
 }
 
-/// The bytes that a request with this value of `part` is counted by.
+/// Returns the bytes that stand for this value of `part` in a key.
 fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
     if let KeyPart::ClientIp { v4, v6 } = part
         && let Ok(address) = text.parse::<IpAddr>()

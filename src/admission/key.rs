@@ -14,17 +14,17 @@ use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSo
 use crate::jwt::PresentedToken;
 use crate::rejection::MissingReason;
 
-/// What a key can be made of. Client, host, path and method are in their normal form, so that two spellings share a counter; the
-/// values that clients send are brought into theirs when a key asks for them.
+/// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
+/// counter; other values are normalized when a key reads them.
 #[derive(Clone, Copy)]
 pub struct RequestFacts<'a> {
-    /// Who asks.
+    /// The client's address.
     pub client: IpAddr,
-    /// Whether the other end of its connection may say more than anybody.
+    /// The trust in the other end of the connection.
     pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
-    /// What a limit by the path counts, as [`NormalPath::key`](crate::path::NormalPath::key) gives it.
+    /// The path by which limits count, from [`NormalPath::key`](crate::path::NormalPath::key).
     pub path: &'a str,
     /// The path in normal form, which the route's pattern fits.
     pub segments: &'a str,
@@ -32,17 +32,17 @@ pub struct RequestFacts<'a> {
     pub method: &'a Method,
     /// The fields.
     pub headers: &'a HeaderMap,
-    /// What follows the first `?` of the target, as sent.
+    /// The text behind the first `?` of the target, as sent.
     pub query: &'a str,
-    /// The route's path, whose parameters are parts of keys.
+    /// The route's pattern, whose parameters are parts of keys.
     pub pattern: Option<&'a PathPattern>,
-    /// The token it presents.
+    /// The token that it presents.
     pub token: &'a PresentedToken<'a>,
-    /// What the handshake of its connection said; `None` in clear text.
+    /// The result of the TLS handshake; `None` in clear text.
     pub secured: Option<&'a TlsFacts>,
-    /// The beginning of its body.
+    /// The beginning of the body.
     pub body: KnownBody<'a>,
-    /// When it is decided.
+    /// The time of the decision.
     pub now: Timestamp,
 }
 
@@ -53,19 +53,19 @@ pub(super) struct MissingPart<'t> {
     pub(super) why: MissingReason,
 }
 
-/// How requests without a part of the key are counted, apart from all that have them.
+/// The key of requests that lack a part, apart from the keys of all that have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeySubstitute {
-    /// By the client's address.
+    /// One key for each client's address.
     Address,
-    /// All together.
+    /// One key for all.
     None,
 }
 
-/// What a request has for a part of a key, in its normal form.
+/// Returns the value of a request for a part of a key, in its normal form.
 ///
 /// # Errors
-/// Why it has nothing.
+/// The reason why it has none.
 pub fn normal_value<'a>(
     part: &ValuePart,
     facts: &RequestFacts<'a>,
@@ -73,40 +73,40 @@ pub fn normal_value<'a>(
     value::find(&part.source, facts).and_then(|found| normal::apply(found, &part.normalisers))
 }
 
-/// The bytes that a request is counted by whose value for a part of a key is `text`; `None` where it has no such normal form.
+/// Returns the normal form of `text` as the value of a part of a key; `None` where it has none.
 pub(crate) fn normal_text(part: &ValuePart, text: &str) -> Option<Vec<u8>> {
     let normal = normal::apply(Cow::Borrowed(text.as_bytes()), &part.normalisers);
     normal.ok().map(Cow::into_owned)
 }
 
-/// The secret of one process: without it nobody can tell which values share a bucket of a table.
+/// The secret under which one process hashes keys: without it nobody can tell which values share a bucket of a table.
 #[derive(Clone, Debug)]
 pub struct KeySeed(Seed);
 
 impl KeySeed {
-    /// This seed, which came from the operating system's random source, now or when a state directory was made.
+    /// Returns the secret with this seed, which came from the operating system's random source, now or when a state directory was made.
     #[must_use]
     pub fn from_seed(seed: Seed) -> Self {
         Self(seed)
     }
 
-    /// The secret.
+    /// Returns the seed.
     pub(super) fn secret(&self) -> &Seed {
         &self.0
     }
 
-    /// What stands for these bytes where only the holder of the secret can tell which they are.
+    /// Returns a hash of these bytes that only the holder of the secret can trace to them.
     pub(crate) fn tag<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
         self.hash_parts(parts.into_iter()).bits()
     }
 
-    /// A number for `facts` under `template` that is the same in every gateway, so under no secret; `None` where they lack a part.
+    /// Returns a hash of `facts` under `template` that is the same in every gateway, so without a secret; `None` where they lack a part.
     pub(crate) fn spread(template: &KeyTemplate, facts: &RequestFacts<'_>) -> Option<u64> {
         let seed = Self(Seed::from_bytes(*b"sluicegatespread"));
         seed.hash(template, facts).ok().map(KeyHash::bits)
     }
 
-    /// The key of `facts` under `template`, or the first part that they lack.
+    /// Returns the key of `facts` under `template`, or the first part that they lack.
     pub(super) fn hash<'t>(
         &self,
         template: &'t KeyTemplate,
@@ -117,8 +117,8 @@ impl KeySeed {
         Ok(hasher.finish())
     }
 
-    /// As [`hash`](Self::hash), for a place where keys of several templates meet: those of equal templates are equal, all others differ.
-    /// A request that is counted by a substitute is counted by the same one there.
+    /// Returns the key for a store, where keys of several templates meet: keys of equal templates are equal, all others differ. A request
+    /// that is counted by a substitute here is counted by the same one there.
     pub(super) fn hash_remote<'t>(
         &self,
         template: &'t KeyTemplate,
@@ -134,7 +134,7 @@ impl KeySeed {
         Ok(hasher.finish())
     }
 
-    /// The key whose parts are counted by these bytes, as a configuration names it.
+    /// Returns the key of these parts, as a configuration names it.
     pub(crate) fn hash_parts<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> KeyHash {
         let mut hasher = self.0.hasher();
         for part in parts {
@@ -143,7 +143,7 @@ impl KeySeed {
         hasher.finish()
     }
 
-    /// The key of requests that lack a part of `template`.
+    /// Returns the key of requests that lack a part of `template`.
     #[cold]
     pub(super) fn substitute(
         &self,
@@ -157,7 +157,7 @@ impl KeySeed {
     }
 }
 
-/// Hashes what `facts` have for each part of `template`.
+/// Hashes the value of `facts` for each part of `template`.
 fn fill_in<'t>(
     hasher: &mut KeyHasher,
     template: &'t KeyTemplate,
@@ -184,7 +184,7 @@ fn fill_in<'t>(
     Ok(())
 }
 
-/// A path as routes compare it: without regard to case, since some origins take `/A` for `/a`.
+/// Returns a path as routes compare it: without regard to case, since some origins take `/A` for `/a`.
 pub(crate) fn in_lower_case(path: &str) -> Cow<'_, str> {
     if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
         Cow::Owned(path.to_ascii_lowercase())
@@ -193,7 +193,7 @@ pub(crate) fn in_lower_case(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// A method as routes compare it: without regard to case, since some origins take `post` for `POST`.
+/// Returns a method as routes compare it: without regard to case, since some origins take `post` for `POST`.
 pub(crate) fn in_upper_case(method: &Method) -> Cow<'_, str> {
     let text = method.as_str();
     if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
@@ -203,7 +203,7 @@ pub(crate) fn in_upper_case(method: &Method) -> Cow<'_, str> {
     }
 }
 
-/// Hashes what stands for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen
+/// Hashes the substitute for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen
 /// that counts as a substitute.
 fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute, client: IpAddr) {
     match by {

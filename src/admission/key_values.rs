@@ -1,8 +1,8 @@
-//! Says the values of a key in words, for the access log, as far as the operator wants them there.
+//! Writes the values of a key for the access log, as far as the operator allows.
 //!
-//! Masked values let an operator recognize what a caller reads out, and let nobody who reads the log use them:
+//! An operator recognizes masked values when a caller reads them out, and readers of the log cannot use them:
 //!
-//! * of an address the network: /24 of IPv4, /48 of IPv6, or what the key counts by where that is larger;
+//! * of an address the network: /24 of IPv4, /48 of IPv6, or the network of the key where that is larger;
 //! * of an e-mail address the first two characters and the domain;
 //! * of any other value at most the first six and the last two characters, and never more than half of it;
 //! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
@@ -14,7 +14,7 @@ use crate::config::rules::{KeyPart, LoggedKeys};
 
 /// Characters of a masked value that are shown at its beginning, and at its end.
 const SHOWN: (usize, usize) = (6, 2);
-/// Stars that stand for what is hidden, at most.
+/// Maximum number of stars that stand for the hidden part.
 const STARS: usize = 16;
 
 /// Returns the values that `limit` counts a request by, one for each part that it has; none where the log shows hashes alone.

@@ -1,4 +1,4 @@
-//! Owns a limit in force: its counters, its key, and everything about it that can be written before a request comes.
+//! Owns a limit in force: its counters, its key, and everything that does not depend on a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,53 +25,53 @@ use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 /// The bans of a limit.
 #[derive(Debug)]
 pub struct ActiveBans {
-    /// Who is banned.
+    /// The banned keys.
     pub bans: Bans,
-    /// Whether that outlives the process.
+    /// The state of their persistence beyond the process.
     pub survival: Persistence,
 }
 
 /// One limit of a snapshot.
 #[derive(Debug)]
 pub struct ActiveLimit {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// What it counts by.
+    /// The key by which it counts.
     pub key: KeyTemplate,
-    /// What holds for requests that lack a part of it.
+    /// The rule for requests that lack a part of the key.
     pub on_missing: Option<OnMissing>,
-    /// Its counters; where it is decided in a store, what that last said.
+    /// The counters; of a limit that counts with other nodes, the cached state of the store.
     pub limit: Limit,
-    /// Whether what this node admitted outlives the process.
+    /// The state of the persistence of this node's own counts beyond the process.
     pub survival: Persistence,
-    /// Where it counts.
+    /// The place where it counts.
     pub(super) backend: Backend,
-    /// Its items of the RateLimit fields and the bodies of its refusals.
+    /// The items of the RateLimit fields and the bodies of rejections.
     pub items: PolicyItems,
-    /// What a request takes at once.
+    /// The cost that a request is charged at once.
     pub cost: Cost,
-    /// How that is settled at the answer; `None` where it stands.
+    /// The settlement of the charge by the response; `None` where the charge stands.
     pub settlement: Option<SettlementRule>,
-    /// What happens when it has no room.
+    /// The action when it has no room.
     pub action: Action,
-    /// The keys that it is enforced for; for the others it is in shadow.
+    /// The share of keys for which it is enforced; for the others it is in shadow.
     pub enforce: Share,
-    /// Counters of the rates that are judged beside, and only reported.
+    /// The counters of the rates in shadow, which are only reported.
     pub shadow_rates: Option<Limit>,
     pub(super) overrides: Option<KeyOverrides>,
-    /// Keys that exceeded it and are refused for longer; `None` where it bans nobody.
+    /// The bans of keys that exceeded it; `None` where it bans nobody.
     pub bans: Option<ActiveBans>,
-    /// Requests in flight; `None` where any number may be.
+    /// The permits of requests in flight; `None` where the number has no maximum.
     pub permits: Option<Permits>,
     overflow_announced: AtomicBool,
-    /// The networks of those who pay for the slots of keys; `None` where nobody can invent one.
+    /// The prefixes of the networks that pay for the slots of keys; `None` where no client can invent one.
     payers: Option<PrefixBits>,
-    /// The clients that take more slots than they may.
+    /// The latest client over its share of the slots.
     pub share_news: Arc<OverShareLog>,
 }
 
 impl ActiveLimit {
-    /// A limit as the rules have it, with the counters of `previous` where these still mean the same, else with those that `home` has
+    /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that `home` has
     /// kept under this name and meaning.
     ///
     /// Counters, bans and requests in flight survive any edit that leaves the key alone (contract C4).
@@ -187,7 +187,7 @@ impl ActiveLimit {
         }
     }
 
-    /// Whether a verdict over it is all there is to know: nothing comes before it, and nothing waits for the answer.
+    /// Returns whether a verdict over it is everything: nothing comes before it, and nothing waits for the response.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         // A leaky bucket's charge is given back when its client leaves before its turn.
@@ -200,7 +200,7 @@ impl ActiveLimit {
             && self.store().is_none()
     }
 
-    /// What this node itself admitted.
+    /// Returns the counters of what this node itself admitted.
     fn own(&self) -> &Limit {
         match &self.backend {
             Backend::Local => &self.limit,
@@ -214,12 +214,12 @@ impl ActiveLimit {
         self.backend.store()
     }
 
-    /// Whether its counters are what `store` last said, or the one whose place it takes.
+    /// Returns whether its counters cache the state of `store`, or of the store that `store` replaces.
     fn remembers(&self, store: &Store) -> bool {
         self.store().is_some_and(|before| store.follows(before))
     }
 
-    /// What a request with this key asks of it, that of a client or a substitute.
+    /// Returns the ask of a request with this key, its own or a substitute.
     pub(super) fn ask(&self, keyed: &RequestKey, facts: &RequestFacts<'_>) -> Ask<'_> {
         // A substitute is no invention: there is one for a client, or for all.
         let payers = self.payers.filter(|_| keyed.by.is_none());
@@ -231,7 +231,7 @@ impl ActiveLimit {
         }
     }
 
-    /// The key of a request in the store, by the substitute that it is counted by here.
+    /// Returns the key of a request in the store, made of the same substitute as the key here.
     pub(super) fn remote_key(
         &self,
         facts: &RequestFacts<'_>,
@@ -241,19 +241,20 @@ impl ActiveLimit {
         seed.hash_remote(&self.key, facts, by).ok()
     }
 
-    /// Whether an operator changed the key of this request, which has all its parts, at another gateway, and no request had it here since.
+    /// Returns whether an operator changed the key of this request, which has all its parts, at another gateway since the last request with
+    /// it came here.
     pub(super) fn was_changed_elsewhere(&self, facts: &RequestFacts<'_>) -> bool {
         let store = self.store();
         store.is_some_and(|store| store.knows_change(|| self.remote_key(facts, None), &self.name))
     }
 
-    /// The moment at which its counters are asked: where they are a store's, that is its time.
+    /// Returns the time for its counters: where they cache a store's, that is the store's time.
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {
         self.store().map_or(now, |store| store.moment(now))
     }
 
-    /// Whether it may refuse any request, and does nothing else: so it belongs to every verdict of its routes.
+    /// Returns whether it may reject any request, and does nothing else: so it is in every verdict of its routes.
     #[must_use]
     pub fn always_may_refuse(&self) -> bool {
         self.may_refuse_whom_it_asks()
@@ -261,20 +262,20 @@ impl ActiveLimit {
             && self.on_missing != Some(OnMissing::Skip)
     }
 
-    /// Whether it may refuse any request that has its key and its own rates, and does nothing else to it.
+    /// Returns whether it may reject any request that has its key and is in no tier, and does nothing else to it.
     pub(super) fn may_refuse_whom_it_asks(&self) -> bool {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
     }
 
-    /// Whether rows or tiers say something else of a request with this key.
+    /// Returns whether a request with this key is in a tier.
     pub(super) fn is_otherwise(&self, key: KeyHash, facts: &RequestFacts<'_>) -> bool {
         let overrides = self.overrides.as_ref();
         overrides.is_some_and(|overrides| overrides.of(key, facts).is_some())
     }
 
-    /// The tier that a request is in, by its key or by what it names; `None` where it has the limit's own rates, or is not asked.
+    /// Returns the tier of a request, by its key or by its name; `None` where it has the limit's own rates, or the limit does not apply.
     #[must_use]
     pub fn tier_of(&self, facts: &RequestFacts<'_>, seed: &KeySeed) -> Option<TierMatch<'_>> {
         let overrides = self.overrides.as_ref()?;
@@ -282,7 +283,7 @@ impl ActiveLimit {
         overrides.of(ask.key, facts)
     }
 
-    /// What it writes into fields and bodies for keys of a tier, or for those of none.
+    /// Returns the items for fields and bodies for keys of a tier, or of none.
     pub(super) fn items_for(&self, tier: Option<TierIndex>) -> &PolicyItems {
         let overrides = self.overrides.as_ref();
         match tier.and_then(|tier| overrides?.tier(tier)) {
@@ -291,7 +292,7 @@ impl ActiveLimit {
         }
     }
 
-    /// The name of the limit that stands in for it when it is exceeded.
+    /// Returns the name of its fallback limit.
     pub(super) fn second(&self) -> Option<&str> {
         match &self.action {
             Action::Mark { then, .. } => then.as_deref(),
@@ -299,13 +300,13 @@ impl ActiveLimit {
         }
     }
 
-    /// The files of the state directory that it uses.
+    /// Returns the states of its files in the state directory.
     pub fn survivals(&self) -> impl Iterator<Item = &Persistence> {
         let bans = self.bans.as_ref().map(|bans| &bans.survival);
         std::iter::once(&self.survival).chain(bans)
     }
 
-    /// Whether the caller is the first to notice that newcomers of this limit share counters (contract C3: logged once).
+    /// Returns whether the caller is the first to notice that new keys of this limit share counters (contract C3: logged once).
     #[must_use]
     pub fn announce_overflow(&self) -> OverflowNews {
         // Relaxed: the flag guards one log line and publishes nothing. The load keeps the line shared under a flood.
@@ -319,7 +320,7 @@ impl ActiveLimit {
     }
 }
 
-/// Whether what a store refused may have been given back since: by an answer that does not count, or a client that left its place.
+/// Returns whether a charge in the store may be refunded: by a response that does not count, or a client that leaves its queue.
 fn revalidation(rules: &LimitRules) -> Revalidation {
     if SettlementRule::of(rules).is_some() || rules.action == Action::Delay {
         Revalidation::EverySecond
@@ -328,11 +329,11 @@ fn revalidation(rules: &LimitRules) -> Revalidation {
     }
 }
 
-/// Whether an overflow was already announced.
+/// The news value of an overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverflowNews {
-    /// This is the first.
+    /// The overflow was not announced yet.
     First,
-    /// It was said before.
+    /// The overflow was announced before.
     Known,
 }

@@ -20,15 +20,15 @@ use crate::rejection::MissingReason;
 /// Longest boundary, RFC 2046 §5.1.1.
 const BOUNDARY_BYTES: usize = 70;
 
-/// What a part says of itself.
+/// The head of a part.
 struct Part<'a> {
     name: &'a [u8],
-    /// Whether it may be a file to some origin.
+    /// Set if some origin may take the part for a file.
     is_file: bool,
     content: &'a [u8],
 }
 
-/// The value of the field `name` of a form with these headers.
+/// Returns the value of the field `name` of a form with these headers.
 pub(super) fn find<'a>(
     body: &'a [u8],
     headers: &HeaderMap,
@@ -77,7 +77,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// The boundary that a content type names. PHP looks for the word anywhere, so it must stand there once.
+/// Returns the boundary that a content type names. PHP looks for the word anywhere, so it must stand there once.
 fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     let word = b"boundary";
     let mut words = content_type
@@ -102,7 +102,7 @@ fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     ((1..=BOUNDARY_BYTES).contains(&plain.len()) && plain.iter().all(is_sound)).then_some(plain)
 }
 
-/// What stands between two delimiters: fields, an empty line, the content.
+/// Parses the text between two delimiters: fields, an empty line, the content.
 fn part(text: &[u8]) -> Result<Part<'_>, MissingReason> {
     let mut rest = text;
     let (mut disposition, mut is_typed) = (None, None);
@@ -148,7 +148,7 @@ fn is_identity(encoding: &[u8]) -> bool {
         .any(|known| encoding.eq_ignore_ascii_case(known))
 }
 
-/// Whether a part of this type is text for all parsers.
+/// Returns whether a part of this type is text for all parsers.
 fn is_plain_text(value: &[u8]) -> Result<bool, MissingReason> {
     let lower = value.to_ascii_lowercase();
     if lower.starts_with(b"multipart/") {
@@ -166,7 +166,7 @@ fn is_plain_text(value: &[u8]) -> Result<bool, MissingReason> {
     }
 }
 
-/// The name in a `Content-Disposition`, and whether it names a file.
+/// Returns the name in a `Content-Disposition`, and whether it names a file.
 fn disposition(value: &[u8]) -> Result<(&[u8], bool), MissingReason> {
     let kind_end = value
         .iter()
@@ -196,7 +196,7 @@ fn disposition(value: &[u8]) -> Result<(&[u8], bool), MissingReason> {
     }
 }
 
-/// A quoted text or a token, and what is behind it.
+/// Returns a quoted text or a token, and the rest behind it.
 fn text(value: &[u8]) -> Result<(&[u8], &[u8]), MissingReason> {
     if let Some(inner) = value.strip_prefix(b"\"") {
         let (text, behind) = cut_at(inner, b'"').ok_or(MissingReason::Malformed)?;

@@ -1,4 +1,4 @@
-//! Decides the normal form of a value: what is done to it so that two spellings of one thing share a counter.
+//! Computes the normal form of a value, so that two spellings of one thing share a counter.
 //!
 //! Every form may merge more than one origin would, and never less: a merged value makes a limit stricter, a split one gives fresh
 //! counters away. Bytes that are no UTF-8 are read as U+FFFD.
@@ -11,7 +11,7 @@ use crate::config::rules::Normaliser;
 use crate::rejection::MissingReason;
 use crate::telephony;
 
-/// What is left of `value` after `normalisers`, in their order.
+/// Returns `value` after `normalisers`, in their order.
 pub(super) fn apply<'a>(
     mut value: Value<'a>,
     normalisers: &[Normaliser],
@@ -44,7 +44,7 @@ fn one(text: &str, normaliser: &Normaliser) -> Option<String> {
     }
 }
 
-/// A mail address in the form that names its mailbox.
+/// Returns a mail address in the form that names its mailbox.
 ///
 /// Lower case, since no provider tells mailboxes apart by it (RFC 5321 §2.4 would allow it). Without `+tag`, which the large
 /// providers deliver to the mailbox without it. At Gmail without dots, and `googlemail.com` is `gmail.com`.

@@ -1,8 +1,8 @@
-//! Finds out whether a request has other rates than its limit: one look into a table of keyed hashes, whatever the number of rows, and
-//! for a key that no row names one for the tier that the request does.
+//! Finds the tier of a request, whose rates replace those of the limit: one look into a table of keyed hashes, whatever the number of rows,
+//! and one for the tier that the request names where no row has its key.
 //!
 //! The values that the operator wrote are hashed under the same secret as those of requests, so a look-up costs no more than a hash that
-//! is there already. Rates of a row or a tier are judged by the counters of the limit: who changes the plan keeps what was counted.
+//! is there already. Rates of a row or a tier use the counters of the limit: a client that changes its plan keeps its counts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -18,27 +18,27 @@ use crate::response::PolicyItems;
 /// The overrides and tiers of a limit in force.
 #[derive(Debug)]
 pub(super) struct KeyOverrides {
-    /// What `keys` was made of.
+    /// The rows from which `keys` was made.
     rows: Arc<OverrideRows>,
     keys: Arc<HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>>,
     named: Option<NamedTiers>,
-    /// Those of rows, then those that requests name.
+    /// The tiers of rows, then the tiers that requests name.
     tiers: Box<[ActiveTier]>,
 }
 
 /// The tier that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierMatch<'a> {
-    /// Its place among [`all_tiers`](LimitRules::all_tiers).
+    /// The index among [`all_tiers`](LimitRules::all_tiers).
     pub index: TierIndex,
-    /// Its name, where the request names it; `None` where a row names the key.
+    /// The name, where the request names the tier; `None` where a row names the key.
     pub name: Option<&'a Name>,
 }
 
-/// What is said of a key.
+/// The rule for keys of one tier.
 #[derive(Debug)]
 pub(super) enum ActiveTier {
-    /// It is judged by this handle of the limit's counters, and told so.
+    /// Other rates: a handle of the limit's counters that has them, and the items of the response fields.
     Rates(Box<(Limit, PolicyItems)>),
     /// The limit does not apply.
     Unlimited,
@@ -47,8 +47,8 @@ pub(super) enum ActiveTier {
 }
 
 impl KeyOverrides {
-    /// What the rules of the limit `name` say, whose counters are those of `limit` and whose `own` items tell what clients may see of
-    /// it. The rows of `before` are not hashed again.
+    /// Returns the overrides in the rules of the limit `name`, whose counters are those of `limit` and whose `own` items tell what clients
+    /// may see of it; `None` where the limit has none. Rows that are the same in `before` are not hashed again.
     pub(super) fn new(
         name: &str,
         rules: &LimitRules,
@@ -96,7 +96,7 @@ impl KeyOverrides {
         })
     }
 
-    /// The tier of a request with this key: that of a row, else the one that it names; `None` where neither is.
+    /// Returns the tier of a request with this key: that of a row, else the one that it names; `None` without either.
     pub(super) fn of(&self, key: KeyHash, facts: &RequestFacts<'_>) -> Option<TierMatch<'_>> {
         if let Some(index) = self.keys.get(&key.bits()) {
             return Some(TierMatch {
@@ -111,20 +111,20 @@ impl KeyOverrides {
         })
     }
 
-    /// The tier that a row gives this key, whose lowest bit the log does not have.
+    /// Returns the tier that a row gives this key, whose lowest bit the log does not have.
     pub(super) fn of_row(&self, key: KeyHash) -> Option<&ActiveTier> {
         let bits = key.bits();
         let index = self.keys.get(&bits).or_else(|| self.keys.get(&(bits ^ 1)));
         self.tier(*index?)
     }
 
-    /// The tier at `index`.
+    /// Returns the tier at `index`.
     pub(super) fn tier(&self, index: TierIndex) -> Option<&ActiveTier> {
         self.tiers.get(usize::from(index.0))
     }
 }
 
-/// Takes a keyed hash for its own hash: nobody can choose keys that meet in one place without knowing the secret.
+/// A hasher of keyed hashes that returns them as they are: nobody can choose keys that meet in one place without knowing the secret.
 #[derive(Clone, Copy, Debug, Default)]
 struct AsItIs(u64);
 

@@ -1,7 +1,7 @@
-//! Decides who pays for the slot of a new key: the address of the client that sent it, where clients can invent keys.
+//! Determines the payer of a new key's slot: the address of the client that sent the key, where clients can invent keys.
 //!
-//! What a client sends it can invent: fields, cookies, parameters, bodies, hosts, paths. Its address, a claim of a verified token and a
-//! certificate that was accepted it cannot. A key with one invented part is as many keys as the client likes.
+//! A client can invent whatever it sends: fields, cookies, parameters, bodies, hosts, paths. It cannot invent its address, a claim of a
+//! verified token or a certificate that was accepted. A key with one invented part is as many keys as the client likes.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use sluicegate_limiter::Payer;
 use crate::address::PrefixBits;
 use crate::config::rules::{KeyPart, KeyTemplate};
 
-/// IPv4 addresses are told from IPv6 networks by bits that no global one has.
+/// Bits that distinguish IPv4 addresses from IPv6 networks: no global network has them.
 const V4: u64 = 0xffff_ffff << 32;
 
-/// The networks that pay for keys of `template`; `None` where no client can invent one.
+/// Returns the prefixes of the networks that pay for keys of `template`; `None` where no client can invent one.
 pub(super) fn payers(template: &KeyTemplate) -> Option<PrefixBits> {
     let own = template.0.iter().find_map(|part| match part {
         KeyPart::ClientIp { v4, v6 } => Some(PrefixBits { v4: *v4, v6: *v6 }),
@@ -22,7 +22,7 @@ pub(super) fn payers(template: &KeyTemplate) -> Option<PrefixBits> {
     template.can_be_invented().then(|| own.unwrap_or_default())
 }
 
-/// The payer for a client; of an IPv6 address at most the first 64 bits count, since a subscriber has at least the others.
+/// Returns the payer for a client; of an IPv6 address at most the first 64 bits count, since a subscriber has at least the others.
 pub(super) fn payer(client: IpAddr, bits: PrefixBits) -> Payer {
     let network = match client.to_canonical() {
         IpAddr::V4(address) => {

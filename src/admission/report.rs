@@ -1,8 +1,7 @@
-//! Owns what the limits of a route said of one request: the verdict, and what else is to be remembered.
+//! Reports the decisions of a route's limits over one request, for response and record.
 //!
-//! On most routes every limit is asked and there is nothing to add; then the verdict is all there is. Elsewhere some limits are left
-//! out of it, such as those in shadow, and something may turn out after it: [`ReportDetails`] keeps both, so that response and record
-//! need not know why.
+//! On most routes the verdict is over every limit, and is the whole report. Elsewhere the verdict leaves some limits out, such as those in
+//! shadow, and events may follow it: [`ReportDetails`] has both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +15,25 @@ use crate::config::rules::{Name, TierIndex};
 use crate::response::PolicyItems;
 use crate::store::DecisionSource;
 
-/// What the limits of a route said of one request.
+/// The decisions of a route's limits over one request.
 #[derive(Debug)]
 pub struct AdmissionReport {
-    /// Over the limits that may refuse the request.
+    /// The verdict over the limits that may reject the request.
     pub verdict: Verdict,
     /// `None`: the verdict is over all limits of the route, in its order, and there is nothing to add.
     pub beside: Option<Box<ReportDetails>>,
 }
 
-/// What a verdict alone does not say.
+/// The part of a report that is not in the verdict.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReportDetails {
-    /// For each ask of the verdict the index of its limit on the route.
+    /// The index of the limit on the route, for each ask of the verdict.
     pub asked: ArrayVec<u8, MAX_ASKS>,
-    /// For each ask the tier that its key is in; nothing where no limit of the route has tiers.
+    /// The tier of the key, for each ask; empty where no limit was asked.
     pub tiers: ArrayVec<Option<TierIndex>, MAX_ASKS>,
     /// The tiers that the request names, with the indexes of their limits on the route; at most one for each limit.
     pub named: Vec<(u8, Name)>,
-    /// What was found out about limits, at most a few for each limit of the route.
+    /// Notes about limits, at most a few for each limit of the route.
     pub notes: Vec<LimitNote>,
     /// The queues in which the request waits, at most one for each limit of the route.
     pub queues: Vec<QueuePlace>,
@@ -42,16 +41,16 @@ pub struct ReportDetails {
     pub marks: Vec<Mark>,
 }
 
-/// What tells the origin of a limit that was exceeded.
+/// A field that tells the origin of a limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The index of the limit on the route.
     pub limit: u8,
-    /// The field to write.
+    /// The name of the field.
     pub field: HeaderName,
-    /// Its value: the limit's standing, as in `RateLimit`.
+    /// The value of the field: the limit's state, as in `RateLimit`.
     pub value: HeaderValue,
-    /// Where the limit counts the key.
+    /// The place where the limit counts the key.
     pub counted: KeyPlacement,
 }
 
@@ -62,54 +61,55 @@ pub struct QueuePlace {
     pub limit: Name,
     /// The key whose queue it is.
     pub key: KeyHash,
-    /// How long until its turn, if nobody before it leaves.
+    /// Time until its turn, if no request before it leaves.
     pub delay: Duration,
-    /// How long after it the next one goes; `None` where other gateways may queue requests between the two.
+    /// Time between its turn and the next; `None` where other gateways may queue requests between the two.
     pub spacing: Option<Duration>,
 }
 
-/// Something found out about a limit.
+/// An event at one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitNote {
     /// The index of the limit on the route.
     pub limit: u8,
-    /// What.
+    /// The event.
     pub event: LimitEvent,
 }
 
-/// What can be found out about a limit beside the verdict.
+/// An event that is reported of a limit beside the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitEvent {
-    /// Its charge was given back: the response does not count, there was none, or the request was not let in after all.
+    /// The charge was refunded: the response does not count, there was none, or the request was not admitted after all.
     Released,
-    /// The origin told the cost, so many units as charged.
+    /// The origin reported the cost; the number is the units charged.
     Cost(u32),
-    /// What the origin wrote is no cost; the request cost 1.
+    /// The origin reported a malformed cost; the request cost 1.
     CostMalformed,
-    /// It is exceeded, and the request passes with a mark.
+    /// The limit is exceeded, and the request passes with a mark.
     Marked,
-    /// It is in shadow and has room.
+    /// The limit is in shadow and has room.
     ShadowAdmitted,
-    /// It is in shadow and has none.
+    /// The limit is in shadow and has no room.
     ShadowRefused,
-    /// Its rates in shadow have room.
+    /// The rates in shadow have room.
     ShadowRatesAdmitted,
-    /// Its rates in shadow have none.
+    /// The rates in shadow have no room.
     ShadowRatesRefused,
-    /// It is decided in a store: who decided.
+    /// The limit counts with other nodes; this is the source of its decision.
     Decided(DecisionSource),
-    /// It let the request pass only because it marks or is in shadow: it had no room in a counter that new keys share.
+    /// The limit had no room in a counter that new keys share, and the request passed only since the limit marks or is in shadow.
     OverflowRefused,
-    /// As above: it had no room for a new key, since the client has taken its share of the slots.
+    /// The limit had no slot for a new key, since the client has taken its share of them, and the request passed only since the limit marks
+    /// or is in shadow.
     ShareRefused,
-    /// Its overrides take the key out of it; nothing was asked.
+    /// The overrides exempt the key; the limit was not asked.
     Unlimited,
-    /// Its overrides block the key; nothing was asked of any limit.
+    /// The overrides block the key; no limit was asked.
     Blocked,
 }
 
 impl LimitEvent {
-    /// What there is to find out about a refusal that was not enforced, of a key that is counted so.
+    /// Returns the event of a rejection that is not enforced, of a key that is counted so.
     pub(super) fn of_refusal(counted: KeyPlacement) -> Option<Self> {
         match counted {
             KeyPlacement::OwnSlot => None,
@@ -118,7 +118,7 @@ impl LimitEvent {
         }
     }
 
-    /// Where the key is counted that such a refusal is about; `None` of other findings.
+    /// Returns where the key of such a rejection is counted; `None` for other events.
     #[must_use]
     pub fn counted(self) -> Option<KeyPlacement> {
         match self {
@@ -130,7 +130,7 @@ impl LimitEvent {
 }
 
 impl AdmissionReport {
-    /// A verdict over all limits of a route, with nothing to add.
+    /// Returns the report of a verdict over all limits of a route, without details.
     #[must_use]
     pub fn plain(verdict: Verdict) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl AdmissionReport {
         }
     }
 
-    /// The limits that the verdict is over, in its order; `limits` are those of the route.
+    /// Returns the limits of the verdict, in its order; `limits` are those of the route.
     pub fn asked<'a>(
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
@@ -173,7 +173,7 @@ impl AdmissionReport {
         })
     }
 
-    /// What those limits write into fields and bodies, in the verdict's order.
+    /// Returns the items of the limits of the verdict for fields and bodies, in its order.
     pub fn items<'a>(
         &'a self,
         limits: &'a [Arc<ActiveLimit>],
@@ -202,7 +202,7 @@ impl AdmissionReport {
         }
     }
 
-    /// Adds what was found out.
+    /// Adds notes.
     pub fn note(&mut self, notes: impl IntoIterator<Item = LimitNote>) {
         if let Some(beside) = &mut self.beside {
             beside.notes.extend(notes);
@@ -211,7 +211,7 @@ impl AdmissionReport {
 }
 
 impl ReportDetails {
-    /// The index on the route of the limit that the ask at `ask` is about.
+    /// Returns the index on the route of the limit of the ask at `ask`.
     #[must_use]
     pub fn limit_of(&self, ask: usize) -> Option<usize> {
         self.asked.get(ask).map(|limit| usize::from(*limit))

@@ -1,4 +1,4 @@
-//! Owns the limits of one route, and what can be known of them together before a request comes.
+//! Owns the limits of one route, and the facts about them together that do not depend on a request.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -9,36 +9,36 @@ use super::backend::Backend;
 use super::limit::ActiveLimit;
 use super::settlement::SettlementRule;
 
-/// The limits of a route: those written, in their order, then those that only stand in for others.
+/// The limits of a route: those written, in their order, then fallback limits that are not written.
 #[derive(Debug)]
 pub struct RouteLimits {
     limits: Box<[Arc<ActiveLimit>]>,
-    /// For each limit that is written the index of the one that stands in for it; as many as are written.
+    /// The index of the fallback limit, for each limit that is written.
     seconds: Box<[Option<u8>]>,
     mode: EvaluationMode,
-    /// Whether some limit is decided in a store.
+    /// Set if some limit is decided in a store.
     asks_store: bool,
-    /// Whether the counts of some limit are exchanged.
+    /// Set if some limit is replicated.
     exchanges: bool,
     /// Fields in which the origin speaks to the gateway alone.
     confidential: Box<[HeaderName]>,
 }
 
-/// How the limits of a route are judged.
+/// The way in which the limits of a route are evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EvaluationMode {
-    /// All together, and that is all.
+    /// All limits are plain: one verdict is everything.
     AllPlain,
-    /// All together, and then something is left to be done.
+    /// All limits may always reject: one verdict, with bans, permits or charges that wait for the response.
     AllEnforced,
-    /// All together, unless a request lacks a key or has other rates.
+    /// All limits may reject, unless a request lacks a key or is in a tier.
     EnforcedUnlessExempt,
-    /// Not all of them together.
+    /// Some limits mark, or are in shadow.
     Individual,
 }
 
 impl RouteLimits {
-    /// These limits, in the order written; `named` finds the second limits that some of them name.
+    /// Returns these limits, in the order written; `named` finds the fallback limits that some of them name.
     #[must_use]
     pub fn new(
         written: Vec<Arc<ActiveLimit>>,
@@ -82,7 +82,7 @@ impl RouteLimits {
         }
     }
 
-    /// Those of a client that faces none.
+    /// Returns the limits of a client that is exempt: none.
     #[must_use]
     pub fn none() -> &'static Self {
         static NONE: LazyLock<RouteLimits> =
@@ -90,34 +90,34 @@ impl RouteLimits {
         &NONE
     }
 
-    /// The indexes of the limits that are written.
+    /// Returns the indexes of the limits that are written.
     pub(super) fn written(&self) -> impl Iterator<Item = u8> + use<> {
-        // As above.
+        // A route has at most 2 * MAX_ASKS limits.
         0..u8::try_from(self.seconds.len()).unwrap_or(u8::MAX)
     }
 
-    /// The index of the limit that stands in for the one at `limit` when that is exceeded.
+    /// Returns the index of the fallback limit of the one at `limit`.
     pub(super) fn second(&self, limit: u8) -> Option<u8> {
         *self.seconds.get(usize::from(limit))?
     }
 
-    /// Whether one verdict over all limits says everything.
+    /// Returns whether one verdict over all limits is everything.
     pub(super) fn are_plain(&self) -> bool {
         self.mode == EvaluationMode::AllPlain
     }
 
-    /// Whether a decision may have to wait for a store.
+    /// Returns whether a decision may have to wait for a store.
     #[must_use]
     pub fn ask_store(&self) -> bool {
         self.asks_store
     }
 
-    /// Whether some limit counts with other nodes.
+    /// Returns whether some limit counts with other nodes.
     pub(super) fn count_remotely(&self) -> bool {
         self.asks_store || self.exchanges
     }
 
-    /// Whether every request faces all limits, so that what they show can be written down before.
+    /// Returns whether all limits apply to every request, so that the policy field can be written before a request comes.
     #[must_use]
     pub fn are_together(&self) -> bool {
         matches!(
@@ -126,12 +126,12 @@ impl RouteLimits {
         )
     }
 
-    /// Whether what they say of a request that has all keys and no other rates can be foreseen.
+    /// Returns whether a rejection can be predicted for a request that has all keys and is in no tier.
     pub(super) fn are_foreseeable(&self) -> bool {
         self.mode != EvaluationMode::Individual
     }
 
-    /// The fields of the origin's answer that clients do not get to see.
+    /// Returns the fields of the origin's response that clients do not see.
     #[must_use]
     pub fn confidential(&self) -> &[HeaderName] {
         &self.confidential

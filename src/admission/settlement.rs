@@ -1,4 +1,4 @@
-//! Decides what a charge comes to once the request is answered: kept, given back, or changed to what the origin says.
+//! Settles a charge by the response: kept, refunded, or adjusted to the cost that the origin reports.
 
 use http::{HeaderMap, HeaderName, StatusCode};
 use sluicegate_limiter::{Cost, Settle};
@@ -7,18 +7,18 @@ use super::report::LimitEvent;
 use crate::config::Condition;
 use crate::config::rules::{CostRules, Counting, LimitRules};
 
-/// What a client is answered, as far as charges depend on it.
+/// The response to the client, as far as charges depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct FinalResponse<'a> {
-    /// Who gave it.
+    /// The source of the response.
     pub by: ResponseSource,
     /// The final status, the gateway's own included; 101 for an upgrade.
     pub status: StatusCode,
-    /// The origin's fields; those of an answer of the gateway's own say nothing.
+    /// The origin's fields; fields of the gateway's own response do not matter.
     pub fields: &'a HeaderMap,
 }
 
-/// Who gave an answer, as far as charges depend on it.
+/// The source of a response, as far as charges depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseSource {
     /// The origin, or the gateway in its place.
@@ -27,7 +27,7 @@ pub enum ResponseSource {
     Cache,
 }
 
-/// The terms of a limit whose charges wait for the answer.
+/// The rule of a limit whose charges wait for the response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettlementRule {
     count_if: Option<Condition>,
@@ -35,7 +35,7 @@ pub struct SettlementRule {
     counting: Counting,
 }
 
-/// A cost that the origin tells.
+/// A cost that the origin reports.
 #[derive(Clone, Debug, PartialEq)]
 struct ReportedCost {
     by: HeaderName,
@@ -43,7 +43,7 @@ struct ReportedCost {
 }
 
 impl SettlementRule {
-    /// The terms that `rules` lay down; `None` where a charge stands as it was made.
+    /// Returns the rule in `rules`; `None` where a charge stands as it was made.
     #[must_use]
     pub fn of(rules: &LimitRules) -> Option<Self> {
         let told = match &rules.cost {
@@ -61,14 +61,14 @@ impl SettlementRule {
         })
     }
 
-    /// The field in which the origin tells the cost, which is not for clients.
+    /// Returns the field in which the origin reports the cost, which is not for clients.
     #[must_use]
     pub fn told_by(&self) -> Option<&HeaderName> {
         self.told.as_ref().map(|told| &told.by)
     }
 
-    /// What the charge comes to, and what is to be remembered of it. Without an answer nothing is known that `count_if` could
-    /// count, and nobody told a cost.
+    /// Returns the settlement of the charge, and the event to report. Without a response `count_if` counts nothing, and no cost is
+    /// reported.
     pub(super) fn settle(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
         let by = answer.map(|answer| answer.by);
         if self.counting == Counting::Origin && by == Some(ResponseSource::Cache) {
@@ -106,7 +106,7 @@ impl ReportedCost {
     }
 }
 
-/// Decimal digits as a number; one that is too large to be told is as large as can be.
+/// Parses decimal digits; a number that is too large becomes the largest one.
 fn units(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Remembers which client last took more than its share of a limit's slots, and says when that is to be told.
+//! Records the latest client over its share of a limit's slots, and limits how often that is logged.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,25 +8,25 @@ use sluicegate_limiter::Timestamp;
 
 use crate::bounds;
 
-/// A client that had taken its share.
+/// A client over its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverShare {
-    /// Its address.
+    /// The address of the client.
     pub client: IpAddr,
-    /// When a new key of it was refused.
+    /// The time at which a new key of it was rejected.
     pub at: Timestamp,
 }
 
-/// What is told of one limit.
+/// The latest client over its share of one limit.
 #[derive(Debug, Default)]
 pub struct OverShareLog {
-    /// The second of the latest news; 0 before the first.
+    /// The second of the latest log line; 0 before the first.
     told: AtomicU64,
     latest: Mutex<Option<OverShare>>,
 }
 
 impl OverShareLog {
-    /// Notes that a client has taken more than its share; whether that is to be told, which it is at most once a minute.
+    /// Records a client over its share. Returns whether that is to be logged, which it is at most once a minute.
     pub fn is_due(&self, client: IpAddr, now: Timestamp) -> bool {
         let second = now.as_secs();
         // Relaxed, both: the word guards one line of the log and publishes nothing. The load keeps it shared in a flood.
@@ -45,7 +45,7 @@ impl OverShareLog {
         true
     }
 
-    /// The client that was told of last.
+    /// Returns the client that was logged last.
     pub fn latest(&self) -> Option<OverShare> {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }

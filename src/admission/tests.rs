@@ -1,4 +1,4 @@
-//! What a request owes is paid however it ends, and limits play their parts.
+//! Charges are settled however a request ends, and each limit takes its part.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Bench {
         matches!(self.decide(), Admission::Rejected(..))
     }
 
-    /// What is left of each limit's first rate, by name.
+    /// Returns what is left of each limit's first rate, by name.
     fn left(&self) -> Vec<u32> {
         let left = |limit: &Arc<ActiveLimit>| {
             let decision = limit.limit.peek(self.key(limit), Cost::ONE, self.now);

@@ -1,7 +1,7 @@
 //! Finds the tier that a request names: a claim of its verified token, or a field that a trusted hop wrote.
 //!
-//! A request that names none, or one that nobody knows, or in a way that cannot be believed, is in none: it has the limit's own rates,
-//! like everybody else. Whoever spoils the name thus gets what a stranger gets.
+//! A request that names no tier, an unknown tier, or one in a way that is not trusted, is in none: it has the limit's own rates. A client
+//! that spoils the name thus has the rates of an anonymous one.
 
 use ahash::HashMap;
 
@@ -13,12 +13,12 @@ use crate::config::rules::{Name, TierIndex, TierRules, ValuePart, ValueSource};
 #[derive(Debug)]
 pub(super) struct NamedTiers {
     named_by: ValuePart,
-    /// By what a request says, in its normal form.
+    /// The tiers by the value in requests, in its normal form.
     tiers: HashMap<Box<[u8]>, (TierIndex, Name)>,
 }
 
 impl NamedTiers {
-    /// The tiers of `rules`, of which the first is at `first`.
+    /// Returns the tiers of `rules`, of which the first has the index `first`.
     pub(super) fn new(rules: &TierRules, first: u8) -> Self {
         let tiers = rules.tiers.iter().zip(first..).map(|(named, index)| {
             let said = named.said.clone().into_boxed_slice();
@@ -30,7 +30,7 @@ impl NamedTiers {
         }
     }
 
-    /// The tier that a request names.
+    /// Returns the tier that a request names.
     pub(super) fn of(&self, facts: &RequestFacts<'_>) -> Option<(TierIndex, &Name)> {
         let is_anybodys = matches!(self.named_by.source, ValueSource::Header(_));
         if is_anybodys && facts.hop == PeerTrust::Stranger {

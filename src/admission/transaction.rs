@@ -43,7 +43,7 @@ pub(super) struct Transaction {
 pub(super) struct JointDecision {
     /// The verdict over the checks, in their order.
     pub(super) verdict: Verdict,
-    /// What was charged; `None` where some limit rejects.
+    /// The transaction that was charged; `None` where some limit rejects.
     pub(super) charged: Option<Transaction>,
     /// The source of each decision that was not made as usual.
     pub(super) notes: Vec<LimitNote>,

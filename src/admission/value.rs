@@ -6,7 +6,7 @@
 //! (`alias`) is a copy that does not agree.
 //!
 //! # Limits
-//! Of a value [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES) count.
+//! The first [`KEY_VALUE_BYTES`](bounds::KEY_VALUE_BYTES) of a value count.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ use crate::rejection::MissingReason;
 /// The value, as far as it counts.
 pub(super) type Value<'a> = Cow<'a, [u8]>;
 
-/// The value at `source`.
+/// Returns the value at `source`.
 pub(super) fn find<'a>(
     source: &ValueSource,
     facts: &RequestFacts<'a>,
@@ -71,14 +71,14 @@ pub(super) fn find<'a>(
     value.map(cut)
 }
 
-/// What the client has shown, and the handshake has believed.
+/// Returns the certificate that the client has shown and the handshake has verified.
 fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
     facts.secured?.certificate.as_ref()
 }
 
-/// What the place that a key names and the place that some frameworks merge with it agree on: Servlet, PHP, Rails, Flask and Go read the
-/// query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too where no php.ini says
-/// otherwise, and they win; so has `Request` of ASP.
+/// Returns the value on which the place that a key names and the place that some frameworks merge with it agree: Servlet, PHP,
+/// Rails, Flask and Go read the query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too
+/// where no php.ini says otherwise, and they win; so has `Request` of ASP.
 fn beside<'a>(
     found: Result<Value<'a>, MissingReason>,
     other: impl FnOnce() -> Result<Value<'a>, MissingReason>,
@@ -90,7 +90,7 @@ fn beside<'a>(
     }
 }
 
-/// How a query writes what a pointer leads to: `user[phone]`.
+/// Returns the name of a pointer's target in a query: `user[phone]`.
 fn in_query(pointer: &Pointer) -> Cow<'_, str> {
     match &*pointer.0 {
         [name] => Cow::Borrowed(name),
@@ -104,13 +104,13 @@ fn in_query(pointer: &Pointer) -> Cow<'_, str> {
     }
 }
 
-/// What all copies agree on.
+/// Returns the value on which all copies agree.
 fn only<'a>(mut values: impl Iterator<Item = Value<'a>>) -> Result<Value<'a>, MissingReason> {
     let first = values.next().ok_or(MissingReason::Absent)?;
     values.try_fold(first, |found, other| agreed(Ok(found), other))
 }
 
-/// What the copies found so far and one more agree on.
+/// Returns the value on which the copies found so far and one more agree.
 pub(super) fn agreed<'a>(
     found: Result<Value<'a>, MissingReason>,
     other: Value<'a>,
@@ -133,7 +133,7 @@ fn cut(value: Value<'_>) -> Value<'_> {
     }
 }
 
-/// The value of a query parameter.
+/// Returns the value of a query parameter.
 fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, MissingReason> {
     if query.contains('#') {
         // RFC 3986 §3.4: a query has none. Some origins cut there, others do not.
@@ -150,7 +150,7 @@ fn query<'a>(query: &'a str, name: &str) -> Result<Value<'a>, MissingReason> {
     }
 }
 
-/// The value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
+/// Returns the value of a parameter in `name=value&…`. Old origins take `;` for `&`, so both readings must agree.
 pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let plainly = among(text, b"&", &wanted);
@@ -164,8 +164,8 @@ pub(super) fn parameters<'a>(text: &'a [u8], name: &str) -> Result<Value<'a>, Mi
     }
 }
 
-/// What all parameters of a name agree on in `name=value&…`; a name alone has an empty value. A name that an origin may take for it makes
-/// the value one of several.
+/// Returns the value on which all parameters of a name agree in `name=value&…`; a name alone has an empty value. A name that an origin may
+/// take for it makes the value one of several.
 fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'a>, MissingReason> {
     let mut found = Err(MissingReason::Absent);
     for pair in text.split(|byte| ends.contains(byte)) {
@@ -181,7 +181,7 @@ fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'
     found
 }
 
-/// The value of a claim: what a token has as text, number or boolean.
+/// Returns the value of a claim that is text, number or boolean.
 fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, MissingReason> {
     let claims = facts.token.claims(facts.now).map_err(|why| match why {
         NoClaims::Absent => MissingReason::Absent,
@@ -211,14 +211,14 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
     Ok(Cow::Owned(text.into_bytes()))
 }
 
-/// The segment of the path that the route calls `name`. A route whose limits count by it takes no path in which another reading has
+/// Returns the segment of the path that the route calls `name`. A route whose limits count by it takes no path in which another reading has
 /// another one.
 fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Option<Value<'a>> {
     let segment = facts.pattern?.parameter(facts.segments, name)?;
     Some(decode(segment.as_bytes(), Plus::Kept))
 }
 
-/// What `+` means.
+/// The meaning of `+`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plus {
     /// A plus.
@@ -227,7 +227,7 @@ pub(super) enum Plus {
     Space,
 }
 
-/// Decodes `%61`, and `%u0061` as ASP.NET does; what is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
+/// Decodes `%61`, and `%u0061` as ASP.NET does; text that is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
 pub(super) fn decode(text: &[u8], plus: Plus) -> Value<'_> {
     let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == Plus::Kept);
     if text.iter().all(plain) {
@@ -253,14 +253,14 @@ pub(super) fn decode(text: &[u8], plus: Plus) -> Value<'_> {
     Cow::Owned(decoded)
 }
 
-/// The byte that two hexadecimal digits spell.
+/// Returns the byte of two hexadecimal digits.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let [high, low, ..] = digits else { return None };
     let digit = |digit: &u8| char::from(*digit).to_digit(16);
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// The character that `u` and four hexadecimal digits spell.
+/// Returns the character of `u` and four hexadecimal digits.
 fn escaped_letter(text: &[u8]) -> Option<char> {
     let [b'u' | b'U', digits @ ..] = text else {
         return None;

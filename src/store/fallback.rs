@@ -1,7 +1,7 @@
-//! Decides limits of one slot while the store is away, as each of them says: by this node's share, not at all, or by refusing.
+//! Decides checks of one slot while the store cannot be reached, by the rule of each limit: this node's share, every request, or none.
 //!
-//! The share is the limit's policy with its counts divided by the number of nodes, judged by what this node itself admitted, so that all
-//! nodes together admit about what one store would. What is admitted is owed to the store, and told to it once it is back.
+//! The share is the limit's policy with its counts divided by the number of nodes, applied to what this node itself admitted, so that all
+//! nodes together admit about what one store would. Charges are queued, and sent when the store is back.
 
 use std::num::NonZeroU32;
 
@@ -18,10 +18,10 @@ use super::strict::{
 };
 use crate::config::rules::OnStoreFailure;
 
-/// The shares of limits, by ask; `None` for those that are open.
+/// The shares of limits, by check; `None` for those that admit every request.
 type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
-/// Reserves `checks`, all or none; `trouble` is why the store did not.
+/// Reserves `checks`, all or none; `trouble` is the failure of the store.
 ///
 /// # Errors
 /// A limit admits nothing without the store.
@@ -93,14 +93,14 @@ fn decided(decision: Decision) -> BackendDecision {
 }
 
 impl RemoteCheck<'_> {
-    /// What this node admitted, judged by its share; `None` where the limit judges nobody without the store.
+    /// Returns this node's own counters with its share of the policy; `None` where the limit admits every request without the store.
     fn share(&self) -> Option<Limit> {
         let is_judged = self.shared.on_failure == OnStoreFailure::Local;
         let nodes: NonZeroU32 = self.shared.store.nodes();
         is_judged.then(|| self.shared.own_by(self.view.policy().share(nodes)))
     }
 
-    /// Charges the share, if there is one that judges.
+    /// Charges the share, if there is one.
     fn take(&self, share: Option<&Limit>, now: Timestamp) -> (Decision, Option<Reservation>) {
         let Some(share) = share else {
             return (self.alone(now), Some(self.spend(now)));
@@ -110,7 +110,7 @@ impl RemoteCheck<'_> {
         (decision.unwrap_or_else(|| self.alone(now)), reservation)
     }
 
-    /// What is said of a key of which only this request is known.
+    /// Returns the decision about a key of which only this request is known.
     fn alone(&self, now: Timestamp) -> Decision {
         let none = RemoteState::default();
         Decision::remote(self.view.policy(), &none, RemoteOutcome::Peeked, now)

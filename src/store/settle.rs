@@ -1,10 +1,9 @@
-//! Owns charges that were decided for a whole fleet and may still change, and changes them without anybody waiting for it.
+//! Owns charges in a store that may still change, and settles them in the background.
 //!
-//! What this node counts of a charge is settled at once; the store is told by a call in the background. The view forgets what the store
-//! had said of the key: it said that with the charge, and a refusal that is remembered must be one that the store would repeat.
+//! The part of a charge in this node's counters is settled at once; the store is corrected by a call in the background. The view forgets
+//! the state of the key, which includes the charge: a cached rejection must be one that the store would repeat.
 //!
-//! A charge that the store does not know of yet is settled where it waits to be sent. One of which nobody knows whether it arrived
-//! stays as it is there.
+//! A charge that was not sent yet is settled in the queue. A charge that may or may not have arrived stays as it is in the store.
 //!
 //! # Limits
 //! At most [`STORE_SETTLEMENTS`](bounds::STORE_SETTLEMENTS) calls are under way. Beyond that, and where a call fails, the charge stays as
@@ -21,41 +20,41 @@ use super::{Store, StoreError};
 use crate::bounds;
 use crate::clock;
 
-/// The charges of one request; dropped without being settled, they stand.
+/// The charges of one request in a store; dropped without being settled, they stand.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
 pub struct RemoteCharge(Vec<(usize, Part)>);
 
-/// The same of a request that is not decided yet: dropped, it gives everything back.
+/// Charges of a request that is not decided yet: dropped, they are refunded.
 #[derive(Debug, Default)]
 pub(super) struct Undecided(RemoteCharge);
 
-/// What one ask took.
+/// The charge of one check.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) shared: Arc<RemoteBackend>,
-    /// What the store last said, with the policy that the key is judged by.
+    /// The cached state of the store, with the policy of the key.
     pub(super) view: Limit,
     /// The key here.
     pub(super) key: KeyHash,
-    /// What was charged for this node.
+    /// The charge in this node's own counters.
     pub(super) own: Reservation,
-    /// Where it is counted for all.
+    /// The charge for all nodes.
     pub(super) held: ChargeLocation,
 }
 
-/// Where a charge is counted for all nodes.
+/// The place of a charge that counts for all nodes.
 #[derive(Debug)]
 pub(super) enum ChargeLocation {
     /// In the store.
     InStore(Box<Charge>),
-    /// It waits to be sent, for this key.
+    /// In the queue for the store, for this key.
     Queued(KeyName, Cost),
-    /// It may have reached the store, or not; or there is no name for the key.
+    /// Unknown: it may have reached the store, or not; or there is no name for the key.
     Uncertain,
 }
 
-/// Calls that settle, and what came of them.
+/// The number of calls that settle, by result.
 #[derive(Debug, Default)]
 pub(super) struct SettlementCounters {
     under_way: AtomicUsize,
@@ -63,7 +62,7 @@ pub(super) struct SettlementCounters {
     failed: AtomicU64,
 }
 
-/// What a charge in the store comes to, to be told there.
+/// The settlement of a charge, to be sent to the store.
 struct PendingSettlement {
     shared: Arc<RemoteBackend>,
     view: Limit,
@@ -76,7 +75,7 @@ struct PendingSettlement {
 struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {
-    /// Makes each ask, by its index among those that were reserved together, cost what is due.
+    /// Settles each check, by its index among those that were reserved together.
     pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Settle) {
         for (ask, part) in self.0 {
             part.settle(due(ask), now);
@@ -94,7 +93,7 @@ impl Undecided {
         self.add(charge.0.into_iter());
     }
 
-    /// The request passes: what was taken is charged.
+    /// The request passes: the charges stand.
     pub(super) fn stand(mut self) -> RemoteCharge {
         std::mem::take(&mut self.0)
     }
@@ -147,7 +146,7 @@ impl Part {
 }
 
 impl PendingSettlement {
-    /// Tells the store in the background.
+    /// Sends the settlement in the background.
     fn tell(self) {
         let Some(call) = SettlementPermit::begin(&self.shared.store) else {
             return;
@@ -174,7 +173,7 @@ impl PendingSettlement {
 }
 
 impl SettlementPermit {
-    /// `None` where there are too many.
+    /// Begins a call; `None` where too many are under way.
     fn begin(store: &Arc<Store>) -> Option<Self> {
         // Relaxed, here and below: the number bounds memory and is shown; it publishes nothing.
         let before = store
@@ -208,12 +207,12 @@ impl Drop for SettlementPermit {
 }
 
 impl SettlementCounters {
-    /// Those that the store was told of, since the start.
+    /// Returns the number of settlements that the store confirmed, since the start.
     pub(super) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Those that it was not told of.
+    /// Returns the number of settlements that failed.
     pub(super) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }

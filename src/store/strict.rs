@@ -1,20 +1,20 @@
-//! Decides limits with `store = "shared-strict"`: the store says, in one call for all that share a slot, and this file says what holds
-//! while it does not.
+//! Decides limits with `store = "shared-strict"`: in the store, by one call for all checks that share a slot.
 //!
-//! A limit has two tables here. The *view* is what the store last said of a key: its words are taken over from every answer. It is only
-//! a memory of refusals; what it has room for is asked. The other is this node's *own*: what it admitted itself, by whomever that was
-//! decided. It is judged only while the store is away, by the limit's counts divided by the number of nodes.
+//! A limit has two tables here. The *view* caches the state of the store: each answer of the store updates the words of its key. It only
+//! saves calls for keys that the store rejects; a key that has room in it is decided in the store. The other table is this node's *own*:
+//! what this node admitted, whoever decided. It decides only while the store cannot be reached, by the limit's counts divided by the number
+//! of nodes ([`fallback`]).
 //!
-//! Limits in other slots take another call. They are asked one after the other, and what was taken is given back when a later one
-//! refuses; so are the limits that this node decides, which the caller holds meanwhile.
+//! Checks in other slots take another call. The calls follow each other, and what was charged is refunded when a later one rejects; so are
+//! the charges of this node, which the caller holds meanwhile.
 //!
 //! # Concurrency
-//! Whoever stops waiting while a call is under way gives back what was taken before it. That call is not called back: if it arrived
-//! and fit, its charge stands, as that of a request whose client left without its answer. The same holds for a call that timed out.
-//! Both err towards refusing, and by no more than the calls that were under way.
+//! Cancelling the future while a call is under way refunds what was charged before it. The call itself is not revoked: if it arrived and
+//! fit, its charge stands, like that of a request whose client left without its response. The same holds for a call that timed out. Both
+//! err towards rejecting, and by no more than the calls that were under way.
 //!
-//! Answers may overtake each other on their way into the view. An older one says less than was charged, and costs a call more; or it
-//! says more than is left after something was given back, which a second look heals ([`RemoteBackend::skip_remote_call`]).
+//! Answers may overtake each other on their way into the view. An older one counts less than was charged, and costs one more call; or it
+//! counts more than is left after a refund, which the next revalidation corrects ([`RemoteBackend::skip_remote_call`]).
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use super::settle::{ChargeLocation, Part, RemoteCharge, Undecided};
 use super::{Store, StoreError};
 use crate::config::rules::{Name, OnStoreFailure};
 
-/// What a limit that is shared needs beside what every limit has.
+/// The part of a limit that only remote limits have.
 #[derive(Debug)]
 pub struct RemoteBackend {
     pub(super) store: Arc<Store>,
@@ -40,56 +40,56 @@ pub struct RemoteBackend {
     second_looks: Option<Limit>,
 }
 
-/// How long what the store said is believed.
+/// The rule by which cached rejections are asked about again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revalidation {
-    /// Until time frees it: nothing else gives back what was charged.
+    /// A rejection holds until time frees the count: no charge is ever refunded.
     Never,
-    /// A refusal is asked about again once a second by every node, since charges may be given back meanwhile.
+    /// Every node asks about a rejection again once a second, since charges may be refunded meanwhile.
     EverySecond,
 }
 
-/// One strict limit, and what a request asks of it.
+/// The check of a request against one remote limit.
 #[derive(Clone, Debug)]
 pub struct RemoteCheck<'a> {
     /// The index of the limit on the route.
     pub limit: u8,
     /// The limit.
     pub shared: &'a Arc<RemoteBackend>,
-    /// What the store last said, with the policy that the key is judged by.
+    /// The cached state of the store, with the policy of the key.
     pub view: &'a Limit,
     /// The key in the tables of this node.
     pub key: KeyHash,
     /// The key in the store; `None` before the store has said how keys are hashed.
     pub name: Option<KeyName>,
-    /// How much.
+    /// The cost.
     pub cost: Cost,
-    /// Who pays for a slot if the key has none, where this node decides; `None` where nobody can invent one.
+    /// The payer of a slot for a new key, where this node decides; `None` where no client can invent keys.
     pub payer: Option<Payer>,
 }
 
-/// Who decided.
+/// The source of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionSource {
     /// The store.
     Store,
-    /// The memory of what the store had refused.
+    /// The cached rejection of the store.
     Cached,
-    /// This node, while the store was away.
+    /// This node, while the store could not be reached.
     Fallback,
 }
 
 impl DecisionSource {
-    /// Every decider, in the order of [`DecisionSource::index`].
+    /// Every source, in the order of [`DecisionSource::index`].
     pub const ALL: [Self; 3] = [Self::Store, Self::Cached, Self::Fallback];
 
-    /// Its place in [`DecisionSource::ALL`].
+    /// Returns the place in [`DecisionSource::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name in log and metrics.
+    /// Returns the name in log and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -100,16 +100,16 @@ impl DecisionSource {
     }
 }
 
-/// What one limit said.
+/// The decision of one limit.
 #[derive(Clone, Debug)]
 pub struct BackendDecision {
-    /// Its decision.
+    /// The decision.
     pub decision: Decision,
-    /// The source of that decision; `None` where another limit refused before this one was asked, and only a memory is told.
+    /// The source; `None` where it was decided as usual by this node, or another limit rejected before this one was asked.
     pub by: Option<DecisionSource>,
 }
 
-/// One answer an ask, in the order of the asks.
+/// One decision a check, in the order of the checks.
 pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
 
 /// The result of reserving several checks together: all are charged, or none is.
@@ -117,7 +117,7 @@ pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
 pub struct Reserved<C> {
     /// One decision a check, in their order.
     pub decisions: BackendDecisions,
-    /// What was charged; `None` where some limit rejects.
+    /// The charge; `None` where some limit rejects.
     pub charge: Option<C>,
 }
 
@@ -131,7 +131,7 @@ pub struct Unavailable {
 }
 
 impl RemoteBackend {
-    /// What the limit `limit` needs; `own` counts for this node.
+    /// Returns the remote part of the limit `limit`; `own` counts for this node.
     #[must_use]
     pub fn new(
         limit: &Name,
@@ -150,41 +150,42 @@ impl RemoteBackend {
         }
     }
 
-    /// What this node itself admitted.
+    /// Returns the counters of what this node itself admitted.
     #[must_use]
     pub fn own(&self) -> &Limit {
         &self.own
     }
 
-    /// The store that decides.
+    /// Returns the store that decides.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The store's time at a moment of this node's.
+    /// Returns the store's time at a moment of this node's.
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {
         self.store.moment(now)
     }
 
-    /// How keys are hashed in the store; `None` before it has said.
+    /// Returns the seed under which keys are hashed in the store; `None` before the store was reached.
     #[must_use]
     pub fn seed(&self) -> Option<Seed> {
         self.store.seed()
     }
 
-    /// The name in the store of a key with this hash under its seed.
+    /// Returns the name in the store of a key with this hash under its seed.
     #[must_use]
     pub fn name(&self, key: KeyHash) -> KeyName {
         KeyName::new(self.store.prefix(), key, &self.limit)
     }
 
-    /// Whether `remembered`, what the view says of `key`, is a refusal that needs no call: the store's counts fall with time, and the
-    /// view's with them. Where keys share a memory it is not known whose refusal it is.
+    /// Returns whether `remembered`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
+    /// time, and the view's with them. Where keys share a counter in the view, it is unknown whose rejection it is.
     ///
-    /// A refusal that may have been taken back, by an answer that does not count or by a limit in another slot, is asked about again:
-    /// once a second for each key, so that an attack on one costs the store next to nothing. Whoever is told to asks.
+    /// A rejection that may have been refunded, by a response that does not count or by a limit in another slot, is asked about again
+    /// once a second for each key, so that an attack on one key costs the store next to nothing. This charges the counter of these looks:
+    /// a caller that gets `false` must ask the store.
     #[must_use]
     pub fn skip_remote_call(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
@@ -204,7 +205,7 @@ impl RemoteBackend {
         is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
 
-    /// As [`skip_remote_call`](Self::skip_remote_call), for a question that is asked beforehand and takes no turn.
+    /// Returns the same without a charge: [`skip_remote_call`](Self::skip_remote_call) still has its look.
     #[must_use]
     pub fn is_cached_rejection(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
@@ -214,7 +215,7 @@ impl RemoteBackend {
         is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
 
-    /// A handle of what this node admitted, for keys with this policy.
+    /// Returns a handle of this node's own counters, for keys with this policy.
     pub(super) fn own_by(&self, policy: Policy) -> Limit {
         // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
         self.own
@@ -223,19 +224,19 @@ impl RemoteBackend {
     }
 }
 
-/// Who is refused looks again at most so often: one rate, once a second.
+/// Returns the counters of looks at cached rejections: one rate, once a second.
 fn second_looks(capacity: Capacity) -> Option<Limit> {
     let rate = Rate::new(1, Period::from_secs(1).ok()?).ok()?;
     Some(Limit::new(Rates::new([rate]).ok()?, capacity))
 }
 
 impl RemoteCheck<'_> {
-    /// What the store last said of the key.
+    /// Returns the decision of the view.
     fn remembered(&self, now: Timestamp) -> Decision {
         self.view.peek(self.key, self.cost, self.shared.moment(now))
     }
 
-    /// What is asked of the store.
+    /// Returns the ask for the store's script; `None` before the store has said how keys are hashed.
     pub(super) fn script_ask(&self) -> Option<script::Ask<'_>> {
         Some(script::Ask {
             policy: self.view.policy(),
@@ -244,7 +245,7 @@ impl RemoteCheck<'_> {
         })
     }
 
-    /// What is asked of a table of this node's.
+    /// Returns the ask for a table of this node.
     pub(super) fn of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
         Ask {
             limit,
@@ -254,7 +255,7 @@ impl RemoteCheck<'_> {
         }
     }
 
-    /// Counts the request as one that this node admitted, whether that fits or not.
+    /// Charges this node's own counters, whether that fits or not.
     pub(super) fn spend(&self, now: Timestamp) -> Reservation {
         let own = self.shared.own_by(self.view.policy().clone());
         charge_unchecked(&[self.of(&own)], now)
@@ -266,7 +267,7 @@ impl RemoteCheck<'_> {
         Unavailable { limit, key }
     }
 
-    /// The charge of this ask: `own` for this node, and `held` for all.
+    /// Returns the charge of this check: `own` for this node, and `held` for all nodes.
     pub(super) fn part(&self, own: Reservation, held: ChargeLocation) -> Part {
         Part {
             shared: Arc::clone(self.shared),
@@ -311,7 +312,7 @@ pub async fn reserve(
             decisions[*check] = Some(decision);
         }
         let Some(parts) = reserved.charge else {
-            // What was taken before goes back, and with it what these said.
+            // The charges of the groups before are refunded.
             drop(taken);
             let decisions = or_remembered(checks, decisions, now);
             let charge = None;

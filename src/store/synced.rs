@@ -1,14 +1,14 @@
-//! Decides limits with `store = "shared"`: at once, by what this node knows, and tells the store afterwards.
+//! Decides limits with `store = "shared"`: at once, by the state of this node, which is exchanged with the store afterwards.
 //!
-//! Such a limit has the two tables of a strict one: a *view*, what the store last said and what was admitted here since, and this node's
-//! *own*, what it admitted itself. Both are judged: the view since it knows of the others, its own since that is exact, and since neither a
-//! store that lost its counts nor one that the limit has just been given to may refill anybody. The view is judged by the store's time,
-//! which its words carry, so that clocks of nodes that differ do not differ about when a window ends.
+//! Such a limit has the two tables of a remote one: a *view*, the last state of the store and what this node admitted since, and this
+//! node's *own*, what it admitted itself. Both decide: the view since it has the counts of other nodes, the own since it is exact, and
+//! since neither a store that lost its counts nor one that the limit has just been given to may refill a key. The view is decided by the
+//! store's time, which its words carry, so that nodes whose clocks differ agree about the end of a window.
 //!
-//! While the store is away, `on_store_failure` holds: this node's own judged by its share, everybody, or nobody. The view is charged all
-//! the same, so that nobody finds it empty when the store is back.
+//! While the store cannot be reached, `on_store_failure` holds: this node's own counters decide by the node's share, or every request
+//! passes, or none. The view is charged all the same, so that it is not empty when the store is back.
 //!
-//! A cost that may be given back ([`ReplicatedCharge::open`]) counts here at once, and is told once it is settled
+//! A cost that may be refunded ([`ReplicatedCharge::open`]) counts here at once, and is sent once it is settled
 //! ([`super::pending_writes`]).
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use super::strict::{
 use crate::clock;
 use crate::config::rules::{Name, OnStoreFailure};
 
-/// What a limit whose counts are exchanged needs beside what every limit has.
+/// The part of a limit that only replicated limits have.
 #[derive(Debug)]
 pub struct ReplicatedBackend {
     store: Arc<Store>,
@@ -39,26 +39,26 @@ pub struct ReplicatedBackend {
     revalidation: Revalidation,
 }
 
-/// One such limit, and what a request asks of it.
+/// The check of a request against one replicated limit.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicatedCheck<'a> {
     /// The index of the limit on the route.
     pub limit: u8,
     /// The limit.
     pub synced: &'a Arc<ReplicatedBackend>,
-    /// What the store last said, with the policy that the key is judged by.
+    /// The cached state of the store, with the policy of the key.
     pub view: &'a Limit,
     /// The key in the tables of this node.
     pub key: KeyHash,
     /// The key in the store; `None` before the store has said how keys are hashed.
     pub name: Option<KeyHash>,
-    /// How much.
+    /// The cost.
     pub cost: Cost,
-    /// Who pays for a slot if the key has none; `None` where nobody can invent one.
+    /// The payer of a slot for a new key; `None` where no client can invent keys.
     pub payer: Option<Payer>,
 }
 
-/// What a request was charged. Dropped without being settled it stands, and the store is told.
+/// The charge of a request. Dropped without being settled it stands, and is sent to the store.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
 pub struct ReplicatedCharge(Vec<Part>);
@@ -79,28 +79,28 @@ struct Part {
     open: Option<Enqueued>,
 }
 
-/// One ask with the tables that judge it.
+/// One check with the tables that decide it.
 struct Judge<'a> {
     ask: ReplicatedCheck<'a>,
     account: Arc<ReplicatedLimit>,
     way: Way,
 }
 
-/// By what a limit is judged.
+/// The tables that decide a check.
 enum Way {
-    /// By both its tables.
+    /// Both tables.
     Known,
-    /// By what this node admitted and its share: the store is away.
+    /// This node's own, with its share of the counts: the store cannot be reached.
     Share(Limit),
-    /// By nothing: the store is away.
+    /// None: the store cannot be reached, and every request passes.
     Open,
 }
 
-/// The store is away, and nobody passes.
+/// The store cannot be reached, and no request passes.
 struct Closed;
 
 impl ReplicatedBackend {
-    /// What the limit `limit` needs; `own` counts for this node, `view` what the store says.
+    /// Returns the replicated part of the limit `limit`; `own` counts for this node, `view` caches the state of the store.
     #[must_use]
     pub fn new(
         limit: &Name,
@@ -118,24 +118,24 @@ impl ReplicatedBackend {
         }
     }
 
-    /// What this node itself admitted.
+    /// Returns the counters of what this node itself admitted.
     #[must_use]
     pub fn own(&self) -> &Limit {
         &self.account.own
     }
 
-    /// Forgets what the store is yet to be told of a key, since an operator has changed what it counts.
+    /// Forgets the pending counts of a key, since an operator has changed what it counts.
     pub fn forget_key(&self, key: KeyHash) {
         self.store.owed().forget_key(&self.account, key);
     }
 
-    /// Where the counts are exchanged.
+    /// Returns the store through which the counts are exchanged.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// The refusal of a request that asks so much, if it is certain that nobody else need be told of it.
+    /// Returns the decision over a request that asks so much, if a rejection by it need not be sent to the store.
     #[must_use]
     pub fn peek_rejection(
         self: &Arc<Self>,
@@ -143,7 +143,7 @@ impl ReplicatedBackend {
         now: Timestamp,
     ) -> Option<BackendDecision> {
         if self.revalidation == Revalidation::EverySecond {
-            // Whoever is refused has the store asked.
+            // A rejection has the store asked about the key.
             return None;
         }
         let ask = ReplicatedCheck {
@@ -175,7 +175,7 @@ impl ReplicatedBackend {
 }
 
 impl<'a> ReplicatedCheck<'a> {
-    /// What the limit would say.
+    /// Returns the decision without a charge.
     #[must_use]
     pub fn look(&self, now: Timestamp) -> Decision {
         match self.judge() {
@@ -186,7 +186,7 @@ impl<'a> ReplicatedCheck<'a> {
         }
     }
 
-    /// The tables that judge, those of the limit itself or with the policy of the key.
+    /// Returns the tables that decide, those of the limit itself or with the policy of the key.
     fn account(&self) -> Arc<ReplicatedLimit> {
         let account = &self.synced.account;
         if self.view.policy() == account.view.policy() {
@@ -238,7 +238,7 @@ impl<'a> ReplicatedCheck<'a> {
 }
 
 impl Judge<'_> {
-    /// What it would say.
+    /// Returns the decision without a charge.
     fn look(&self, at: ClockPair) -> BackendDecision {
         let ReplicatedCheck {
             key, cost, view, ..
@@ -258,7 +258,7 @@ impl Judge<'_> {
         self.answer(decision)
     }
 
-    /// Charges it, if it has room.
+    /// Charges the check, if it has room.
     fn charge(&self, at: ClockPair) -> (BackendDecision, Option<Part>) {
         let ReplicatedCheck {
             synced,
@@ -308,7 +308,7 @@ impl Judge<'_> {
         (self.answer(decision), part)
     }
 
-    /// What is said of a key of which only this request is known.
+    /// Returns the decision about a key of which only this request is known.
     fn alone(&self, at: ClockPair) -> Decision {
         let none = RemoteState::default();
         Decision::remote(
@@ -327,7 +327,7 @@ impl Judge<'_> {
         BackendDecision { decision, by }
     }
 
-    /// Has the store asked about a key that it refuses, if somebody else may have given back what made it do so.
+    /// Queues a read of a key that is rejected, if another node may have refunded since.
     fn look_again(&self, answer: &BackendDecision, at: ClockPair) {
         let ReplicatedCheck {
             synced,
@@ -414,7 +414,7 @@ pub fn reserve_replicated(
 }
 
 impl ReplicatedCharge {
-    /// It may still change: the store is told once it is settled, or dropped.
+    /// Marks the charge as one that may still change: it is sent once it is settled, or dropped.
     pub fn open(&mut self) {
         for part in &mut self.0 {
             if let (None, Some(share)) = (part.open, part.share(part.cost)) {
@@ -424,7 +424,7 @@ impl ReplicatedCharge {
         }
     }
 
-    /// Makes each ask, by its index among those that were reserved together, cost what is due.
+    /// Settles each check, by its index among those that were reserved together.
     pub fn settle_each(mut self, now: Timestamp, due: impl Fn(usize) -> Settle) {
         for (ask, part) in std::mem::take(&mut self.0).into_iter().enumerate() {
             part.settle(due(ask), now);
@@ -465,7 +465,7 @@ impl Part {
         self.tell(due, at);
     }
 
-    /// Enters what it came to.
+    /// Enters the settled cost.
     fn tell(&self, due: Settle, at: ClockPair) {
         let owed = self.synced.store.owed();
         let actual = match due {
