@@ -19,9 +19,9 @@ const STDIN: &str = "<stdin>";
 /// The arguments of `check`.
 #[derive(Args)]
 pub(super) struct CheckCommand {
-    /// The configuration; `-` reads it from the standard input, and paths in it begin at the working directory.
+    /// The configuration; `-` reads it from the standard input, and relative paths in it start at the working directory.
     file: PathBuf,
-    /// Look up no names, and read no certificates, keys and secrets: for a machine that has none of them.
+    /// Skip name lookups, certificates, keys and secrets: for a machine that has none of them.
     #[arg(long)]
     offline: bool,
     /// Write the result as JSON to the standard output, for programs.

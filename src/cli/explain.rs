@@ -15,10 +15,10 @@ use crate::explain::{ConfigExplanation, RequestQuestion};
 pub(super) struct ExplainCommand {
     /// The configuration.
     file: PathBuf,
-    /// What becomes of this request: 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'.
+    /// The request to explain: 'POST https://api.example.com/auth/sendOTP' or 'GET /path?query'.
     #[arg(long, value_name = "REQUEST")]
     request: Option<String>,
-    /// The other end of its connection.
+    /// The peer address of its connection.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -26,10 +26,10 @@ pub(super) struct ExplainCommand {
         requires = "request"
     )]
     client: IpAddr,
-    /// A field of its head: 'X-Plan: free'; any number.
+    /// A header field of it: 'X-Plan: free'; may be repeated.
     #[arg(long, value_name = "FIELD", requires = "request")]
     header: Vec<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -47,34 +47,34 @@ enum Command {
         /// The configuration.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Take the listeners over from the gateway that runs, which then drains. If this one does not come to serve, that one goes on.
+        /// Take over the listeners of the running gateway, which then drains. If this process fails to start, that one continues.
         #[arg(long)]
         upgrade: bool,
     },
-    /// Replace the running gateway by this program without losing a connection; if that fails, it goes on.
+    /// Replace the running gateway with this program without losing a connection; on failure the running one continues.
     Upgrade {
-        /// The configuration: where the running gateway is found, and what its successor serves.
+        /// The configuration of the running gateway, which the new process serves too.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Have the running gateway read its configuration again, and say what that changed; fails where the reload does.
+    /// Make the running gateway reload its configuration, and print the changes; fails if the reload fails.
     Reload {
         /// The configuration that the gateway runs with.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Say everything that is wrong with a configuration, and what to write instead.
+    /// Report every error of a configuration, and what to write instead.
     Check(check::CheckCommand),
-    /// Say in plain sentences what a configuration does, or what becomes of one request under it.
+    /// Explain in plain sentences what a configuration does, or how it treats one request.
     Explain(explain::ExplainCommand),
-    /// Start an origin and a gateway with a limit on /auth/sendOTP, and show what passes.
+    /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
     Demo,
-    /// Try out the store of a configuration, step by step: connection, role, latency, clock, script, memory.
+    /// Test the store of a configuration, step by step: connection, role, latency, clock, script, memory.
     Store {
         #[command(subcommand)]
         command: StoreCommand,
     },
-    /// Turn the values of a key into its hash, as the access log has it, and say how it stands in the running gateway.
+    /// Print the hash of a key, as the access log shows it, and its state in the running gateway.
     Key {
         /// The configuration that the gateway runs with.
         file: PathBuf,
@@ -91,10 +91,10 @@ enum Command {
     /// Write the completions for a shell.
     #[command(hide = true)]
     Completions {
-        /// Which.
+        /// The shell.
         shell: Shell,
     },
-    /// Ask a running gateway whether it lives; for health checks of containers.
+    /// Check that the running gateway is alive; for health checks of containers.
     Ping {
         /// The configuration that it runs with.
         #[arg(long, value_name = "FILE")]
@@ -104,7 +104,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum StoreCommand {
-    /// Say how the store does, and what to do where it does not.
+    /// Report the state of the store, and what to do about errors.
     Check {
         /// The configuration.
         file: PathBuf,
