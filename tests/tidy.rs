@@ -21,10 +21,13 @@ const LONG_FILES: &[(&str, usize)] = &[];
 
 /// The stages that only think: they take `http::request::Parts`, addresses and the time.
 const PURE_STAGES: &[&str] = &[
-    "src/client",
-    "src/route",
+    "src/address",
     "src/admission",
+    "src/client",
+    "src/jwt",
+    "src/path",
     "src/response",
+    "src/route",
     "crates/limiter/src",
 ];
 /// The only file that reads a clock.

@@ -51,9 +51,9 @@ pub(super) trait KeyReader<T> {
 }
 
 /// A whole number in a range.
-pub(super) struct Integer(pub(super) RangeInclusive<u64>);
+pub(super) struct IntegerIn(pub(super) RangeInclusive<u64>);
 
-impl<T: TryFrom<u64>> KeyReader<T> for Integer {
+impl<T: TryFrom<u64>> KeyReader<T> for IntegerIn {
     fn read(&self, field: &Field<'_>) -> Option<T> {
         let number = field.integer(self.0.clone())?;
         T::try_from(number).ok()
@@ -86,9 +86,9 @@ impl KeyReader<Duration> for DurationIn {
 }
 
 /// A string that a pure function parses.
-pub(super) struct Text<T>(pub(super) fn(&str) -> Result<T, Mistake>);
+pub(super) struct ParsedText<T>(pub(super) fn(&str) -> Result<T, Mistake>);
 
-impl<T> KeyReader<T> for Text<T> {
+impl<T> KeyReader<T> for ParsedText<T> {
     fn read(&self, field: &Field<'_>) -> Option<T> {
         field.parsed(self.0)
     }
@@ -102,12 +102,12 @@ impl<T> KeyReader<T> for Text<T> {
 }
 
 /// A list of at least one element, each of which a function reads: a string, or a whole number in a range.
-pub(super) struct List<T>(
+pub(super) struct ListOf<T>(
     pub(super) fn(&Field<'_>) -> Option<T>,
     pub(super) RangeInclusive<u64>,
 );
 
-impl<T> KeyReader<Vec<T>> for List<T> {
+impl<T> KeyReader<Vec<T>> for ListOf<T> {
     fn read(&self, field: &Field<'_>) -> Option<Vec<T>> {
         all(field.list()?.iter().map(self.0))
     }

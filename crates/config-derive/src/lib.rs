@@ -9,7 +9,7 @@
 //! #[table(path = "origin.NAME.retry", check = later_than_now)]
 //! pub struct RetryRules {
 //!     /// How many retries there may be for a hundred requests of the second before. 0% to 100%.
-//!     #[key(example = "\"20%\"", default = Percent(20), reader = Text(percent))]
+//!     #[key(example = "\"20%\"", default = Percent(20), reader = ParsedText(percent))]
 //!     pub budget: Percent,
 //! }
 //! ```

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluicegate_config_derive::Table;
 
-use crate::config::declaration::{DurationIn, Text};
+use crate::config::declaration::{DurationIn, ParsedText};
 use crate::config::field::{Field, quoted};
 use crate::config::key;
 use crate::config::problem::Mistake;
@@ -76,7 +76,7 @@ fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
 #[table(path = "origin.NAME.sticky")]
 pub struct StickyRules {
     /// Name of the cookie.
-    #[key(example = "\"sluicegate-server\"", default = Arc::from(COOKIE), reader = Text(cookie_name))]
+    #[key(example = "\"sluicegate-server\"", default = Arc::from(COOKIE), reader = ParsedText(cookie_name))]
     pub cookie: Arc<str>,
     /// For how long. 1s to 400d. Default: until the browser is closed.
     #[key(

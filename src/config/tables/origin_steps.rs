@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluicegate_config_derive::Table;
 
 use super::resilience;
-use crate::config::declaration::{DurationIn, Integer, List, Text};
+use crate::config::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
 use crate::config::field::quoted;
 use crate::config::host;
 use crate::config::problem::Mistake;
@@ -46,17 +46,17 @@ pub struct OriginTimeouts {
 pub struct HealthRules {
     /// A path to GET. Default: none, a server is healthy when it accepts a connection, with TLS when its certificate is believed too.
     /// Checks speak as requests do.
-    #[key(example = "\"/healthz\"", reader = Text(health_path))]
+    #[key(example = "\"/healthz\"", reader = ParsedText(health_path))]
     pub path: Option<Arc<str>>,
     /// Which answers are healthy: statuses, and spans of them.
     #[key(
         example = "[\"200-399\"]",
         default = vec![200..=399],
-        reader = List(|element| resilience::statuses(element, HEALTHY), HEALTHY)
+        reader = ListOf(|element| resilience::statuses(element, HEALTHY), HEALTHY)
     )]
     pub statuses: Vec<RangeInclusive<u16>>,
     /// Host of the check. Default: the name of the origin.
-    #[key(example = "\"app.internal\"", reader = Text(health_host))]
+    #[key(example = "\"app.internal\"", reader = ParsedText(health_host))]
     pub host: Option<Arc<str>>,
     /// Time between two checks, a tenth more or less, so that gateways do not check together. 10ms to 1h.
     #[key(
@@ -73,10 +73,10 @@ pub struct HealthRules {
     )]
     pub timeout: Duration,
     /// Failures in a row before a server is taken out. 1 to 100.
-    #[key(example = "2", default = 2, reader = Integer(1..=100))]
+    #[key(example = "2", default = 2, reader = IntegerIn(1..=100))]
     pub unhealthy_after: usize,
     /// Successes in a row before it is put back. 1 to 100.
-    #[key(example = "1", default = 1, reader = Integer(1..=100))]
+    #[key(example = "1", default = 1, reader = IntegerIn(1..=100))]
     pub healthy_after: usize,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::config::declaration::{DurationIn, Integer, List, Text};
+use crate::config::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
 use crate::config::field::{Field, quoted};
 use crate::config::problem::Mistake;
 use crate::config::rules::{FailureClass, Percent};
@@ -23,14 +23,14 @@ const EJECTION_TIME: RangeInclusive<Duration> =
 #[table(path = "origin.NAME.outlier_detection", check = check_ejection_times)]
 pub struct OutlierDetectionRules {
     /// How many requests in a row. 1 to 1000.
-    #[key(example = "5", default = 5, reader = Integer(1..=1_000))]
+    #[key(example = "5", default = 5, reader = IntegerIn(1..=1_000))]
     pub consecutive_failures: u32,
     /// What is a failure: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to 599,
     /// or spans.
     #[key(
         example = "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
         default = outliers(),
-        reader = List(failure_class, FAILED)
+        reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
     /// How long at first; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
@@ -41,7 +41,7 @@ pub struct OutlierDetectionRules {
     pub max_ejection_time: Duration,
     /// How many percent of the servers may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
     /// rounded down: of one none is ejected at 50, of two one.
-    #[key(example = "50", default = Percent(50), reader = Integer(1..=100))]
+    #[key(example = "50", default = Percent(50), reader = IntegerIn(1..=100))]
     pub max_percent: Percent,
 }
 
@@ -56,14 +56,14 @@ pub struct RetryRules {
         example = "[\"connect\", \"timeout\", 503]",
         shown = "[\"connect\"]",
         default = vec![FailureClass::Connect],
-        reader = List(failure_class, FAILED)
+        reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
     /// How many retries there may be for a hundred requests of the second before. 0% to 100%.
-    #[key(example = "\"20%\"", default = Percent(20), reader = Text(percent))]
+    #[key(example = "\"20%\"", default = Percent(20), reader = ParsedText(percent))]
     pub budget: Percent,
     /// And how many a second beside. 0 to 100000.
-    #[key(example = "10", default = 10, reader = Integer(0..=100_000))]
+    #[key(example = "10", default = 10, reader = IntegerIn(0..=100_000))]
     pub min_per_second: u32,
     /// For how long after its decision a request may be tried again. 1ms to 1h. Default: as long as tries fail; each has the timeouts
     /// above.
@@ -79,15 +79,15 @@ pub struct RetryRules {
 #[table(path = "origin.NAME.circuit_breaker", check = check_bounds)]
 pub struct CircuitBreakerRules {
     /// Required, unless max_connections is given. Requests in flight at each server. 1 to 1000000.
-    #[key(example = "100", reader = Integer(1..=1_000_000))]
+    #[key(example = "100", reader = IntegerIn(1..=1_000_000))]
     pub max_requests: Option<u32>,
     /// Connections open to each server for requests, idle ones too; not those of health checks. 1 to 10000. Over HTTP/1.1 that is also
     /// the most requests in flight. Default: as many as there are requests in flight.
-    #[key(example = "100", reader = Integer(1..=10_000))]
+    #[key(example = "100", reader = IntegerIn(1..=10_000))]
     pub max_connections: Option<u32>,
     /// Requests of this origin that wait for a place at a server. 0 to 10000. Others get 503 with Retry-After. With max_connections, one
     /// that has waited counts until it has its connection, since it waits again if the server has none for it.
-    #[key(example = "50", shown = "0", default = 0, reader = Integer(0..=10_000))]
+    #[key(example = "50", shown = "0", default = 0, reader = IntegerIn(0..=10_000))]
     pub max_pending: u32,
     /// How long one waits. 1ms to 1m.
     #[key(
