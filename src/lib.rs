@@ -41,6 +41,7 @@ pub mod explain;
 mod framing;
 mod in_force;
 pub mod process;
+pub mod request_id;
 mod retry_after;
 pub mod snapshot;
 pub mod state;

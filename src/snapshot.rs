@@ -21,8 +21,9 @@ use crate::config::rules::{
 };
 use crate::origin::Pool;
 use crate::record::trace::TRACEPARENT;
-use crate::record::{Metrics, RequestId, RouteMetrics};
+use crate::record::{Metrics, RouteMetrics};
 use crate::rejection::LimitRejection;
+use crate::request_id::RequestId;
 use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;

@@ -9,7 +9,7 @@ use http::HeaderMap;
 
 use super::{PeerTrust, hop};
 use crate::config::rules::ClientRules;
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 
 /// The id that `peer` gave a request with these fields; `None` where it gave none, may not, or gave what is none.
 #[must_use]

@@ -20,7 +20,7 @@ use crate::gateway::{Located, RequestHead, locate};
 use crate::host;
 use crate::path::NormalPath;
 use crate::proxy_fields::X_FORWARDED_PROTO;
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::route::{Candidate, RankCriterion, RequestFields, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};

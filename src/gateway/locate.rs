@@ -17,7 +17,7 @@ use crate::host;
 use crate::jwt::PresentedToken;
 use crate::path;
 use crate::path::NormalPath;
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 use crate::response::template::{self, TemplateValues};
 use crate::response::{GatewayProblem, HttpViolation, cors};
 use crate::route::RequestFields;

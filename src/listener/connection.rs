@@ -19,7 +19,8 @@ use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::process::SharedState;
-use crate::record::{Outcome, RequestId};
+use crate::record::Outcome;
+use crate::request_id::RequestId;
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// What is read next from a connection.

@@ -33,7 +33,8 @@ use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
 use crate::process::SharedState;
-use crate::record::{Outcome, RequestId};
+use crate::record::Outcome;
+use crate::request_id::RequestId;
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// Serves a connection that speaks HTTP/2 until it ends.

@@ -26,7 +26,8 @@ use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
-use crate::record::{Disposition, Outcome, RequestId, TraceContext};
+use crate::record::{Disposition, Outcome, TraceContext};
+use crate::request_id::RequestId;
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
 

@@ -16,7 +16,7 @@ use crate::address::address_text;
 use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

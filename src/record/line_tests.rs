@@ -14,7 +14,6 @@ use sluicegate_limiter::{
 
 use super::super::metrics::{Metrics, RouteMetrics};
 use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
-use super::super::request_id::RequestId;
 use super::super::rfc3339::TimeFormatter;
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
@@ -22,6 +21,7 @@ use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
 use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
+use crate::request_id::RequestId;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 

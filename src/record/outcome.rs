@@ -9,11 +9,11 @@ use http::HeaderMap;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
-use super::request_id::RequestId;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};
 use crate::client::TlsFacts;
 use crate::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
+use crate::request_id::RequestId;
 
 /// Everything that is remembered of one request.
 #[derive(Debug)]

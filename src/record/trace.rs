@@ -11,11 +11,11 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::request_id::{RequestId, draw};
 use crate::bounds;
 use crate::client::{PeerTrust, hop};
 use crate::config::Share;
 use crate::config::rules::Rules;
+use crate::request_id::{RequestId, draw};
 
 /// `traceparent`
 pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");

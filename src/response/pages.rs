@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
 use crate::config::rules::{ErrorPages, Failing, Page, PagePiece};
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 
 /// The page that `Accept` selects.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use super::problem::{LimitProblem, PROBLEM_JSON, violated};
 use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
 use crate::config::rules::RefusalRules;
-use crate::record::RequestId;
 use crate::rejection::{LimitRejection, RejectionReason};
+use crate::request_id::RequestId;
 
 /// The response to a rejected request; the caller writes it as HTTP.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::address::address_text;
 use crate::bounds;
 use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
 use crate::path::{NormalPath, PathGroups};
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 
 /// The values that templates can use.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::config::rules::{Escape, Piece, Wording};
-use crate::record::RequestId;
+use crate::request_id::RequestId;
 
 /// The values that a wording can use.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ use super::{ExportCallResult, SpanQueue, SpanResult};
 use crate::bounds;
 use crate::config::rules::OtlpRules;
 use crate::in_force::InForce;
-use crate::record::request_id::draw;
+use crate::request_id::draw;
 
 /// The interval at which the task checks whether a collector is configured.
 const WITHOUT_COLLECTOR: Duration = Duration::from_millis(250);

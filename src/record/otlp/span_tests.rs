@@ -15,8 +15,8 @@ use crate::config::Share;
 use crate::record::Metrics;
 use crate::record::line::tests::{Example, NOW, verdict_of};
 use crate::record::otlp::batch::{body, cut};
-use crate::record::request_id::RequestId;
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
+use crate::request_id::RequestId;
 
 const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 
