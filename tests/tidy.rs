@@ -8,6 +8,11 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+#[path = "tidy/layers.rs"]
+mod layers;
+#[path = "tidy/wording.rs"]
+mod wording;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,8 +79,8 @@ impl Source {
             .map(|(index, line)| (index + 1, line))
     }
 
-    /// The lines that ship: without comments, and without the tests, which stand last in a file.
-    fn shipped_code(&self) -> impl Iterator<Item = (usize, &str)> {
+    /// The number of lines that ship: the tests stand last in a file.
+    fn shipped_lines(&self) -> usize {
         let tests = self
             .text
             .split('\n')
@@ -84,13 +89,17 @@ impl Source {
                 let next = self.text.split('\n').nth(at + 1).unwrap_or_default();
                 next.starts_with("mod ") && next.trim_end().ends_with('{')
             });
-        let end = if self.is_shipped() {
+        if self.is_shipped() {
             tests.unwrap_or(usize::MAX)
         } else {
             0
-        };
+        }
+    }
+
+    /// The lines that ship, without comments.
+    fn shipped_code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.lines()
-            .take(end)
+            .take(self.shipped_lines())
             .filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 }
